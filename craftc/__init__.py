@@ -1,0 +1,42 @@
+"""Clusters of mixed tables - numbers, categories and holes - and the few features that make each cluster one.
+
+>>> import craftc
+>>> model = craftc.CRAFT(n_clusters=2, n_init=4, random_state=0).fit(craftc.datasets.load_heart().data)
+>>> model.labels_.shape
+(270,)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_NAMES = {
+    "CRAFT": "craftc.craft",
+    "MixedTable": "craftc.table",
+    "get_include": "craftc._about",
+    "show_versions": "craftc._about",
+}
+_MODULES = ("cli", "datasets", "metrics", "table")
+
+__all__ = [*_NAMES, *_MODULES]
+
+try:
+    from craftc._kernels import craft as _craft, moments as _moments_kernel, parallel as _parallel_kernel  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"craftc's kernels are not built here ({error}). In a checkout: `pip install -e .`, or "
+        "`python setup.py build_ext --inplace`; to use an installed craftc, leave the source tree."
+    ) from error
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"craftc.{name}")
+    raise AttributeError(f"module 'craftc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,53 @@
+"""What is installed and what this machine offers."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from craftc._kernels import parallel
+from craftc._parallel import effective_n_threads
+
+
+def get_include() -> str:
+    """Directory to give ``cythonize(include_path=[...])`` for a ``cimport craftc...``.
+
+    Returns
+    -------
+    str
+        The parent of the package; works for wheels and editable installs alike.
+    """
+    return str(Path(__file__).resolve().parent.parent)
+
+
+def version() -> str:
+    """craftc's version."""
+    try:
+        return metadata.version("craftc")
+    except metadata.PackageNotFoundError:
+        return "not installed (run from a checkout)"
+
+
+def versions() -> dict[str, str]:
+    """Versions of craftc and what it stands on, threads, OpenMP and instruction set, as text by name."""
+    found = {"craftc": version(), "python": sys.version.split()[0], "platform": platform.platform()}
+    for package in ("numpy", "scipy", "scikit-learn", "narwhals", "pandas", "polars", "pyarrow"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    found["openmp"] = "yes" if parallel.openmp() else "no (serial build)"
+    found["threads"] = f"{effective_n_threads()} of {parallel.n_processors()} processors"
+    found["simd"] = parallel.simd()
+    found["128-bit sums"] = "native" if parallel.native_int128() else "two limbs"
+    if parallel.debug():
+        found["build"] = "debug (bounds checks, monotonicity assertion)"
+    return found
+
+
+def show_versions() -> None:
+    """Print versions, threads, OpenMP and the instruction set in use: what a bug report needs."""
+    for name, text in versions().items():
+        print(f"{name:>13}: {text}")

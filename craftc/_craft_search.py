@@ -1,0 +1,395 @@
+"""The search of CRAFT: start partitions, passes over the rows, clusters that open.
+
+A pass equals the word-for-word loop over the rows (spec section 6): every row against the clusters that existed before it, in
+parallel; then a serial walk over the few rows dear enough to open a cluster, each newcomer shown at once to the rows behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._craft_model import Background, Clusters, Mask, Rules, cost_tables, selection_odds, top
+from craftc._kernels import craft as _kernel
+from craftc._kernels import parallel as _build
+from craftc._moments import Floats, Integers, Moments
+from craftc._parallel import threads_for
+from craftc._random import uniform
+from craftc.table import MixedTable
+
+Labels = NDArray[np.int32]
+
+_CHUNK = 8192  # rows at a time where a temporary per cell is needed
+_MASK_DRAW, _REPAIR_DRAW, _ROW_DRAW, _LABEL_DRAW = 1, 2, 3, 4  # first keys of the random streams
+
+
+@dataclass
+class Problem:
+    """A table to be partitioned, and what every start of the search shares."""
+
+    table: MixedTable
+    weight: Integers
+    background: Background
+    rules: Rules
+    cap: int
+    max_iter: int
+    seed: int
+    n_threads: int
+    unit_weight: Floats | None = None  # min(w, 1) of every row, None = all one
+    on_pass: Callable[[int, int, float], None] | None = None  # (pass, clusters, objective)
+
+    def threads(self, n_clusters: int) -> int:
+        """Threads for one pass over n_clusters."""
+        lanes = -(-n_clusters // _kernel.PAD)
+        grid = self.background.grid
+        return threads_for(self.n_threads, len(self.table) * (grid.p + grid.q) * lanes)
+
+    def scratch(self, tables: _kernel.Tables, n_threads: int) -> Floats:
+        return np.empty((n_threads, _kernel.scratch_size(tables)))
+
+    @cached_property
+    def positive(self) -> NDArray[np.intp]:
+        """Rows of weight > 0."""
+        return np.flatnonzero(self.weight) if len(self.weight) else np.arange(len(self.table))
+
+    @cached_property
+    def limits(self) -> Floats:
+        """Opening limits that do not depend on the clusters' masks."""
+        return opening_limits(self, np.empty(0, np.uint8))
+
+
+@dataclass
+class Solution:
+    """A partition that the search ended with."""
+
+    labels: Labels
+    objective: float
+    path: list[float]
+    n_iter: int
+    converged: bool
+    start: int
+
+
+def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution:
+    """Passes from a start partition (None: the paper's start, one cluster around a random row) until nothing moves."""
+    rules, background = problem.rules, problem.background
+    walk = Walk(problem, start)
+    if labels is None:
+        labels = np.full(len(problem.table), -1, np.int32)
+        moments, tables = walk.first_cluster()
+        path = []
+    else:
+        labels = labels.copy()
+        n_clusters = int(labels.max()) + 1
+        moments = Moments.of_partition(
+            background.grid, background.unit, problem.table, problem.weight, labels, n_clusters, problem.n_threads
+        )
+        drop_empty(moments, labels)
+        clusters = Clusters(moments, background, rules)
+        tables, walk.mask, path = clusters.tables(), clusters.mask, [clusters.objective]
+
+    seen: set[bytes] = set()
+    converged, n_iter = False, 0
+    while n_iter < problem.max_iter and not converged:
+        n_iter += 1
+        moved = walk.sweep(tables, labels, moments)
+        drop_empty(moments, labels)
+        clusters = Clusters(moments, background, rules)
+        tables, walk.mask = clusters.tables(), clusters.mask
+        path.append(clusters.objective)
+        if _build.debug() and rules.monotone and len(path) > 1 and path[-1] > path[-2] + 1e-9 * max(1.0, abs(path[-2])):
+            raise AssertionError(f"the objective rose from {path[-2]!r} to {path[-1]!r}")
+        if problem.on_pass:
+            problem.on_pass(n_iter, moments.n_clusters, path[-1])
+        converged = moved == 0
+        if rules.coherent and not rules.monotone:  # the paper's random newcomers escape from a cycle, thresholds do not
+            state = labels.tobytes()
+            if state in seen and not converged:
+                break
+            seen.add(state)
+    settle_weightless(problem, tables, labels)
+    return Solution(labels, path[-1], path, n_iter, converged, start)
+
+
+def drop_empty(moments: Moments, labels: Labels) -> None:
+    """Remove clusters without weight; the others keep their order. Rows of weight 0 left behind get label -1."""
+    kept = np.flatnonzero(moments.groups[:, 0])
+    if len(kept) < moments.n_clusters:
+        number = np.full(moments.n_clusters + 1, -1, np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        labels[:] = number[labels]
+        moments.keep(kept)
+
+
+def settle_weightless(problem: Problem, tables: _kernel.Tables, labels: Labels) -> None:
+    """Give rows of weight 0 that lost their cluster the nearest one."""
+    if len(problem.weight) and (labels < 0).any():
+        assign_only(problem.table, tables, labels, 1)
+
+
+def assign_only(table: MixedTable, tables: _kernel.Tables, labels: Labels, n_threads: int) -> None:
+    """Move every row to its cheapest cluster; no moments."""
+    none, no_groups = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
+    scratch = np.empty((n_threads, _kernel.scratch_size(tables)))
+    _kernel.assign(
+        table.numeric, table.codes, np.empty(0, np.int64), tables, labels, np.empty(0), scratch, none, no_groups, n_threads
+    )
+
+
+class Walk:
+    """The passes of one start: assignment, openings, and what newcomers look like.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : int
+        Number of the start; random draws of the paper's model belong to it.
+    """
+
+    def __init__(self, problem: Problem, start: int) -> None:
+        self.problem, self.start = problem, start
+        self.mask: Mask = np.zeros((1, problem.background.usable.size), np.uint8)
+        self.n_opened = 0
+
+    def sweep(self, tables: _kernel.Tables, labels: Labels, moments: Moments) -> int:
+        """One pass; labels and moments follow. Returns the rows of weight > 0 that moved."""
+        problem, table = self.problem, self.problem.table
+        threads = problem.threads(moments.n_clusters)
+        opening = moments.n_clusters < problem.cap
+        best = np.empty(len(table) if opening else 0)
+        groups, partial = moments.workplace(threads)
+        moved: int = _kernel.assign(
+            table.numeric, table.codes, problem.weight, tables, labels, best, problem.scratch(tables, threads),
+            partial, groups, threads,
+        )  # fmt: skip
+        if opening:
+            moved += self._open(best, labels, moments)
+        return moved
+
+    def _open(self, best: Floats, labels: Labels, moments: Moments) -> int:
+        """The serial walk: each row dearer than its limit opens a cluster, shown at once to the rows behind it."""
+        problem, table, moved = self.problem, self.problem.table, 0
+        limits = opening_limits(problem, self.mask[0]) if problem.rules.selection == "global" else problem.limits
+        row = _kernel.first_above(best, limits, 0)
+        while row >= 0 and moments.n_clusters < problem.cap:
+            tables, mask = self.newcomer(row)
+            number = moments.open()
+            self.mask = np.concatenate([self.mask, mask])
+            self.n_opened += 1
+            best[row] = np.inf
+            threads = problem.threads(1)
+            groups, partial = moments.workplace(threads)
+            moved += _kernel.challenge(
+                table.numeric, table.codes, problem.weight, tables, number, row, labels, best,
+                problem.scratch(tables, threads), partial, groups, threads,
+            )  # fmt: skip
+            row = _kernel.first_above(best, limits, row + 1)
+        return moved
+
+    def first_cluster(self) -> tuple[Moments, _kernel.Tables]:
+        """The paper's start: one cluster, still empty, that looks like a random row; its mask is drawn with chance m."""
+        problem = self.problem
+        row = int(problem.positive[int(uniform(problem.seed, self.start, _ROW_DRAW, 0) * len(problem.positive))])
+        moments = Moments(problem.background.grid, problem.background.unit, 1, problem.n_threads)
+        tables, self.mask = self.newcomer(row, np.full(problem.background.usable.size, problem.rules.fraction))
+        self.n_opened = 1
+        return moments, tables
+
+    def newcomer(self, row: int, odds: Floats | None = None) -> tuple[_kernel.Tables, Mask]:
+        """Cost tables and (1, D) mask of the one-point cluster of a row (spec section 3a)."""
+        problem = self.problem
+        rules, background = problem.rules, problem.background
+        unit = 1.0 if problem.unit_weight is None or not rules.coherent else float(problem.unit_weight[row])
+        point = one_point(problem, row, unit)
+        if rules.coherent:
+            gains = one_point_gains(problem, slice(row, row + 1), np.array([unit]))
+            mask = newcomer_mask(gains, background, rules, self.mask[0])
+        else:
+            mask = self._random_mask(odds)
+        tables = point_tables(point, mask, problem)
+        return tables, mask
+
+    def _random_mask(self, odds: Floats | None) -> Mask:
+        """The paper's draw: Bernoulli with the mean of nu_v over the clusters; one feature at least."""
+        problem, usable = self.problem, self.problem.background.usable
+        if odds is None:
+            zero, one, _ = selection_odds(problem.rules.fraction, problem.rules.sharing)
+            odds = np.where(self.mask > 0, one, zero).mean(axis=0)
+        draw = uniform(problem.seed, self.start, _MASK_DRAW, self.n_opened, np.arange(usable.size))
+        mask = ((draw < odds) & (usable > 0)).astype(np.uint8)
+        if not mask.any() and usable.any():
+            candidates = np.flatnonzero(usable)
+            mask[candidates[int(uniform(problem.seed, self.start, _REPAIR_DRAW, self.n_opened) * len(candidates))]] = 1
+        return mask[None]
+
+
+def one_point(problem: Problem, row: int, unit: float) -> Moments:
+    """Moments of one row with weight `unit`."""
+    one = np.zeros(1, np.int32)
+    return Moments.of_partition(
+        problem.background.grid, unit, problem.table.take(np.array([row])), np.empty(0, np.int64), one, 1
+    )
+
+
+def point_tables(point: Moments, mask: Mask, problem: Problem) -> _kernel.Tables:
+    """Cost tables of a one-point cluster: mean there, deviation of the whole table (paper: 1)."""
+    background, rules = problem.background, problem.rules
+    shift = (point.means()[0] - background.mean) / np.sqrt(background.variance)
+    precision = np.ones_like(shift)
+    extra = np.zeros(1)
+    if not rules.coherent:
+        precision = (background.variance / background.grid.scale**2)[None].copy()
+        extra += rules.f_delta * mask.sum()
+    return cost_tables(point.groups, point.unit, background, rules, shift, precision, mask, extra)
+
+
+def one_point_gains(problem: Problem, rows: slice, unit: Floats) -> Floats:
+    """(rows, D) gains of the one-point clusters of some rows, weight `unit` (rows,) each; missing cells 0."""
+    background = problem.background
+    p = background.grid.p
+    numeric, codes = problem.table.numeric[rows], problem.table.codes[rows]
+    gains = np.zeros((len(numeric), p + len(background.grid.level_start)))
+    z = (numeric.astype(np.float64) - background.centre) * background.scale
+    gains[:, :p] = np.nan_to_num(0.5 * unit[:, None] * z * z, copy=False)
+    for d, start in enumerate(background.grid.level_start):
+        eta = background.frequency[start + codes[:, d].astype(np.intp)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = (unit + eta) * np.log((unit + eta) / ((unit + 1.0) * eta))
+            gains[:, p + d] = np.where(eta > 0, own - (1.0 - eta) * np.log(unit + 1.0), 0.0)
+    return gains * background.usable
+
+
+def newcomer_mask(gains: Floats, background: Background, rules: Rules, shared: Mask) -> Mask:
+    """(rows, D) features a one-point cluster starts with: its own best, all that pay, or the shared mask."""
+    if rules.selection == "global":
+        return np.repeat(shared[None], len(gains), axis=0)
+    if rules.selection == "free":
+        return ((gains > rules.f_delta) & (background.usable > 0)).astype(np.uint8)
+    p, (n_numeric, n_categorical) = background.grid.p, background.budget(rules.fraction)
+    numeric = top(gains[:, :p], background.usable[:p], n_numeric)
+    categorical = top(gains[:, p:], background.usable[p:], n_categorical)
+    return np.concatenate([numeric, categorical], axis=1).astype(np.uint8)
+
+
+def opening_limits(problem: Problem, shared: Mask) -> Floats:
+    """(n,) best cost above which a row opens its own cluster; +inf for rows of weight 0."""
+    rules, background, n = problem.rules, problem.background, len(problem.table)
+    limits = np.empty(n)
+    for first in range(0, n, _CHUNK):
+        rows = slice(first, min(first + _CHUNK, n))
+        size = rows.stop - rows.start
+        unit = np.ones(size) if problem.unit_weight is None else problem.unit_weight[rows]
+        if rules.coherent:
+            gains = one_point_gains(problem, rows, unit)
+            mask = newcomer_mask(gains, background, rules, shared)
+            saved = np.where(mask > 0, gains, 0.0).sum(axis=1)
+            price = rules.price + rules.f_delta * mask.sum(axis=1) - saved + 1e-9
+            with np.errstate(divide="ignore", invalid="ignore"):
+                limits[rows] = np.where(unit > 0, price / unit, np.inf)
+        else:
+            price = rules.price - background.categorical_row_costs(problem.table.codes[rows]) + 1e-9
+            limits[rows] = np.where(unit > 0, price, np.inf)
+    return limits
+
+
+def start_labels(problem: Problem, kind: str, n_clusters: int, start: int) -> Labels:
+    """(n,) a start partition: "single", "random" or "farthest" (nearest of n_clusters farthest-first seeds)."""
+    n = len(problem.table)
+    if kind == "single" or n_clusters == 1:
+        return np.zeros(n, np.int32)
+    if kind == "random":
+        draws = uniform(problem.seed, start, _LABEL_DRAW, np.arange(n, dtype=np.uint64))
+        return compact((draws * n_clusters).astype(np.int32))
+    return compact(farthest_first(problem, n_clusters, start)[0])
+
+
+def compact(labels: Labels) -> Labels:
+    """Labels 0..K-1 in the order of value."""
+    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+
+
+def farthest_first(problem: Problem, n_seeds: int, start: int) -> tuple[Labels, float, int]:
+    """Farthest-first traversal by one-point clusters that select every feature.
+
+    The distance of a row to a seed is, in the coherent model, what the row would save in nats by a cluster of its own
+    instead of the seed's: 0 for the same cells. In the paper's model it is the absolute cost d_nk.
+
+    Returns
+    -------
+    labels : ndarray (n,) of int32
+        Nearest seed of every row (ties: the earlier).
+    radius : float
+        Distance of the farthest row to its nearest seed.
+    row : int
+        That row.
+    """
+    table, background, n = problem.table, problem.background, len(problem.table)
+    whole = replace(problem, rules=Rules(model=problem.rules.model, fraction=1.0))
+    everything = background.usable[None].copy()
+    if whole.rules.coherent:
+        own = one_point_own_costs(whole)
+    else:
+        own = -background.categorical_row_costs(table.codes)
+    idle = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
+    labels, best = np.full(n, -1, np.int32), np.full(n, np.inf)
+    row = int(problem.positive[int(uniform(problem.seed, start, _ROW_DRAW, 1) * len(problem.positive))])
+    radius = 0.0
+    for k in range(n_seeds):
+        tables = point_tables(one_point(whole, row, 1.0), everything, whole)
+        threads = problem.threads(1)
+        _kernel.challenge(
+            table.numeric, table.codes, problem.weight, tables, k, 0, labels, best,
+            problem.scratch(tables, threads), *idle, threads,
+        )  # fmt: skip
+        distance = (best - own)[problem.positive]
+        farthest = int(distance.argmax())
+        row, radius = int(problem.positive[farthest]), max(float(distance[farthest]), 0.0)
+        if radius <= 1e-9:  # every distinct row is a seed
+            break
+    return labels, radius, row
+
+
+def one_point_own_costs(problem: Problem) -> Floats:
+    """(n,) cost of every row, relative to the background, under its own one-point cluster with all features."""
+    background, n = problem.background, len(problem.table)
+    p, own = background.grid.p, np.zeros(len(problem.table))
+    for first in range(0, n, _CHUNK):
+        rows = slice(first, min(first + _CHUNK, n))
+        gains = one_point_gains(problem, rows, np.ones(rows.stop - rows.start))
+        own[rows] -= gains[:, :p].sum(axis=1)
+        for d, level in enumerate(background.grid.level_start):
+            eta = background.frequency[level + problem.table.codes[rows, d].astype(np.intp)]
+            known = (eta > 0) & (background.usable[p + d] > 0)
+            own[rows] -= np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
+    return own
+
+
+def farthest_first_price(problem: Problem, n_clusters: int) -> float:
+    """Lambda by the paper's heuristic: the distance after n_clusters farthest-first seeds, scaled to the share m of features.
+
+    The rest of the features stand under the background, which only the paper's absolute costs contain.
+    """
+    fraction = problem.rules.fraction
+    _, radius, row = farthest_first(problem, n_clusters, 0)
+    if problem.rules.coherent:
+        return fraction * radius
+    return fraction * radius + (1 - fraction) * float(problem.background.categorical_row_costs(problem.table.codes[[row]])[0])
+
+
+def with_price(problem: Problem, price: float) -> Problem:
+    """The same problem at a cluster price Lambda."""
+    return replace(problem, rules=replace(problem.rules, price=price))
+
+
+def best_of(run: Callable[[int], Solution], n_starts: int, problem: Problem) -> Solution:
+    """The solution of the lowest objective among the starts (ties: the earlier)."""
+    best = run(0)
+    for start in range(1, n_starts):
+        solution = run(start)
+        if solution.objective < best.objective - 1e-9:
+            best = solution
+    return best

@@ -1,0 +1,102 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._kernels.moments import Grid
+
+PAD: int
+
+class Tables:
+    base: NDArray[np.float64]
+    constant: NDArray[np.float64]
+    square: NDArray[np.float64]
+    linear: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    level: NDArray[np.float64]
+    numeric: NDArray[np.intp]
+    categorical: NDArray[np.intp]
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    grid: Grid
+    def __init__(
+        self,
+        n_clusters: int,
+        grid: Grid,
+        centre: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        base: NDArray[np.float64],
+        constant: NDArray[np.float64],
+        square: NDArray[np.float64],
+        linear: NDArray[np.float64],
+        offset: NDArray[np.float64],
+        level: NDArray[np.float64],
+        numeric: NDArray[np.intp],
+        categorical: NDArray[np.intp],
+    ) -> None: ...
+
+def scratch_size(tables: Tables) -> int: ...
+def gains(
+    groups: NDArray[np.int64],
+    grid: Grid,
+    unit: float,
+    frequency: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    usable: NDArray[np.uint8],
+    shift: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+    prior: float,
+    gain: NDArray[np.float64],
+) -> None: ...
+def cost_tables(
+    groups: NDArray[np.int64],
+    grid: Grid,
+    unit: float,
+    frequency: NDArray[np.float64],
+    shift: NDArray[np.float64],
+    precision: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+    extra: NDArray[np.float64],
+    prior: float,
+    background: bool,
+    base: NDArray[np.float64],
+    constant: NDArray[np.float64],
+    square: NDArray[np.float64],
+    linear: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    level: NDArray[np.float64],
+) -> None: ...
+def assign(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    weight: NDArray[np.int64],
+    tables: Tables,
+    labels: NDArray[np.int32],
+    best: NDArray[np.float64],
+    scratch: NDArray[np.float64],
+    partial: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    n_threads: int,
+) -> int: ...
+def challenge(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    weight: NDArray[np.int64],
+    tables: Tables,
+    newcomer: int,
+    first_row: int,
+    labels: NDArray[np.int32],
+    best: NDArray[np.float64],
+    scratch: NDArray[np.float64],
+    partial: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    n_threads: int,
+) -> int: ...
+def costs(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    tables: Tables,
+    scratch: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None: ...
+def first_above(best: NDArray[np.float64], limit: NDArray[np.float64], cursor: int) -> int: ...

@@ -1,0 +1,50 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Grid:
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    level_start: NDArray[np.intp]
+    p: int
+    q: int
+    n_levels: int
+    first_numeric: int
+    width: int
+    def __init__(
+        self,
+        centre: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        level_start: NDArray[np.intp],
+        n_levels: int,
+    ) -> None: ...
+
+def column_ranges(
+    X: NDArray[Any], weight: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> None: ...
+def accumulate(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    weight: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    grid: Grid,
+    partial: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    n_threads: int,
+) -> None: ...
+def merge_partial(
+    partial: NDArray[np.int64], groups: NDArray[np.int64], first_numeric: int
+) -> None: ...
+def merge(
+    group: NDArray[np.int64], other: NDArray[np.int64], sign: int, first_numeric: int
+) -> None: ...
+def means(
+    groups: NDArray[np.int64],
+    first_numeric: int,
+    mean: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+) -> None: ...
+def int128_check(
+    a_low: int, a_high: int, b_low: int, b_high: int, factor: int
+) -> tuple[Any, Any, float]: ...

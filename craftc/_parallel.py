@@ -1,0 +1,93 @@
+"""How many threads a piece of work gets. The result never depends on the answer."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from craftc._kernels import parallel as _kernel
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+#: Cell visits below which a parallel region costs more than it saves (waking a thread takes some 20 microseconds).
+SMALL_WORK = 400_000
+
+_state = {"parallel": False, "forked": False, "warned": False}
+
+
+def _after_fork() -> None:
+    _state["forked"] = _state["parallel"]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def effective_n_threads(n_threads: int | None = None) -> int:
+    """Number of threads that `n_threads` asks for.
+
+    Parameters
+    ----------
+    n_threads : int or None
+        None: OMP_NUM_THREADS, else the processors this process may use. Negative: that many from the end
+        (-1 = all). 0 is an error.
+
+    Returns
+    -------
+    int
+        At least 1; 1 in a child forked after a parallel region, where the OpenMP runtime would hang.
+    """
+    if n_threads is not None and (isinstance(n_threads, bool) or int(n_threads) != n_threads):
+        raise ValueError(f"n_threads must be None or a whole number, got {n_threads!r}.")
+    if n_threads == 0:
+        raise ValueError("n_threads=0 asks for no thread at all; give None for all or a number from 1 up.")
+    if not _kernel.openmp():
+        return 1
+    if _state["forked"]:
+        if not _state["warned"]:
+            _state["warned"] = True
+            warnings.warn(
+                "craftc runs on one thread here: this process was forked after a parallel fit, and OpenMP cannot go on "
+                "in the child. Start workers with 'spawn' or 'forkserver' to use more.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return 1
+    if n_threads is not None and n_threads > 0:
+        return int(n_threads)
+    processors = _processors()
+    if n_threads is None:
+        return _kernel.max_threads() if os.environ.get("OMP_NUM_THREADS") else processors
+    return max(1, processors + 1 + int(n_threads))
+
+
+def _processors() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
+
+
+def threads_for(n_threads: int, work: float) -> int:
+    """Threads for one kernel call of `work` cell visits: one when it is too small to share."""
+    if n_threads == 1 or work < SMALL_WORK:
+        return 1
+    _state["parallel"] = True
+    return n_threads
+
+
+def map_side_by_side(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
+    """``[function(item) for item in items]``, on Python threads when that is asked for; kernels release the GIL."""
+    items = list(items)
+    if n_threads == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
+        futures: list[Any] = [pool.submit(function, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise

@@ -1,0 +1,56 @@
+"""Random numbers by key, not by turn.
+
+A draw is a hash of (seed, key, ...): the value for (restart 3, row 17) is the same whichever thread asks for it
+and whatever was drawn before. SplitMix64 (Steele, Lea & Flood 2014) is the mixer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mix(z: np.ndarray) -> np.ndarray:
+    """Finaliser of SplitMix64 on uint64 arrays."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def uniform(seed: int, *key: Any) -> Any:
+    """Uniform numbers in [0, 1) that belong to ``(seed, *key)``.
+
+    Parameters
+    ----------
+    seed : int
+        Non-negative seed.
+    *key : int or ndarray of int
+        Non-negative keys; arrays broadcast.
+
+    Returns
+    -------
+    float or ndarray of float64
+        The top 53 bits of the hash.
+
+    Examples
+    --------
+    >>> uniform(0, 3, 17) == uniform(0, 3, np.arange(20))[17]
+    np.True_
+    """
+    with np.errstate(over="ignore"):
+        state = _mix(np.asarray(seed, np.uint64) + _GOLDEN)
+        for part in key:
+            state = _mix(state + _GOLDEN * (np.asarray(part, np.uint64) + np.uint64(1)))
+    draws = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return draws if draws.ndim else float(draws)
+
+
+def seed_of(random_state: Any) -> int:
+    """One integer seed from scikit-learn's ``random_state`` (None, int or RandomState)."""
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -1,0 +1,81 @@
+"""Checks of parameters and input shared by the estimators: a sentence for everything that cannot be used."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from craftc.table import MixedTable
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str], otherwise: str = "") -> None:
+    """Raise ValueError unless the value is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {allowed}{' ' + otherwise if otherwise else ''}, got {value!r}.")
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+    hint: str = "",
+) -> float:
+    """The value as a float; raise unless it is a finite (whole) number within the bounds."""
+    kind = numbers.Integral if whole else numbers.Real
+    bounds = [
+        f"{sign} {bound:.6g}{' = ' + hint if hint and sign == '<' else ''}"
+        for sign, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
+        if bound is not None
+    ]
+    wanted = f"{name} must be a {'whole ' if whole else ''}number {' and '.join(bounds)}, got {value!r}."
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
+        raise TypeError(wanted)
+    if (
+        not np.isfinite(float(value))
+        or (least is not None and value < least)
+        or (above is not None and value <= above)
+        or (most is not None and value > most)
+        or (below is not None and value >= below)
+    ):
+        raise ValueError(wanted)
+    return float(value)
+
+
+def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    """Weights as float64 (n,), or None; raise unless they are finite, >= 0 and not all 0."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "fiub" or weight.ndim > 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar of numbers, got shape {weight.shape} of {weight.dtype}.")
+    weight = np.full(n, weight, np.float64) if weight.ndim == 0 else weight.astype(np.float64)
+    if len(weight) != n:
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({n},): one weight for every row.")
+    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
+        raise ValueError("sample_weight must be finite and >= 0; leave a row out by weight 0.")
+    if not weight.any():
+        raise ValueError("sample_weight is 0 for every row; nothing is left to fit.")
+    return weight
+
+
+def read_table(estimator: Any, X: Any, *, categorical: Any, missing: str) -> MixedTable:
+    """The input of `fit` as a table; sets n_features_in_ and feature_names_in_ as scikit-learn does."""
+    table = MixedTable.from_data(X, categorical=categorical, missing=missing)
+    if isinstance(X, MixedTable):
+        estimator.n_features_in_ = table.schema.n_columns
+        if table.schema.named:
+            estimator.feature_names_in_ = np.array(table.schema.columns, dtype=object)
+    else:
+        validate_data(estimator, X, skip_check_array=True, reset=True)
+    return table

@@ -1,0 +1,87 @@
+/* Costs of a tile of rows under all clusters at once.
+ *
+ * With z the row's cell in units of the table's own mean and deviation, a selected numeric column costs A z^2 + B z + C more (or
+ * less) than the background, a selected category its table entry; a column that a cluster has not selected is all zeros there. The
+ * tables keep the clusters ("lanes") contiguous, padded to a multiple of CRAFT_PAD with base = +inf, so one load serves every
+ * cluster. A row starts from `base` plus the C of its present numeric cells (`constant`, when all are present). A row's costs are
+ * one fixed sequence of operations: nothing depends on the tile, the block, the clone or the other rows. */
+#ifndef CRAFTC_CRAFT_H
+#define CRAFTC_CRAFT_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "_simd.h"
+
+#define CRAFT_TILE 8            /* rows */
+#define CRAFT_PAD 8             /* lanes */
+#define CRAFT_FAR 1e100         /* |z| beyond this is cut: a wild new cell keeps a finite cost */
+
+typedef struct {
+    ptrdiff_t n_clusters, lanes;            /* lanes = n_clusters rounded up to CRAFT_PAD */
+    ptrdiff_t n_numeric, n_categorical;     /* columns that any cluster selected */
+    ptrdiff_t p, q;                         /* columns of the table */
+    const ptrdiff_t *numeric, *categorical; /* their positions */
+    const double *centre, *scale;           /* (p) z = (x - centre) * scale */
+    const double *base;                     /* (lanes) */
+    const double *constant;                 /* (lanes) base + all C */
+    const double *square, *linear, *offset; /* (p, lanes) A, B, C */
+    const double *level;                    /* (levels + q, lanes): all levels of a column, then a row of zeros for missing */
+    const ptrdiff_t *level_start;           /* (q) first row of a column in `level` */
+} craft_tables;
+
+/* scratch of one thread, in doubles: z, level rows (8 bytes each), costs */
+static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t lanes)
+{
+    return CRAFT_TILE * (p + q + lanes);
+}
+
+#define CRAFT_NAME_(stem, suffix) stem##suffix
+#define CRAFT_NAME(stem, suffix) CRAFT_NAME_(stem, suffix)
+
+#if defined(__GNUC__)
+#define CRAFT_UNROLL _Pragma("GCC unroll 8")
+#define CRAFT_WIDTH 2
+#else
+#define CRAFT_UNROLL
+#define CRAFT_WIDTH 1
+#endif
+#define CRAFT_ATTRIBUTE
+#define CRAFT_SUFFIX _baseline
+#include "_craft_lanes.h"
+
+#if CRAFTC_CLONES
+#define CRAFT_WIDTH 4
+#define CRAFT_ATTRIBUTE CRAFTC_TARGET_V3
+#define CRAFT_SUFFIX _v3
+#include "_craft_lanes.h"
+
+#define CRAFT_WIDTH 8
+#define CRAFT_ATTRIBUTE CRAFTC_TARGET_V4
+#define CRAFT_SUFFIX _v4
+#include "_craft_lanes.h"
+#define CRAFT_DISPATCH(stem, arguments)                                                 \
+    do {                                                                                \
+        switch (simd_level()) {                                                         \
+        case 4: CRAFT_NAME(stem, _v4) arguments; break;                                 \
+        case 3: CRAFT_NAME(stem, _v3) arguments; break;                                 \
+        default: CRAFT_NAME(stem, _baseline) arguments;                                 \
+        }                                                                               \
+    } while (0)
+#else
+#define CRAFT_DISPATCH(stem, arguments) CRAFT_NAME(stem, _baseline) arguments
+#endif
+
+/* costs of rows [first, first + rows), rows <= CRAFT_TILE; x and codes are the whole blocks; returns the (CRAFT_TILE, lanes)
+ * costs inside scratch and the cheapest cluster of each row (ties: the lowest) */
+static inline const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide,
+                                       ptrdiff_t first, ptrdiff_t rows, double *scratch, double *best, int32_t *arg)
+{
+    double *z = scratch, *cost = scratch + CRAFT_TILE * (t->p + t->q);
+    ptrdiff_t *level = (ptrdiff_t *)(scratch + CRAFT_TILE * t->p);
+    CRAFT_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost));
+    CRAFT_DISPATCH(craft_cheapest, (t, cost, best, arg));
+    return cost;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* Exact moments of a group of rows of a mixed table.
+ *
+ * One group is a row of 64-bit cells:
+ *     [ weight | counts of every level of every categorical column, the missing level last in each |
+ *       per numeric column: weight of the cells present, sum q (2 words), sum q^2 (2 words) ]
+ * q is the cell on its column's integer grid, q = rint((x - centre) * scale), |q| <= 2^39. Integers commute: adding and removing
+ * rows in any order, by any thread, gives the same bits. */
+#ifndef CRAFTC_MOMENTS_H
+#define CRAFTC_MOMENTS_H
+
+#include <math.h>
+#include <stddef.h>
+#include "_int128.h"
+
+#define CRAFTC_NUMERIC_CELLS 5
+
+static inline void moments_add_cell(int64_t *cell, double offset_scaled, int64_t weight)
+{
+    int64_t q = (int64_t)llrint(offset_scaled);
+    craftc_int128 wq = int128_scale(int128_of(q), weight);
+    cell[0] += weight;
+    int128_store(cell + 1, int128_add(int128_load(cell + 1), wq));
+    int128_store(cell + 3, int128_add(int128_load(cell + 3), int128_scale(wq, q)));
+}
+
+/* to += sign * from, both rows of `width` cells; `first_numeric` is where the numeric cells start */
+static inline void moments_merge(int64_t *to, const int64_t *from, int64_t sign, ptrdiff_t first_numeric, ptrdiff_t width)
+{
+    ptrdiff_t i;
+    for (i = 0; i < first_numeric; i++)
+        to[i] += sign * from[i];
+    for (; i < width; i += CRAFTC_NUMERIC_CELLS) {
+        to[i] += sign * from[i];
+        int128_store(to + i + 1, int128_add(int128_load(to + i + 1), int128_scale(int128_load(from + i + 1), sign)));
+        int128_store(to + i + 3, int128_add(int128_load(to + i + 3), int128_scale(int128_load(from + i + 3), sign)));
+    }
+}
+
+/* mean and sum of squared deviations in grid units; cell[0] > 0.
+ * With m the rounded mean and r = sum q - m S (exact), SS = sum (q - m)^2 - r^2 / S: no cancellation is left to floating point. */
+static inline double moments_mean(const int64_t *cell, double *deviations)
+{
+    craftc_int128 sum = int128_load(cell + 1), rest, square;
+    int64_t weight = cell[0], m = (int64_t)llrint(int128_double(sum) / (double)weight);
+    double r;
+    rest = int128_add(sum, int128_scale(int128_of(weight), -m));
+    square = int128_add(int128_load(cell + 3), int128_scale(int128_add(sum, rest), -m));
+    r = int128_double(rest);
+    *deviations = int128_double(square) - r * r / (double)weight;
+    if (*deviations < 0.0)
+        *deviations = 0.0;
+    return (double)m + r / (double)weight;
+}
+
+#endif

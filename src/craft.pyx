@@ -1,0 +1,357 @@
+"""One step of CRAFT: gains of a partition, cost tables of its clusters, one pass of the rows over them.
+
+Costs are in nats, relative to a row's background (spec: the coherent model); the tables are described in src/_craft.h.
+"""
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from craftc._kernels._common cimport code_t, omp_get_thread_num
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, add_row
+from craftc._kernels.moments import merge_partial
+
+cdef extern from "_craft.h" nogil:
+    int CRAFT_PAD
+    ctypedef struct craft_tables:
+        Py_ssize_t n_clusters, lanes, n_numeric, n_categorical, p, q
+        const Py_ssize_t *numeric
+        const Py_ssize_t *categorical
+        const double *centre
+        const double *scale
+        const double *base
+        const double *constant
+        const double *square
+        const double *linear
+        const double *offset
+        const double *level
+        const Py_ssize_t *level_start
+    Py_ssize_t craft_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
+    const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
+                             Py_ssize_t rows, double *scratch, double *best, int32_t *arg)
+
+cdef enum:
+    TILE = 8        # CRAFT_TILE
+cdef Py_ssize_t BLOCK = 1024
+cdef double STAY = 1e-12        # a row moves only if it gains more than this, in nats
+PAD = CRAFT_PAD
+
+
+cdef class Tables:
+    """Cost tables of K clusters over one table's columns. All arrays are allocated by the caller, C-contiguous.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K; every table has `lanes` = K rounded up to PAD columns.
+    grid : Grid
+    centre, scale : ndarray (p,) of float64
+        z = (x - centre) * scale.
+    base, constant : ndarray (lanes,), square, linear, offset : ndarray (p, lanes), level : ndarray (n_levels, lanes)
+        Filled by ``cost_tables``.
+    numeric, categorical : ndarray of intp
+        Columns that any cluster selected.
+    """
+
+    cdef readonly object base, constant, square, linear, offset, level, numeric, categorical, centre, scale
+    cdef readonly Grid grid
+    cdef craft_tables c
+
+    def __cinit__(self, Py_ssize_t n_clusters, Grid grid, centre, scale, base, constant, square, linear, offset, level,
+                  numeric, categorical):
+        cdef const double[::1] centre_ = centre, scale_ = scale, base_ = base, constant_ = constant
+        cdef const double[:, ::1] square_ = square, linear_ = linear, offset_ = offset, level_ = level
+        cdef const Py_ssize_t[::1] numeric_ = numeric, categorical_ = categorical
+        self.base, self.constant, self.square, self.linear = base, constant, square, linear
+        self.offset, self.level = offset, level
+        self.numeric, self.categorical, self.grid, self.centre, self.scale = numeric, categorical, grid, centre, scale
+        self.c.n_clusters, self.c.lanes = n_clusters, constant_.shape[0]
+        self.c.n_numeric, self.c.n_categorical = numeric_.shape[0], categorical_.shape[0]
+        self.c.p, self.c.q = grid.p, grid.q
+        self.c.base, self.c.constant = &base_[0], &constant_[0]
+        self.c.level_start = grid.level_start_
+        if grid.p:
+            self.c.centre, self.c.scale = &centre_[0], &scale_[0]
+            self.c.square, self.c.linear, self.c.offset = &square_[0, 0], &linear_[0, 0], &offset_[0, 0]
+        if grid.q:
+            self.c.level = &level_[0, 0]
+        if numeric_.shape[0]:
+            self.c.numeric = &numeric_[0]
+        if categorical_.shape[0]:
+            self.c.categorical = &categorical_[0]
+
+
+def scratch_size(Tables tables):
+    """Doubles of scratch one thread needs."""
+    return craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
+
+
+def gains(
+    const int64_t[:, ::1] groups,           # IN  (K, width) exact moments
+    Grid grid,
+    double unit,                            # weight of one count
+    const double[::1] frequency,            # IN  (n_levels,) background eta_0
+    const double[::1] variance,             # IN  (p,) background sigma_0^2, grid units
+    const uint8_t[::1] usable,              # IN  (p + q,) 0 = constant column: gain 0
+    const double[:, ::1] shift,             # IN  (K, p) (zeta_k - zeta_0) / sigma_0
+    const double[:, ::1] deviations,        # IN  (K, p) sum of squared deviations, weighted, grid units
+    double prior,                           # alpha = kappa
+    double[:, ::1] gain,                    # OUT (K, p + q) nats, >= 0
+):
+    """What each (cluster, feature) saves over the background, pseudo-count penalties paid (spec section 3)."""
+    cdef Py_ssize_t k, d, t, start, stop
+    cdef double S, spread, ratio, total, count, g
+    with nogil:
+        for k in range(groups.shape[0]):
+            for d in range(grid.p):
+                S = unit * groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
+                g = 0.0
+                if usable[d] and S > 0:
+                    spread = deviations[k, d] / variance[d]
+                    ratio = (spread + prior) / (S + prior)          # sigma_k^2 / sigma_0^2
+                    g = 0.5 * (spread + S * shift[k, d] * shift[k, d] - S - (S + prior) * log(ratio))
+                gain[k, d] = g if g > 0 else 0.0
+            for d in range(grid.q):
+                start = grid.level_start_[d]
+                stop = grid.level_start_[d + 1] - 1 if d + 1 < grid.q else grid.n_levels - 1
+                g = 0.0
+                if usable[grid.p + d]:
+                    S = 0
+                    for t in range(start, stop):
+                        S += unit * groups[k, 1 + t]
+                    total = S + prior
+                    if S > 0:
+                        for t in range(start, stop):
+                            if frequency[t] > 0:
+                                count = unit * groups[k, 1 + t] + prior * frequency[t]
+                                g += count * log(count / (total * frequency[t]))
+                gain[k, grid.p + d] = g if g > 0 else 0.0
+
+
+def cost_tables(
+    const int64_t[:, ::1] groups,           # IN  (K, width)
+    Grid grid,
+    double unit,
+    const double[::1] frequency,            # IN  (n_levels,) eta_0
+    const double[:, ::1] shift,             # IN  (K, p) (zeta_k - zeta_0) / sigma_0
+    const double[:, ::1] precision,         # IN  (K, p) sigma_0^2 / sigma_k^2
+    const uint8_t[:, ::1] mask,             # IN  (K, p + q)
+    const double[::1] extra,                # IN  (K,) added to every row's cost of the cluster, nats
+    double prior,                           # alpha
+    bint background,                        # numeric background and log sigma enter (the coherent model)
+    double[::1] base,                       # OUT (lanes,)
+    double[::1] constant,                   # OUT (lanes,)
+    double[:, ::1] square,                  # OUT (p, lanes)
+    double[:, ::1] linear,                  # OUT (p, lanes)
+    double[:, ::1] offset,                  # OUT (p, lanes)
+    double[:, ::1] level,                   # OUT (n_levels, lanes)
+):
+    """own - background of every selected cell as a table over its value (spec section 3 and section 6)."""
+    cdef Py_ssize_t k, d, t, start, stop, K = groups.shape[0]
+    cdef double S, half, total, m
+    with nogil:
+        for k in range(constant.shape[0]):
+            base[k] = constant[k] = extra[k] if k < K else INFINITY
+        for d in range(grid.p):
+            for k in range(K):
+                square[d, k] = linear[d, k] = offset[d, k] = 0.0
+                if mask[k, d] and groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
+                    half, m = 0.5 * precision[k, d], shift[k, d]
+                    square[d, k] = half - 0.5 if background else half
+                    linear[d, k] = -2.0 * half * m
+                    offset[d, k] = half * m * m - (0.5 * log(precision[k, d]) if background else 0.0)
+                    constant[k] += offset[d, k]
+            for k in range(K, constant.shape[0]):
+                square[d, k] = linear[d, k] = offset[d, k] = 0.0
+        for d in range(grid.q):
+            start = grid.level_start_[d]
+            stop = grid.level_start_[d + 1] - 1 if d + 1 < grid.q else grid.n_levels - 1
+            for t in range(start, stop + 1):
+                for k in range(constant.shape[0]):
+                    level[t, k] = 0.0
+            for k in range(K):
+                if not mask[k, grid.p + d]:
+                    continue
+                S = 0
+                for t in range(start, stop):
+                    S += unit * groups[k, 1 + t]
+                if S == 0:
+                    continue
+                total = S + prior
+                for t in range(start, stop):
+                    if frequency[t] > 0:
+                        level[t, k] = -log((unit * groups[k, 1 + t] + prior * frequency[t]) / (total * frequency[t]))
+
+
+def assign(
+    const floating[:, ::1] X,               # IN    (n, p)
+    const code_t[:, ::1] codes,             # IN    (n, q)
+    const int64_t[::1] weight,              # IN    (n,) or empty = all one
+    Tables tables,
+    int32_t[::1] labels,                    # INOUT (n,) -1 = not assigned yet
+    double[::1] best,                       # OUT   (n,) or empty: cost of the row's cluster
+    double[:, ::1] scratch,                 # WORK  (n_threads, scratch_size)
+    int64_t[:, :, ::1] partial,             # WORK  (n_threads, K, width) zeros; empty: moments are left alone
+    int64_t[:, ::1] groups,                 # INOUT (K, width)
+    int n_threads,
+):
+    """Move every row to its cheapest cluster and its cells to that cluster's moments; returns the rows of weight > 0 that moved.
+
+    A row stays unless another cluster is cheaper by more than 1e-12; among the cheapest, the lowest number.
+    """
+    cdef Py_ssize_t n = labels.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, b, moved = 0
+    cdef bint moving = partial.shape[0] > 0
+    if n_threads == 1:
+        with nogil:
+            for b in range(n_blocks):
+                moved += _assign_block(X, codes, weight, tables, labels, best, b * BLOCK, min((b + 1) * BLOCK, n),
+                                       &scratch[0, 0], moving, groups)
+        return moved
+    for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+        moved += _assign_block(X, codes, weight, tables, labels, best, b * BLOCK, min((b + 1) * BLOCK, n),
+                               &scratch[omp_get_thread_num(), 0], moving,
+                               partial[omp_get_thread_num()] if moving else groups)
+    if moving:
+        merge_partial(partial, groups, tables.grid.first_numeric)
+    return moved
+
+
+cdef Py_ssize_t _assign_block(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Tables tables, int32_t[::1] labels,
+    double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
+) noexcept nogil:
+    cdef Py_ssize_t tile, first, rows, r, i, moved = 0
+    cdef double[TILE] least
+    cdef int32_t[TILE] arg
+    cdef const double *cost
+    cdef int32_t old, new
+    cdef double c
+    for tile in range((stop - start + TILE - 1) // TILE):
+        first = start + tile * TILE
+        rows = min(TILE, stop - first)
+        cost = _tile(X, codes, tables, first, rows, scratch, least, arg)
+        for r in range(rows):
+            i, old, new, c = first + r, labels[first + r], arg[r], least[r]
+            if old >= 0 and cost[r * tables.c.lanes + old] <= c + STAY:
+                new, c = old, cost[r * tables.c.lanes + old]
+            if best.shape[0] > 0:
+                best[i] = c
+            if new != old:
+                moved += _move(X, codes, weight, tables.grid, labels, i, new, moving, groups)
+    return moved
+
+
+cdef inline const double *_tile(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, Tables tables, Py_ssize_t first, Py_ssize_t rows,
+    double *scratch, double *least, int32_t *arg,
+) noexcept nogil:
+    return craft_tile(&tables.c, &X[0, 0] if tables.c.p else NULL, floating is float,
+                      &codes[0, 0] if tables.c.q else NULL, sizeof(code_t) > 1, first, rows, scratch, least, arg)
+
+
+cdef inline Py_ssize_t _move(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Grid grid, int32_t[::1] labels,
+    Py_ssize_t i, int32_t new, bint moving, int64_t[:, ::1] groups,
+) noexcept nogil:
+    """Row i goes to cluster `new`, its cells with it; returns whether it carries weight."""
+    cdef int64_t w = weight[i] if weight.shape[0] > 0 else 1
+    cdef const void *x = &X[i, 0] if grid.p else NULL
+    cdef const code_t *code = &codes[i, 0] if grid.q else NULL
+    cdef int32_t old = labels[i]
+    labels[i] = new
+    if w == 0:
+        return 0
+    if moving:
+        if old >= 0:
+            add_row(&groups[old, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
+                    x, floating is float, code, -w)
+        add_row(&groups[new, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
+                x, floating is float, code, w)
+    return 1
+
+
+def challenge(
+    const floating[:, ::1] X,               # IN    (n, p)
+    const code_t[:, ::1] codes,             # IN    (n, q)
+    const int64_t[::1] weight,              # IN    (n,) or empty
+    Tables tables,                          # of the newcomer alone
+    int32_t newcomer,                       # its number
+    Py_ssize_t first_row,
+    int32_t[::1] labels,                    # INOUT (n,)
+    double[::1] best,                       # INOUT (n,)
+    double[:, ::1] scratch,                 # WORK  (n_threads, scratch_size)
+    int64_t[:, :, ::1] partial,             # WORK  (n_threads, K, width) zeros; empty: moments are left alone
+    int64_t[:, ::1] groups,                 # INOUT (K, width)
+    int n_threads,
+):
+    """Rows from `first_row` on go to the newcomer where it is strictly cheaper; returns the rows of weight > 0 that moved."""
+    cdef Py_ssize_t n = labels.shape[0], n_blocks = (n - first_row + BLOCK - 1) // BLOCK, b, moved = 0
+    cdef bint moving = partial.shape[0] > 0
+    if n_threads == 1:
+        with nogil:
+            for b in range(n_blocks):
+                moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * BLOCK,
+                                          min(first_row + (b + 1) * BLOCK, n), labels, best, &scratch[0, 0], moving, groups)
+        return moved
+    for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+        moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * BLOCK,
+                                  min(first_row + (b + 1) * BLOCK, n), labels, best, &scratch[omp_get_thread_num(), 0],
+                                  moving, partial[omp_get_thread_num()] if moving else groups)
+    if moving:
+        merge_partial(partial, groups, tables.grid.first_numeric)
+    return moved
+
+
+cdef Py_ssize_t _challenge_block(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Tables tables, int32_t newcomer,
+    Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels, double[::1] best, double *scratch, bint moving,
+    int64_t[:, ::1] groups,
+) noexcept nogil:
+    cdef Py_ssize_t tile, first, rows, r, moved = 0
+    cdef double[TILE] least
+    cdef int32_t[TILE] arg
+    for tile in range((stop - start + TILE - 1) // TILE):
+        first = start + tile * TILE
+        rows = min(TILE, stop - first)
+        _tile(X, codes, tables, first, rows, scratch, least, arg)
+        for r in range(rows):
+            if least[r] < best[first + r]:
+                best[first + r] = least[r]
+                moved += _move(X, codes, weight, tables.grid, labels, first + r, newcomer, moving, groups)
+    return moved
+
+
+def costs(
+    const floating[:, ::1] X,               # IN  (n, p)
+    const code_t[:, ::1] codes,             # IN  (n, q)
+    Tables tables,
+    double[:, ::1] scratch,                 # WORK (1, scratch_size)
+    double[:, ::1] out,                     # OUT (n, K)
+):
+    """Costs of every row under every cluster, relative to its background."""
+    cdef Py_ssize_t n = out.shape[0], tile, first, rows, r, k
+    cdef double[TILE] least
+    cdef int32_t[TILE] arg
+    cdef const double *cost
+    with nogil:
+        for tile in range((n + TILE - 1) // TILE):
+            first = tile * TILE
+            rows = min(TILE, n - first)
+            cost = _tile(X, codes, tables, first, rows, &scratch[0, 0], least, arg)
+            for r in range(rows):
+                for k in range(out.shape[1]):
+                    out[first + r, k] = cost[r * tables.c.lanes + k]
+
+
+def first_above(
+    const double[::1] best,                 # IN (n,)
+    const double[::1] limit,                # IN (n,)
+    Py_ssize_t cursor,
+):
+    """First row from `cursor` on whose best cost exceeds its limit, or -1."""
+    cdef Py_ssize_t i = cursor, n = best.shape[0]
+    with nogil:
+        while i < n and best[i] <= limit[i]:
+            i += 1
+    return i if i < n else -1

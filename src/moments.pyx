@@ -1,0 +1,169 @@
+"""Exact sums over groups of rows: integers, hence the same bits in any order. Layout of a group: src/_moments.h."""
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from craftc._kernels._common cimport code_t, omp_get_thread_num
+from craftc._kernels.moments cimport (
+    CRAFTC_NUMERIC_CELLS, add_row, moments_mean, moments_merge,
+)
+
+cdef extern from "_int128.h" nogil:
+    ctypedef struct craftc_int128:
+        uint64_t low
+        uint64_t high
+    craftc_int128 limbs_add(craftc_int128 a, craftc_int128 b)
+    craftc_int128 limbs_scale(craftc_int128 a, int64_t b)
+    craftc_int128 limbs_of(int64_t a)
+    craftc_int128 int128_add(craftc_int128 a, craftc_int128 b)
+    craftc_int128 int128_scale(craftc_int128 a, int64_t b)
+    double int128_double(craftc_int128 a)
+
+cdef Py_ssize_t BLOCK = 1024
+
+
+cdef class Grid:
+    """Where the cells of a table fall in a group: the integer grid of every numeric column, the place of every level.
+
+    Parameters
+    ----------
+    centre, scale : ndarray (p,) of float64, contiguous
+        q = rint((x - centre) * scale).
+    level_start : ndarray (q,) of intp, contiguous
+        First level of every categorical column in a list of all levels, each column followed by its missing level.
+    n_levels : int
+        Length of that list.
+    """
+
+    def __cinit__(self, centre, scale, level_start, Py_ssize_t n_levels):
+        cdef const double[::1] c = centre, s = scale
+        cdef const Py_ssize_t[::1] start = level_start
+        self.centre, self.scale, self.level_start = centre, scale, level_start
+        self.p, self.q, self.n_levels = c.shape[0], start.shape[0], n_levels
+        self.first_numeric = 1 + n_levels
+        self.width = self.first_numeric + CRAFTC_NUMERIC_CELLS * self.p
+        if self.p:
+            self.centre_, self.scale_ = &c[0], &s[0]
+        if self.q:
+            self.level_start_ = &start[0]
+
+    def __reduce__(self):
+        return Grid, (self.centre, self.scale, self.level_start, self.n_levels)
+
+
+def column_ranges(
+    const floating[:, ::1] X,               # IN  (n, p), NaN = missing
+    const int64_t[::1] weight,              # IN  (n,) or empty = all one
+    double[::1] low,                        # OUT (p,) +inf where nothing is present
+    double[::1] high,                       # OUT (p,) -inf where nothing is present
+):
+    """Least and greatest present cell of every column, over rows of weight > 0."""
+    cdef Py_ssize_t n = X.shape[0], p = X.shape[1], i, d
+    cdef bint weighted = weight.shape[0] > 0
+    cdef double cell
+    for d in range(p):
+        low[d] = INFINITY
+        high[d] = -INFINITY
+    with nogil:
+        for i in range(n):
+            if weighted and weight[i] == 0:
+                continue
+            for d in range(p):
+                cell = X[i, d]
+                if cell < low[d]:
+                    low[d] = cell
+                if cell > high[d]:
+                    high[d] = cell
+
+
+def accumulate(
+    const floating[:, ::1] X,               # IN   (n, p)
+    const code_t[:, ::1] codes,             # IN   (n, q)
+    const int64_t[::1] weight,              # IN   (n,) or empty = all one
+    const int32_t[::1] labels,              # IN   (n,) group of each row, -1 = none
+    Grid grid,
+    int64_t[:, :, ::1] partial,             # WORK (n_threads, K, width), zeros
+    int64_t[:, ::1] groups,                 # INOUT (K, width)
+    int n_threads,
+):
+    """Add every row to the group its label names."""
+    cdef Py_ssize_t n = labels.shape[0]
+    cdef Py_ssize_t n_blocks = (n + BLOCK - 1) // BLOCK, b
+    if n_threads == 1:
+        with nogil:
+            for b in range(n_blocks):
+                _accumulate_block(X, codes, weight, labels, grid, b * BLOCK, min((b + 1) * BLOCK, n), groups)
+        return
+    for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+        _accumulate_block(X, codes, weight, labels, grid, b * BLOCK, min((b + 1) * BLOCK, n), partial[omp_get_thread_num()])
+    merge_partial(partial, groups, grid.first_numeric)
+
+
+cdef void _accumulate_block(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] labels, Grid grid,
+    Py_ssize_t start, Py_ssize_t stop, int64_t[:, ::1] groups,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int64_t w = 1
+    for i in range(start, stop):
+        if weight.shape[0] > 0:
+            w = weight[i]
+        if labels[i] < 0 or w == 0:
+            continue
+        add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
+                &X[i, 0] if grid.p else NULL, floating is float, &codes[i, 0] if grid.q else NULL, w)
+
+
+def merge_partial(
+    int64_t[:, :, ::1] partial,             # INOUT (n_threads, K, width), zeroed again
+    int64_t[:, ::1] groups,                 # INOUT (K, width)
+    Py_ssize_t first_numeric,
+):
+    """Add every thread's share to the groups."""
+    cdef Py_ssize_t t, k, i, width = groups.shape[1]
+    with nogil:
+        for t in range(partial.shape[0]):
+            for k in range(partial.shape[1]):
+                moments_merge(&groups[k, 0], &partial[t, k, 0], 1, first_numeric, width)
+                for i in range(width):
+                    partial[t, k, i] = 0
+
+
+def merge(
+    int64_t[::1] group,                     # INOUT (width,)
+    const int64_t[::1] other,               # IN    (width,)
+    int64_t sign,
+    Py_ssize_t first_numeric,
+):
+    """group += sign * other: merge (1) or take apart (-1)."""
+    moments_merge(&group[0], &other[0], sign, first_numeric, group.shape[0])
+
+
+def means(
+    const int64_t[:, ::1] groups,           # IN  (K, width)
+    Py_ssize_t first_numeric,
+    double[:, ::1] mean,                    # OUT (K, p) in grid units, 0 where nothing is present
+    double[:, ::1] deviations,              # OUT (K, p) sum of squared deviations from the mean, grid units^2
+):
+    """Mean and sum of squared deviations of every numeric column of every group, exact up to the last rounding."""
+    cdef Py_ssize_t k, d
+    with nogil:
+        for k in range(groups.shape[0]):
+            for d in range(mean.shape[1]):
+                mean[k, d] = deviations[k, d] = 0.0
+                if groups[k, first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
+                    mean[k, d] = moments_mean(&groups[k, first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations[k, d])
+
+
+def int128_check(uint64_t a_low, uint64_t a_high, uint64_t b_low, uint64_t b_high, int64_t factor):
+    """(a + b, a * factor, factor widened) in two words each, by limbs and by the arithmetic in use, and float(a), for the tests."""
+    cdef craftc_int128 a, b
+    a.low, a.high = a_low, a_high
+    b.low, b.high = b_low, b_high
+    return (
+        (limbs_add(a, b), limbs_scale(a, factor), limbs_of(factor)),
+        (int128_add(a, b), int128_scale(a, factor), limbs_of(factor)),
+        int128_double(a),
+    )

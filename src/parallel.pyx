@@ -1,0 +1,45 @@
+"""What this build and this machine offer: OpenMP, threads, instruction set."""
+
+from craftc._kernels._common cimport (
+    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, omp_get_max_threads, omp_get_num_procs, simd_level,
+)
+
+cdef extern from *:
+    """
+    #ifdef CRAFTC_DEBUG
+    #define CRAFTC_DEBUG_BUILD 1
+    #else
+    #define CRAFTC_DEBUG_BUILD 0
+    #endif
+    """
+    int CRAFTC_DEBUG_BUILD
+
+
+def openmp():
+    """Whether the kernels were built with OpenMP."""
+    return bool(CRAFTC_OPENMP)
+
+
+def max_threads():
+    """Threads OpenMP would start by itself (reads OMP_NUM_THREADS once, when the runtime starts)."""
+    return omp_get_max_threads()
+
+
+def n_processors():
+    """Processors OpenMP sees."""
+    return omp_get_num_procs()
+
+
+def simd():
+    """Instruction set of the hot leaves: "baseline", "v3" (AVX2) or "v4" (AVX-512)."""
+    return {0: "baseline", 3: "v3", 4: "v4"}[simd_level()]
+
+
+def native_int128():
+    """Whether sums use the compiler's 128-bit type; the bits are the same without."""
+    return bool(CRAFTC_NATIVE_INT128)
+
+
+def debug():
+    """Whether this is a debug build: bounds checks and the assertion that the objective never rises."""
+    return bool(CRAFTC_DEBUG_BUILD)
