@@ -15,6 +15,8 @@ _NAMES = {
     "CRAFT": "craftc.craft",
     "MixedTable": "craftc.table",
     "get_include": "craftc._about",
+    "load_model": "craftc._model_file",
+    "save_model": "craftc._model_file",
     "show_versions": "craftc._about",
 }
 _MODULES = ("cli", "datasets", "metrics", "table")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from craftc._kernels import craft as _kernel
 from craftc._kernels.moments import Grid
 from craftc._moments import Floats, Moments
+from craftc._parallel import aligned
 
 Mask = NDArray[np.uint8]
 
@@ -275,9 +276,11 @@ def cost_tables(
 ) -> _kernel.Tables:
     """Allocate and fill the cost tables of K clusters."""
     grid: Grid = background.grid
-    lanes = -(-len(groups) // _kernel.PAD) * _kernel.PAD
-    (base, constant), (square, linear, offset) = np.empty((2, lanes)), np.empty((3, grid.p, lanes))
-    level = np.empty((grid.n_levels, lanes))
+    lanes, p = -(-len(groups) // _kernel.PAD) * _kernel.PAD, grid.p
+    slab = aligned((2 + 3 * p + grid.n_levels, lanes))
+    base, constant = slab[:2]
+    square, linear, offset = slab[2 : 2 + 3 * p].reshape(3, p, lanes)
+    level = slab[2 + 3 * p :]
     _kernel.cost_tables(
         groups, grid, unit, background.frequency, shift, precision, mask, extra, rules.prior, rules.coherent,
         base, constant, square, linear, offset, level,

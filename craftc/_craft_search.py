@@ -17,7 +17,7 @@ from craftc._craft_model import Background, Clusters, Mask, Rules, cost_tables, 
 from craftc._kernels import craft as _kernel
 from craftc._kernels import parallel as _build
 from craftc._moments import Floats, Integers, Moments
-from craftc._parallel import threads_for
+from craftc._parallel import aligned, threads_for
 from craftc._random import uniform
 from craftc.table import MixedTable
 
@@ -49,7 +49,8 @@ class Problem:
         return threads_for(self.n_threads, len(self.table) * (grid.p + grid.q) * lanes)
 
     def scratch(self, tables: _kernel.Tables, n_threads: int) -> Floats:
-        return np.empty((n_threads, _kernel.scratch_size(tables)))
+        """Room for every thread, each on cache lines of its own."""
+        return aligned((n_threads, -(-_kernel.scratch_size(tables) // 8) * 8))
 
     @cached_property
     def positive(self) -> NDArray[np.intp]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from craftc._kernels import parallel as _kernel
 
@@ -91,3 +95,11 @@ def map_side_by_side(function: Callable[[S], T], items: Iterable[S], n_threads: 
             for future in futures:
                 future.cancel()
             raise
+
+
+def aligned(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """An uninitialised array whose first element starts a cache line, for tables and scratch that vectors read."""
+    size = math.prod(shape)
+    room = np.empty(size + 8)
+    skip = -room.ctypes.data // 8 % 8
+    return room[skip : skip + size].reshape(shape)

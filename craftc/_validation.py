@@ -65,7 +65,7 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
         raise ValueError("sample_weight must be finite and >= 0; leave a row out by weight 0.")
     if not weight.any():
-        raise ValueError("sample_weight is 0 for every row; nothing is left to fit.")
+        raise ValueError("The sample_weight of every row is zero; nothing is left to fit.")
     return weight
 
 

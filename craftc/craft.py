@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from craftc._parallel import effective_n_threads
 from craftc._random import seed_of
 from craftc._summary import cluster_summary
 from craftc._validation import check_choice, check_number, check_weight, read_table
-from craftc.table import MixedTable
+from craftc.table import MixedTable, Schema
 
 _GUESS = 8  # clusters the heuristic is told to expect when nobody says
 
@@ -123,6 +126,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     >>> model.n_clusters_, model.labels_.shape
     (2, (270,))
     """
+
+    #: Called as (start, n_starts, pass, clusters, objective) after every pass; not a parameter.
+    _progress: Callable[[int, int, int, int, float], None] | None = None
 
     def __init__(
         self,
@@ -234,7 +240,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             )
         labels = _by_first_appearance(best.labels)
         moments = Moments.of_partition(grid, unit, table, weight, labels, int(labels.max()) + 1, n_threads)
-        self._set_state(moments, problem.rules, table)
+        self._set_state(moments, problem.rules, table.schema)
         self.labels_ = labels
         self.objective_path_ = np.array(best.path)
         self.n_iter_, self.converged_ = best.n_iter, best.converged
@@ -329,7 +335,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             else:
                 kind = ("farthest", "random")[start % 2] if self.init == "auto" else self.init
                 labels = search.start_labels(problem, kind, self._expected(problem), start)
-            solution = search.descend(problem, labels, start)
+            solution = search.descend(self._watched(problem, start, n_starts), labels, start)
             if self.verbose:
                 print(
                     f"CRAFT start {start + 1}/{n_starts}: {solution.labels.max() + 1} clusters, objective {solution.objective:.6g}, "
@@ -339,14 +345,20 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
 
         return search.best_of(run, n_starts, problem)
 
+    def _watched(self, problem: search.Problem, start: int, n_starts: int) -> search.Problem:
+        """The problem of one start, with whoever follows its passes (the command line) told."""
+        if self._progress is None:
+            return problem
+        return replace(problem, on_pass=partial(self._progress, start, n_starts))
+
     def _print_pass(self, n_pass: int, n_clusters: int, objective: float) -> None:
         print(f"  pass {n_pass}: {n_clusters} clusters, objective {objective:.6g}")
 
-    def _set_state(self, moments: Moments, rules: Rules, table: MixedTable) -> None:
+    def _set_state(self, moments: Moments, rules: Rules, schema: Schema) -> None:
         """All fitted attributes that follow from the exact sums of the partition."""
-        self._moments, self._rules, self.schema_ = moments, rules, table.schema
+        self._moments, self._rules, self.schema_ = moments, rules, schema
         clusters = self._clusters = Clusters(moments, Background(moments.total()), rules)
-        grid, schema, background = moments.grid, table.schema, clusters.background
+        grid, background = moments.grid, clusters.background
         self.n_clusters_ = moments.n_clusters
         self.cluster_price_ = rules.price
         self.objective_ = clusters.objective

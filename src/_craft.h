@@ -11,10 +11,12 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "_simd.h"
 
 #define CRAFT_TILE 8            /* rows */
 #define CRAFT_PAD 8             /* lanes */
+#define CRAFT_FEW 64            /* columns that are worth repeating for a whole tile */
 #define CRAFT_FAR 1e100         /* |z| beyond this is cut: a wild new cell keeps a finite cost */
 
 typedef struct {
@@ -22,15 +24,16 @@ typedef struct {
     ptrdiff_t n_numeric, n_categorical;     /* columns that any cluster selected */
     ptrdiff_t p, q;                         /* columns of the table */
     const ptrdiff_t *numeric, *categorical; /* their positions */
-    const double *centre, *scale;           /* (p) z = (x - centre) * scale */
+    ptrdiff_t repeat;                       /* how often the three rows below are written, one after the other */
+    const double *centre, *scale;           /* (repeat, p) z = (x - centre) * scale */
+    const int32_t *level_offset;            /* (repeat, q) first entry of a column in `level`: row * lanes */
     const double *base;                     /* (lanes) */
     const double *constant;                 /* (lanes) base + all C */
     const double *square, *linear, *offset; /* (p, lanes) A, B, C */
     const double *level;                    /* (levels + q, lanes): all levels of a column, then a row of zeros for missing */
-    const ptrdiff_t *level_start;           /* (q) first row of a column in `level` */
 } craft_tables;
 
-/* scratch of one thread, in doubles: z, level rows (8 bytes each), costs */
+/* scratch of one thread, in doubles: z, level offsets, costs */
 static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t lanes)
 {
     return CRAFT_TILE * (p + q + lanes);
@@ -78,7 +81,7 @@ static inline const double *craft_tile(const craft_tables *t, const void *x, int
                                        ptrdiff_t first, ptrdiff_t rows, double *scratch, double *best, int32_t *arg)
 {
     double *z = scratch, *cost = scratch + CRAFT_TILE * (t->p + t->q);
-    ptrdiff_t *level = (ptrdiff_t *)(scratch + CRAFT_TILE * t->p);
+    int32_t *level = (int32_t *)(scratch + CRAFT_TILE * t->p);
     CRAFT_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost));
     CRAFT_DISPATCH(craft_cheapest, (t, cost, best, arg));
     return cost;

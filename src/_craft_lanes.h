@@ -3,47 +3,94 @@
 #define THIS(stem) CRAFT_NAME(stem, CRAFT_SUFFIX)
 #if CRAFT_WIDTH > 1
 typedef double THIS(lane) __attribute__((vector_size(8 * CRAFT_WIDTH), aligned(8), may_alias));
-typedef int64_t THIS(choice) __attribute__((vector_size(8 * CRAFT_WIDTH)));
 #else
 typedef double THIS(lane);
 #endif
 #define LANE THIS(lane)
-#define CHOICE THIS(choice)
 /* rows whose accumulators fit the register file beside one column's tables */
 #define ROWS (CRAFT_WIDTH == 8 ? 8 : 4)
 
-/* z of the selected numeric columns and where a row's sums start: a row with holes adds up its own C in its place of `cost` */
+/* z of the selected numeric columns; returns whether a cell is missing. Where every column is selected, `repeat` rows are one
+ * run of cells (the centres stand `repeat` times in a row), so that a few columns still fill the vectors. */
 #define FILL_NUMERIC(type)                                                              \
-    for (ptrdiff_t r = 0; r < CRAFT_TILE; r++) {                                        \
-        const type *row = (const type *)x + (first + (r < rows ? r : 0)) * t->p;        \
-        double *out = z + r * t->n_numeric;                                             \
-        int holes = 0;                                                                  \
-        for (ptrdiff_t a = 0; a < t->n_numeric; a++) {                                  \
-            ptrdiff_t d = dense ? a : t->numeric[a];                                    \
-            double cell = row[d], v = (cell - t->centre[d]) * t->scale[d];              \
-            v = v > CRAFT_FAR ? CRAFT_FAR : v;                                          \
-            v = v < -CRAFT_FAR ? -CRAFT_FAR : v;                                        \
+CRAFT_ATTRIBUTE static int THIS(craft_fill_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,    \
+                                                   double *restrict z)                  \
+{                                                                                       \
+    const double *restrict centre = t->centre, *restrict scale = t->scale;              \
+    const ptrdiff_t p = t->p, selected = t->n_numeric;                                  \
+    int holes = 0;                                                                      \
+    if (selected == p) {                                                                \
+        ptrdiff_t run = rows == CRAFT_TILE ? p * t->repeat : p;                         \
+        for (ptrdiff_t from = 0; from < rows * p; from += run)                          \
+            for (ptrdiff_t j = 0; j < run; j++) {                                       \
+                double cell = x[from + j];                                              \
+                holes |= cell != cell;                                                  \
+                z[from + j] = CRAFT_Z(cell, centre[j], scale[j]);                       \
+            }                                                                           \
+        return holes;                                                                   \
+    }                                                                                   \
+    for (ptrdiff_t r = 0; r < rows; r++)                                                \
+        for (ptrdiff_t a = 0; a < selected; a++) {                                      \
+            ptrdiff_t d = t->numeric[a];                                                \
+            double cell = x[r * p + d];                                                 \
             holes |= cell != cell;                                                      \
-            out[a] = cell == cell ? v : 0.0;                                            \
+            z[r * selected + a] = CRAFT_Z(cell, centre[d], scale[d]);                   \
         }                                                                               \
-        start[r] = holes ? cost + r * t->lanes : t->constant;                           \
-        if (holes) {                                                                    \
-            memcpy(cost + r * t->lanes, t->base, sizeof(double) * t->lanes);            \
-            for (ptrdiff_t a = 0; a < t->n_numeric; a++)                                \
-                if (row[t->numeric[a]] == row[t->numeric[a]])                           \
-                    for (ptrdiff_t k = 0; k < t->lanes; k++)                            \
-                        cost[r * t->lanes + k] += t->offset[t->numeric[a] * t->lanes + k]; \
+    return holes;                                                                       \
+}                                                                                       \
+/* where the sums of a row with holes start: its own C added up in its place of `cost` */ \
+CRAFT_ATTRIBUTE static void THIS(craft_holes_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,   \
+                                                     double *cost, const double **start) \
+{                                                                                       \
+    const ptrdiff_t lanes = t->lanes;                                                   \
+    for (ptrdiff_t r = 0; r < rows; r++) {                                              \
+        double *own = cost + r * lanes;                                                 \
+        int holes = 0;                                                                  \
+        for (ptrdiff_t a = 0; a < t->n_numeric; a++)                                    \
+            holes |= x[r * t->p + t->numeric[a]] != x[r * t->p + t->numeric[a]];        \
+        if (!holes)                                                                     \
+            continue;                                                                   \
+        memcpy(own, t->base, sizeof(double) * lanes);                                   \
+        for (ptrdiff_t a = 0; a < t->n_numeric; a++) {                                  \
+            ptrdiff_t d = t->numeric[a];                                                \
+            if (x[r * t->p + d] == x[r * t->p + d])                                     \
+                for (ptrdiff_t k = 0; k < lanes; k++)                                   \
+                    own[k] += t->offset[d * lanes + k];                                 \
         }                                                                               \
-    }
+        start[r] = own;                                                                 \
+    }                                                                                   \
+}
+#define CRAFT_Z(cell, centre, scale)                                                    \
+    ((cell) != (cell) ? 0.0                                                             \
+     : ((cell) - (centre)) * (scale) > CRAFT_FAR ? CRAFT_FAR                            \
+     : ((cell) - (centre)) * (scale) < -CRAFT_FAR ? -CRAFT_FAR : ((cell) - (centre)) * (scale))
+
+/* offsets into the level table of the selected categorical columns */
 #define FILL_LEVELS(type)                                                               \
-    for (ptrdiff_t r = 0; r < CRAFT_TILE; r++) {                                        \
-        const type *row = (const type *)codes + (first + (r < rows ? r : 0)) * t->q;    \
-        ptrdiff_t *out = level + r * t->n_categorical;                                  \
-        for (ptrdiff_t a = 0; a < t->n_categorical; a++) {                              \
+CRAFT_ATTRIBUTE static void THIS(craft_fill_##type)(const craft_tables *t, const type *restrict codes, ptrdiff_t rows, \
+                                                    int32_t *restrict level)            \
+{                                                                                       \
+    const int32_t *restrict start = t->level_offset;                                    \
+    const ptrdiff_t q = t->q, selected = t->n_categorical;                              \
+    const int32_t lanes = (int32_t)t->lanes;                                            \
+    if (selected == q) {                                                                \
+        ptrdiff_t run = rows == CRAFT_TILE ? q * t->repeat : q;                         \
+        for (ptrdiff_t from = 0; from < rows * q; from += run)                          \
+            for (ptrdiff_t j = 0; j < run; j++)                                         \
+                level[from + j] = start[j] + (int32_t)codes[from + j] * lanes;          \
+        return;                                                                         \
+    }                                                                                   \
+    for (ptrdiff_t r = 0; r < rows; r++)                                                \
+        for (ptrdiff_t a = 0; a < selected; a++) {                                      \
             ptrdiff_t d = t->categorical[a];                                            \
-            out[a] = (t->level_start[d] + (ptrdiff_t)row[d]) * t->lanes;                \
+            level[r * selected + a] = start[d] + (int32_t)codes[r * q + d] * lanes;     \
         }                                                                               \
-    }
+}
+FILL_NUMERIC(float)
+FILL_NUMERIC(double)
+FILL_LEVELS(uint8_t)
+FILL_LEVELS(uint16_t)
+
 /* ROWS rows, VECTORS vectors of lanes from lane `k` on */
 #define ACCUMULATE(VECTORS)                                                             \
     {                                                                                   \
@@ -51,133 +98,124 @@ typedef double THIS(lane);
         CRAFT_UNROLL for (int r = 0; r < ROWS; r++)                                     \
             CRAFT_UNROLL for (int v = 0; v < VECTORS; v++)                              \
                 sum[r][v] = *(const LANE *)(start[r0 + r] + k + v * CRAFT_WIDTH);       \
-        for (ptrdiff_t a = 0; a < t->n_numeric; a++) {                                  \
-            ptrdiff_t at = t->numeric[a] * t->lanes + k;                                \
+        for (ptrdiff_t a = 0; a < n_numeric; a++) {                                  \
+            ptrdiff_t at = t->numeric[a] * lanes + k;                                \
             for (int v = 0; v < VECTORS; v++) {                                         \
-                LANE square = *(const LANE *)(t->square + at + v * CRAFT_WIDTH);        \
-                LANE linear = *(const LANE *)(t->linear + at + v * CRAFT_WIDTH);        \
+                LANE square = *(const LANE *)(square_table + at + v * CRAFT_WIDTH);        \
+                LANE linear = *(const LANE *)(linear_table + at + v * CRAFT_WIDTH);        \
                 for (int r = 0; r < ROWS; r++) {                                        \
-                    double cell = z[(r0 + r) * t->n_numeric + a];                       \
+                    double cell = z[(r0 + r) * n_numeric + a];                          \
                     sum[r][v] += (square * cell + linear) * cell;                       \
                 }                                                                       \
             }                                                                           \
         }                                                                               \
-        for (ptrdiff_t a = 0; a < t->n_categorical; a++)                                \
+        for (ptrdiff_t a = 0; a < n_categorical; a++)                                \
             for (int r = 0; r < ROWS; r++) {                                            \
-                const double *entry = t->level + level[(r0 + r) * t->n_categorical + a] + k; \
+                const double *entry = table + level[(r0 + r) * n_categorical + a] + k; \
                 for (int v = 0; v < VECTORS; v++)                                       \
                     sum[r][v] += *(const LANE *)(entry + v * CRAFT_WIDTH);              \
             }                                                                           \
         for (int r = 0; r < ROWS; r++)                                                  \
             for (int v = 0; v < VECTORS; v++)                                           \
-                *(LANE *)(cost + (r0 + r) * t->lanes + k + v * CRAFT_WIDTH) = sum[r][v]; \
+                *(LANE *)(cost + (r0 + r) * lanes + k + v * CRAFT_WIDTH) = sum[r][v]; \
     }
 
 CRAFT_ATTRIBUTE static void THIS(craft_costs)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
-                                              ptrdiff_t first, ptrdiff_t rows, double *z, ptrdiff_t *level, double *cost)
+                                              ptrdiff_t first, ptrdiff_t rows, double *restrict z, int32_t *restrict level,
+                                              double *restrict cost)
 {
+    const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes;
+    const double *square_table = t->square, *linear_table = t->linear, *table = t->level;
     const double *start[CRAFT_TILE];
-    int dense = t->n_numeric == t->p;
-    if (single)
-        FILL_NUMERIC(float)
-    else
-        FILL_NUMERIC(double)
-    if (wide)
-        FILL_LEVELS(uint16_t)
-    else
-        FILL_LEVELS(uint8_t)
+    int holes = 0;
+    for (int r = 0; r < CRAFT_TILE; r++)
+        start[r] = t->constant;
+    if (n_numeric && single) {
+        holes = THIS(craft_fill_float)(t, (const float *)x + first * t->p, rows, z);
+        if (holes)
+            THIS(craft_holes_float)(t, (const float *)x + first * t->p, rows, cost, start);
+    } else if (n_numeric) {
+        holes = THIS(craft_fill_double)(t, (const double *)x + first * t->p, rows, z);
+        if (holes)
+            THIS(craft_holes_double)(t, (const double *)x + first * t->p, rows, cost, start);
+    }
+    if (n_categorical && wide)
+        THIS(craft_fill_uint16_t)(t, (const uint16_t *)codes + first * t->q, rows, level);
+    else if (n_categorical)
+        THIS(craft_fill_uint8_t)(t, (const uint8_t *)codes + first * t->q, rows, level);
+    for (ptrdiff_t r = rows; r < CRAFT_TILE; r++) {     /* a short last tile repeats its first row */
+        start[r] = start[0];
+        memcpy(z + r * n_numeric, z, sizeof(double) * n_numeric);
+        memcpy(level + r * n_categorical, level, sizeof(int32_t) * n_categorical);
+    }
     for (ptrdiff_t r0 = 0; r0 < rows; r0 += ROWS) {
         ptrdiff_t k = 0;
-        for (; k + 2 * CRAFT_WIDTH <= t->lanes; k += 2 * CRAFT_WIDTH)
+        for (; k + 2 * CRAFT_WIDTH <= lanes; k += 2 * CRAFT_WIDTH)
             ACCUMULATE(2)
-        for (; k < t->lanes; k += CRAFT_WIDTH)
+        for (; k < lanes; k += CRAFT_WIDTH)
             ACCUMULATE(1)
     }
 }
 
-/* The minimum across lanes, rows as lanes: squares of CRAFT_WIDTH x CRAFT_WIDTH costs are transposed in registers. */
-#if CRAFT_WIDTH > 1 && defined(__has_builtin)
-#if __has_builtin(__builtin_shufflevector)
-#define TRANSPOSED 1
-#endif
-#endif
-
+/* The cheapest lane of every row and the lowest number that has it: first the minimum, then who equals it, 64 lanes in one word, so
+ * that no branch depends on the winner. */
 CRAFT_ATTRIBUTE static void THIS(craft_cheapest)(const craft_tables *t, const double *cost, double *best, int32_t *arg)
 {
-#ifdef TRANSPOSED
-    for (int r0 = 0; r0 < CRAFT_TILE; r0 += CRAFT_WIDTH) {
-        LANE least = (LANE){0} + INFINITY;
-        CHOICE which = (CHOICE){0};
-        for (ptrdiff_t k0 = 0; k0 < t->lanes; k0 += CRAFT_WIDTH) {
-            LANE m[CRAFT_WIDTH];
-            for (int r = 0; r < CRAFT_WIDTH; r++)
-                m[r] = *(const LANE *)(cost + (r0 + r) * t->lanes + k0);
-#if CRAFT_WIDTH == 2
-            LANE u = __builtin_shufflevector(m[0], m[1], 0, 2);
-            m[1] = __builtin_shufflevector(m[0], m[1], 1, 3);
-            m[0] = u;
+    const ptrdiff_t lanes = t->lanes;
+    for (int r = 0; r < CRAFT_TILE; r++, cost += lanes) {
+#if CRAFT_WIDTH == 8
+        __m512d least = _mm512_loadu_pd(cost);
+        for (ptrdiff_t k = 8; k < lanes; k += 8)
+            least = _mm512_min_pd(least, _mm512_loadu_pd(cost + k));
+        best[r] = _mm512_reduce_min_pd(least);
+        least = _mm512_set1_pd(best[r]);
+#define EQUALS(k) _mm512_cmp_pd_mask(_mm512_loadu_pd(cost + (k)), least, _CMP_EQ_OQ)
 #elif CRAFT_WIDTH == 4
-            for (int r = 0; r < 4; r += 2) {
-                LANE u = __builtin_shufflevector(m[r], m[r + 1], 0, 4, 2, 6);
-                m[r + 1] = __builtin_shufflevector(m[r], m[r + 1], 1, 5, 3, 7);
-                m[r] = u;
-            }
-            for (int r = 0; r < 2; r++) {
-                LANE u = __builtin_shufflevector(m[r], m[r + 2], 0, 1, 4, 5);
-                m[r + 2] = __builtin_shufflevector(m[r], m[r + 2], 2, 3, 6, 7);
-                m[r] = u;
-            }
-#else
-            for (int r = 0; r < 8; r += 2) {
-                LANE u = __builtin_shufflevector(m[r], m[r + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-                m[r + 1] = __builtin_shufflevector(m[r], m[r + 1], 1, 9, 3, 11, 5, 13, 7, 15);
-                m[r] = u;
-            }
-            for (int half = 0; half < 8; half += 4)
-                for (int r = half; r < half + 2; r++) {
-                    LANE u = __builtin_shufflevector(m[r], m[r + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-                    m[r + 2] = __builtin_shufflevector(m[r], m[r + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-                    m[r] = u;
-                }
-            for (int r = 0; r < 4; r++) {
-                LANE u = __builtin_shufflevector(m[r], m[r + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-                m[r + 4] = __builtin_shufflevector(m[r], m[r + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-                m[r] = u;
-            }
+        __m256d least = _mm256_loadu_pd(cost);
+        for (ptrdiff_t k = 4; k < lanes; k += 4)
+            least = _mm256_min_pd(least, _mm256_loadu_pd(cost + k));
+        __m128d pair = _mm_min_pd(_mm256_castpd256_pd128(least), _mm256_extractf128_pd(least, 1));
+        best[r] = _mm_cvtsd_f64(_mm_min_sd(pair, _mm_unpackhi_pd(pair, pair)));
+        least = _mm256_set1_pd(best[r]);
+#define EQUALS(k) _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(cost + (k)), least, _CMP_EQ_OQ))
+#elif CRAFTC_CLONES
+        __m128d least = _mm_loadu_pd(cost);
+        for (ptrdiff_t k = 2; k < lanes; k += 2)
+            least = _mm_min_pd(least, _mm_loadu_pd(cost + k));
+        best[r] = _mm_cvtsd_f64(_mm_min_sd(least, _mm_unpackhi_pd(least, least)));
+        least = _mm_set1_pd(best[r]);
+#define EQUALS(k) _mm_movemask_pd(_mm_cmpeq_pd(_mm_loadu_pd(cost + (k)), least))
 #endif
-            for (int c = 0; c < CRAFT_WIDTH; c++) {
-                CHOICE lower = m[c] < least;
-                least = (LANE)(((CHOICE)m[c] & lower) | ((CHOICE)least & ~lower));
-                which = (((CHOICE){0} + (int64_t)(k0 + c)) & lower) | (which & ~lower);
+#ifdef EQUALS
+        for (ptrdiff_t from = 0; from < lanes; from += 64) {
+            uint64_t equal = 0;
+            for (ptrdiff_t k = from; k < lanes && k < from + 64; k += CRAFT_WIDTH)
+                equal |= (uint64_t)(unsigned)EQUALS(k) << (k - from);
+            if (equal) {
+                arg[r] = (int32_t)(from + __builtin_ctzll(equal));
+                break;
             }
         }
-        for (int r = 0; r < CRAFT_WIDTH; r++) {
-            best[r0 + r] = least[r];
-            arg[r0 + r] = (int32_t)which[r];
-        }
-    }
+#undef EQUALS
 #else
-    for (int r = 0; r < CRAFT_TILE; r++) {
-        const double *row = cost + r * t->lanes;
-        best[r] = row[0];
+        best[r] = cost[0];
         arg[r] = 0;
-        for (ptrdiff_t k = 1; k < t->n_clusters; k++)
-            if (row[k] < best[r]) {
-                best[r] = row[k];
+        for (ptrdiff_t k = 1; k < lanes; k++)
+            if (cost[k] < best[r]) {
+                best[r] = cost[k];
                 arg[r] = (int32_t)k;
             }
-    }
 #endif
+    }
 }
 
 #undef THIS
 #undef LANE
-#undef CHOICE
 #undef ROWS
 #undef FILL_NUMERIC
 #undef FILL_LEVELS
+#undef CRAFT_Z
 #undef ACCUMULATE
-#undef TRANSPOSED
 #undef CRAFT_WIDTH
 #undef CRAFT_ATTRIBUTE
 #undef CRAFT_SUFFIX

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #if defined(__GNUC__) && defined(__x86_64__)
+#include <immintrin.h>
 #define CRAFTC_CLONES 1
 #define CRAFTC_TARGET_V3 __attribute__((target("avx2")))
 #define CRAFTC_TARGET_V4 __attribute__((target("avx2,avx512f,avx512dq,avx512vl,avx512bw")))

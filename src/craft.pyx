@@ -3,6 +3,8 @@
 Costs are in nats, relative to a row's background (spec: the coherent model); the tables are described in src/_craft.h.
 """
 
+import numpy as np
+
 from cython cimport floating
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, log
@@ -14,8 +16,9 @@ from craftc._kernels.moments import merge_partial
 
 cdef extern from "_craft.h" nogil:
     int CRAFT_PAD
+    int CRAFT_FEW
     ctypedef struct craft_tables:
-        Py_ssize_t n_clusters, lanes, n_numeric, n_categorical, p, q
+        Py_ssize_t n_clusters, lanes, n_numeric, n_categorical, p, q, repeat
         const Py_ssize_t *numeric
         const Py_ssize_t *categorical
         const double *centre
@@ -26,7 +29,7 @@ cdef extern from "_craft.h" nogil:
         const double *linear
         const double *offset
         const double *level
-        const Py_ssize_t *level_start
+        const int32_t *level_offset
     Py_ssize_t craft_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
     const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
                              Py_ssize_t rows, double *scratch, double *best, int32_t *arg)
@@ -54,28 +57,31 @@ cdef class Tables:
         Columns that any cluster selected.
     """
 
-    cdef readonly object base, constant, square, linear, offset, level, numeric, categorical, centre, scale
+    cdef readonly object base, constant, square, linear, offset, level, numeric, categorical, centre, scale, level_offset
     cdef readonly Grid grid
     cdef craft_tables c
 
     def __cinit__(self, Py_ssize_t n_clusters, Grid grid, centre, scale, base, constant, square, linear, offset, level,
                   numeric, categorical):
-        cdef const double[::1] centre_ = centre, scale_ = scale, base_ = base, constant_ = constant
+        repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
+        self.centre, self.scale = np.tile(centre, repeat), np.tile(scale, repeat)
+        self.level_offset = np.tile((grid.level_start * len(constant)).astype(np.int32), repeat)
+        cdef const double[::1] centre_ = self.centre, scale_ = self.scale, base_ = base, constant_ = constant
+        cdef const int32_t[::1] level_offset_ = self.level_offset
         cdef const double[:, ::1] square_ = square, linear_ = linear, offset_ = offset, level_ = level
         cdef const Py_ssize_t[::1] numeric_ = numeric, categorical_ = categorical
         self.base, self.constant, self.square, self.linear = base, constant, square, linear
         self.offset, self.level = offset, level
-        self.numeric, self.categorical, self.grid, self.centre, self.scale = numeric, categorical, grid, centre, scale
+        self.numeric, self.categorical, self.grid = numeric, categorical, grid
         self.c.n_clusters, self.c.lanes = n_clusters, constant_.shape[0]
         self.c.n_numeric, self.c.n_categorical = numeric_.shape[0], categorical_.shape[0]
-        self.c.p, self.c.q = grid.p, grid.q
+        self.c.p, self.c.q, self.c.repeat = grid.p, grid.q, repeat
         self.c.base, self.c.constant = &base_[0], &constant_[0]
-        self.c.level_start = grid.level_start_
         if grid.p:
             self.c.centre, self.c.scale = &centre_[0], &scale_[0]
             self.c.square, self.c.linear, self.c.offset = &square_[0, 0], &linear_[0, 0], &offset_[0, 0]
         if grid.q:
-            self.c.level = &level_[0, 0]
+            self.c.level, self.c.level_offset = &level_[0, 0], &level_offset_[0]
         if numeric_.shape[0]:
             self.c.numeric = &numeric_[0]
         if categorical_.shape[0]:
