@@ -1,424 +1,257 @@
-"""One input - a frame, an array - read column by column: what each holds, its numbers, its levels.
-
-A :class:`Source` wraps the input and says of each column what kind it is; a categorical one comes
-out as a :class:`Column`, codes into its distinct values. What codes mean in a table stands in the
-table's schema.
-"""
+"""The columns of a table for the command line: what each one is, and which fit a model."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.utils import check_array
 
-Level: TypeAlias = str | int | float | bool
-Array: TypeAlias = NDArray[Any]
+from craftc._reading import HOLES, NUMBER_HOLES, TableError, similar
+from craftc._summary import need_pandas
+from craftc.table import Schema
 
-MISSING_LEVEL = "(missing)"
-MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
+#: Whole numbers with at most so many distinct values are taken for codes of categories.
+FEW_VALUES = 5
 
-_NOT_NUMBERS = (
-    "Column {!r} holds {} values where numbers are expected; turn it into numbers, or name it in "
-    "`categorical` when fitting."
+_DATE = re.compile(
+    r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/])\d{1,2}\3\d{2}(\d{2})?|\d{1,2}\.\d{1,2}\.\d{4})"
+    r"([ T]\d{1,2}:\d{2}.*)?"
 )
-_NOT_LEVELS = (
-    "Column {!r} holds objects ({}) that are neither text nor numbers; turn them into one of "
-    "these, or drop the column."
-)
-_NOT_EITHER = (
-    "Column {!r} has dtype {}, which is neither numbers nor categories; turn it into one of them "
-    "(a date into days or a month, a list into several columns), or drop it."
-)
-_INFINITE = (
-    "Input X contains infinity: column {!r} holds inf, -inf or a value too large for {}; replace "
-    "it by a number, or by NaN if it is unknown."
-)
-_DUPLICATES = "Column names must differ from each other, got {}; rename the columns."
 
-
-class Column:
-    """A categorical column as codes into its distinct values; -1, the last value, is missing.
-
-    `declared` says that the order of the values is meant; `strict` refuses values that are neither
-    text nor numbers, which otherwise (intervals, say) become their text.
-    """
-
-    def __init__(
-        self, name: str, codes: Array, values: Sequence[Any], *, declared: bool, strict: bool
-    ) -> None:
-        self.name = name
-        self.codes = codes.astype(np.min_scalar_type(-len(values) - 1), copy=False)
-        self.declared = declared
-        self.values = [_plain(value, name, strict) for value in values] + [None]
-        self.used = np.zeros(len(self.values), dtype=bool)
-        self.used[codes] = True
-        empty = np.array([value is None for value in self.values])
-        self.n_missing = int(np.count_nonzero(empty[codes])) if (empty & self.used).any() else 0
-
-    def present(self) -> list[Level]:
-        """Return the values that occur, each once."""
-        pairs = zip(self.values, self.used, strict=True)
-        return list(dict.fromkeys(value for value, used in pairs if used and value is not None))
-
-    def all_different(self) -> bool:
-        """Tell whether no two cells agree; fewer than three prove nothing."""
-        return len(self.present()) == len(self.codes) - self.n_missing >= 3
-
-    def learn(self, missing: str) -> tuple[Level, ...]:
-        """Return the levels in the order of their codes."""
-        levels = self.present()
-        if any(isinstance(level, float) and np.isinf(level) for level in levels):
-            raise ValueError(_INFINITE.format(self.name, "a level"))
-        if not self.declared:
-            levels.sort(key=lambda level: (isinstance(level, str), level))
-        if missing == "category" and self.n_missing:
-            levels = [level for level in levels if level != MISSING_LEVEL] + [MISSING_LEVEL]
-        if len(levels) > MAX_LEVELS:
-            raise ValueError(
-                f"Column {self.name!r} has {len(levels)} levels and a code holds {MAX_LEVELS}; "
-                "merge rare levels, or turn the column into numbers if that is what it is."
-            )
-        return tuple(levels)
-
-    def translate(self, levels: tuple[Level, ...], missing: str) -> tuple[Array, list[Level]]:
-        """Return the code of each value, and the values that are no level."""
-        code = {level: c for c, level in enumerate(levels)}
-        # "1" and 1 are one level when one side is text, as after a trip through a CSV file.
-        code_of_text = {str(level): c for level, c in code.items()}
-        codes = np.full(len(self.values), len(levels))
-        unseen = []
-        for i in np.flatnonzero(self.used):
-            value = self.values[i]
-            if value is None:
-                if missing != "category":
-                    continue
-                value = MISSING_LEVEL
-            c = code.get(value, code_of_text.get(str(value)))
-            if c is None:
-                unseen.append(value)
-            else:
-                codes[i] = c
-        return codes, unseen
-
-
-class Source:
-    """Any input, column by column.
-
-    `kinds` says of each column what it holds: "number", "level" (categories, booleans), "text",
-    "empty" (no value at all), "mixed" (objects), "other" (dates, lists: never read). `narrow` says
-    which columns float32 holds.
-    """
-
-    names: tuple[str, ...]
-    named: bool
-    n_rows: int
-    kinds: list[str]
-    narrow: list[bool]
-
-    def guess(self) -> Array:
-        """Return the mask of the columns that are categorical by their dtype."""
-        return np.array([kind in ("level", "text") for kind in self.kinds])
-
-    def float_type(self, positions: Array) -> type[np.floating[Any]]:
-        """Return the type that holds these numeric columns."""
-        narrow = len(positions) and all(self.narrow[j] for j in positions)
-        return np.float32 if narrow else np.float64
-
-    def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
-        """Return these columns as one block."""
-        block = np.empty((self.n_rows, len(positions)), dtype=dtype)
-        with np.errstate(over="ignore"):  # `count_missing` says it in words
-            for d, j in enumerate(positions):
-                block[:, d] = self._number(j)
-        return block
-
-    def _number(self, j: int) -> Any:
-        raise NotImplementedError
-
-    def column(self, j: int) -> Column:
-        """Return one column as codes."""
-        raise NotImplementedError
-
-
-class _Frame(Source):
-    """A data frame, read by its own dtypes."""
-
-    named = True
-
-    def __init__(self, frame: nw.DataFrame[Any]) -> None:
-        if frame.implementation.value not in _READERS:  # Modin, cuDF
-            frame = nw.from_native(frame.to_pandas(), eager_only=True)
-        self._read = _READERS[frame.implementation.value]
-        self._series = [frame[:, j] for j in range(frame.shape[1])]
-        self.n_rows = len(frame)
-        self.names = tuple(str(name) for name in frame.columns)
-        if len(set(self.names)) < len(self.names):
-            raise ValueError(_DUPLICATES.format(list(self.names)))
-        for size, unit in ((self.n_rows, "sample"), (len(self.names), "feature")):
-            if size == 0:  # in scikit-learn's words
-                raise ValueError(
-                    f"Found array with 0 {unit}(s) (shape={frame.shape}) while a minimum of 1 is "
-                    "required."
-                )
-        self.kinds = [_kind(series) for series in self._series]
-        self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
-
-    def _number(self, j: int) -> Any:
-        series, name, kind = self._series[j], self.names[j], self.kinds[j]
-        if kind == "empty":
-            return np.nan
-        if kind == "mixed":
-            raise TypeError(
-                f"Column {name!r} mixes values of different types; turn it into numbers or text, "
-                "or name it in `categorical`."
-            )
-        if kind == "other":
-            raise _refusal(series, name)
-        if kind != "number":
-            raise TypeError(_NOT_NUMBERS.format(name, series.dtype))
-        if _is_object(series):
-            return _object_numbers(series.to_native().to_numpy(), name)
-        if series.dtype.is_decimal() or str(series.dtype).endswith("Int128"):
-            series = series.cast(nw.Float64)
-        return series.to_numpy()
-
-    def column(self, j: int) -> Column:
-        series, name, kind = self._series[j], self.names[j], self.kinds[j]
-        if kind == "other":
-            raise _refusal(series, name)
-        if kind == "empty":
-            return Column(name, np.full(self.n_rows, -1), [], declared=False, strict=True)
-        if series.dtype.is_decimal():
-            series = series.cast(nw.Float64)
-        try:
-            codes, values, declared = self._read(series)
-        except TypeError as error:
-            raise TypeError(_NOT_LEVELS.format(name, error)) from error
-        return Column(name, codes, values, declared=declared, strict=kind == "mixed")
-
-
-# What pandas.api.types.infer_dtype says of an object column, as a kind.
-_OBJECT_KINDS = {
-    "string": "text",
-    "boolean": "level",
-    "empty": "empty",
-    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"), "number"),
-    **dict.fromkeys(("mixed", "mixed-integer"), "mixed"),
+_DATES, _COUNTER = "dates", "counts the rows"
+_ADVICE = {
+    _DATES: "Dates are set aside; as numbers (a year, an age in days) they could be used.",
+    _COUNTER: "A column that only counts the rows is set aside; --numeric COL uses it.",
 }
 
 
-def _is_object(series: nw.Series[Any]) -> bool:
-    return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
+@dataclass
+class Choice:
+    """What became of the columns of a table."""
+
+    features: Any  # DataFrame
+    target: Any = None  # Series of the classes, where one was named
+    numbers: list[str] = field(default_factory=list)
+    categories: list[str] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)  # categories that the file has as whole numbers
+    aside: dict[str, str] = field(default_factory=dict)  # column: why
+    notes: list[str] = field(default_factory=list)
 
 
-def _kind(series: nw.Series[Any]) -> str:
-    dtype = series.dtype
-    if _is_object(series):
-        infer = nw.get_native_namespace(series).api.types.infer_dtype
-        return _OBJECT_KINDS.get(infer(series.to_native(), skipna=True), "other")
-    if dtype.is_numeric():
-        return "number"
-    if dtype in (nw.Categorical, nw.Enum, nw.Boolean):
-        return "level"
-    if series.null_count() == len(series):
-        return "empty"
-    return "text" if dtype == nw.String else "other"
+def choose(
+    frame: Any,
+    *,
+    target: str | None = None,
+    ignore: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+) -> Choice:
+    """Decide what each column of a frame is.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    target, ignore, categorical, numeric : names given by the user
+        Of the classes; to leave out; to take for categories; to take for numbers.
+
+    Returns
+    -------
+    Choice
+    """
+    names = list(frame.columns)
+    asked = [("--ignore", ignore), ("--categorical", categorical), ("--numeric", numeric)]
+    for option, wanted in [("--target", [target] if target is not None else []), *asked]:
+        for name in wanted:
+            if name not in names:
+                known = similar(name, names) or f" The columns are {_list(names)}."
+                raise TableError(f"{option}: the table has no column {name!r}.{known}")
+    for name in categorical:
+        if name in numeric:
+            raise TableError(f"Column {name!r} is named by both --categorical and --numeric.")
+
+    choice = Choice(None, target=frame[target] if target is not None else None)
+    columns: dict[str, Any] = {}
+    for name in names:
+        column = frame[name]
+        if name == target or name in ignore:
+            choice.aside[name] = "the target" if name == target else "--ignore"
+        elif column.isna().all():
+            choice.aside[name] = "no value in any row"
+        elif name in categorical:
+            columns[name] = as_categories(column)
+        elif name in numeric:
+            columns[name] = _numbers(column, "--numeric: it cannot be read as numbers")
+        elif reason := _useless(column):
+            choice.aside[name] = reason
+        elif _are_codes(column):
+            columns[name] = as_categories(column)
+            choice.codes.append(name)
+        else:
+            columns[name] = column
+            _hint(column, choice.notes)
+        if name in columns:
+            kind = choice.numbers if _is_number(columns[name]) else choice.categories
+            kind.append(name)
+    if not columns:
+        why = "; ".join(f"{name!r}: {reason}" for name, reason in list(choice.aside.items())[:5])
+        raise TableError(f"No column is left to find clusters with ({why}).")
+    choice.notes += [text for why, text in _ADVICE.items() if why in choice.aside.values()]
+    choice.features = need_pandas().DataFrame(columns)
+    return choice
 
 
-def _refusal(series: nw.Series[Any], name: str) -> Exception:
-    native = series.to_native()
-    dtype = str(series.dtype if series.dtype != nw.Unknown else getattr(native, "dtype", "unknown"))
-    if "complex" in dtype:
-        return ValueError(f"Complex data not supported: column {name!r}; pass its real parts.")
-    return TypeError(_NOT_EITHER.format(name, dtype))
+def _list(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
 
 
-def _read_pandas(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
-    native = series.to_native()
-    if hasattr(native.dtype, "categories"):
-        return native.cat.codes.to_numpy(), native.cat.categories.tolist(), True
-    codes, values = native.factorize()
-    return codes, values.tolist(), False
+def _is_number(column: Any) -> bool:
+    types = need_pandas().api.types
+    return bool(types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype))
 
 
-def _read_polars(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
-    # The physical codes of a Categorical are shared by all columns of the process: count afresh.
-    native = series.to_native()
-    values = native.drop_nulls().unique()
-    declared = series.dtype == nw.Enum
-    if declared:
-        values = values.sort()  # an Enum sorts as declared
-    codes = native.replace_strict(values, np.arange(len(values), dtype=np.int32), default=-1)
-    return codes.to_numpy(), values.to_list(), declared
+def _useless(column: Any) -> str:
+    """Why a column cannot say anything about groups, or nothing."""
+    types = need_pandas().api.types
+    is_text = types.is_string_dtype(column.dtype) and column.dtype != object
+    kind = types.infer_dtype(column, skipna=True)
+    if kind in ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period"):
+        return _DATES
+    if is_text or kind == "string":
+        cells = column.dropna().unique()
+        if all(_DATE.fullmatch(cell) for cell in cells):
+            return _DATES
+        if len(cells) == column.count() >= 3:
+            return "a different text in every row"
+    elif types.is_integer_dtype(column.dtype) and len(column) >= 3 and not column.isna().any():
+        step = np.diff(column.to_numpy(np.float64))
+        if (step == 1).all():
+            return _COUNTER
+    return ""
 
 
-def _read_pyarrow(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
-    native = series.to_native()
-    if series.dtype == nw.Categorical:  # its chunks may differ in dictionaries, or hold nulls there
-        native = native.cast(native.type.value_type)
-    array = native.dictionary_encode().unify_dictionaries().combine_chunks()
-    codes = array.indices.cast("int64").fill_null(-1).to_numpy()
-    return codes, array.dictionary.to_pylist(), False
+def _are_codes(column: Any) -> bool:
+    """Tell whether a column is whole numbers with few distinct values."""
+    if not _is_number(column) or need_pandas().api.types.is_complex_dtype(column.dtype):
+        return False
+    cells = column.dropna().unique()
+    if not 0 < len(cells) <= FEW_VALUES or 2 * len(cells) > column.count():
+        return False
+    return all(float(cell).is_integer() for cell in cells)
 
 
-_READERS = {"pandas": _read_pandas, "polars": _read_polars, "pyarrow": _read_pyarrow}
-
-
-class _Array(Source):
-    """A plain array: all numbers, unless it is Boolean or the caller names categories."""
-
-    named = False
-
-    def __init__(self, X: Any) -> None:
-        if isinstance(X, np.ma.MaskedArray):
-            raise TypeError(
-                "A masked array was passed; call .filled(np.nan) to mark what is missing."
+def _hint(column: Any, notes: list[str]) -> None:
+    """Say that a text column with mostly different cells will hardly describe groups."""
+    if not _is_number(column):
+        distinct, count = column.nunique(), column.count()
+        if distinct > 20 and 2 * distinct > count:
+            notes.append(
+                f"{column.name!r} has {distinct:,} different texts in {count:,} rows and can "
+                f"hardly describe groups; consider --ignore {_quoted(str(column.name))}."
             )
-        if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
-            X = np.asarray(X, dtype=object)  # NumPy would turn numbers beside text into text
-        X = check_array(X, dtype=None, ensure_all_finite=False)
-        kinds = {"b": "level", "i": "number", "u": "number", "f": "number", "O": "mixed"}
-        self._is_text = X.dtype.kind in "US"
-        self._X = X.astype(str).astype(object) if self._is_text else X
-        self.n_rows, n_columns = X.shape
-        self.names = tuple(f"x{j}" for j in range(n_columns))
-        self.kinds = [kinds.get(self._X.dtype.kind, "other")] * n_columns
-        self.narrow = [X.dtype.kind == "f" and X.dtype.itemsize <= 4] * n_columns
-        if self.kinds[0] == "other":
-            raise TypeError(_NOT_EITHER.format("x0", X.dtype))
-
-    def guess(self) -> Array:
-        if self._is_text:
-            raise TypeError(
-                "The array holds text; pass a DataFrame, or name its categorical columns in "
-                "`categorical`."
-            )
-        return super().guess()
-
-    def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
-        if self.kinds[0] != "number":
-            return super().numbers(positions, dtype)
-        X = self._X if len(positions) == len(self.names) else np.take(self._X, positions, axis=1)
-        with np.errstate(over="ignore"):
-            return np.ascontiguousarray(X, dtype=dtype)
-
-    def _number(self, j: int) -> Any:
-        if self.kinds[j] == "level":
-            raise TypeError(_NOT_NUMBERS.format(self.names[j], "Boolean"))
-        return _object_numbers(self._X[:, j], self.names[j])
-
-    def column(self, j: int) -> Column:
-        cells, name = self._X[:, j], self.names[j]
-        if cells.dtype != object:
-            distinct, codes = np.unique(cells, return_inverse=True)
-            return Column(name, codes, distinct.tolist(), declared=False, strict=True)
-        index: dict[Any, int] = {}
-        try:
-            each = (index.setdefault(cell, len(index)) for cell in cells)
-            codes = np.fromiter(each, dtype=np.intp, count=len(cells))
-        except TypeError as error:
-            raise TypeError(_NOT_LEVELS.format(name, error)) from error
-        return Column(name, codes, list(index), declared=False, strict=True)
 
 
-def open_source(X: Any) -> Source:
-    """Wrap any accepted input, refusing what cannot be a table."""
-    if issparse(X):
-        raise TypeError(
-            "Sparse data was passed, but craftc needs dense data. Call .toarray() on it, or keep a "
-            "set of indicator columns as one categorical column."
-        )
-    try:
-        frame = nw.from_native(X, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        raise ValueError(_DUPLICATES.format(list(getattr(X, "column_names", X.columns)))) from error
-    if isinstance(frame, nw.LazyFrame):
-        raise TypeError("A lazy frame was passed; call .collect() on it first.")
-    return _Frame(frame) if isinstance(frame, nw.DataFrame) else _Array(X)
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else repr(name)
 
 
-def _plain(value: Any, name: str, strict: bool) -> Level | None:
-    """Turn a cell into a level: a Python scalar, or None if it is missing."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, str | int):
-        return value
-    if isinstance(value, float | np.longdouble | Decimal):
-        return float(value) + 0.0 if value == value else None  # + 0.0: no negative zero
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    if strict:
-        raise TypeError(_NOT_LEVELS.format(name, type(value).__name__))
-    return str(value)
+def as_categories(column: Any) -> Any:
+    """The column as categories; whole numbers become their text, in the order of the numbers."""
+    pd = need_pandas()
+    if not _is_number(column):
+        if column.dtype == object or isinstance(column.dtype, pd.CategoricalDtype):
+            return column.astype("category")
+        return column.astype(str).where(column.notna()).astype("category")
+    text = {cell: number_text(cell) for cell in sorted(column.dropna().unique())}
+    return column.map(text).astype(pd.CategoricalDtype(list(text.values())))
 
 
-def _object_numbers(cells: Array, name: str) -> Array:
-    """Read objects as float64; None, NaN and NA are NaN."""
-    try:
-        return cells.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        numbers = np.empty(len(cells))  # something in it is no number: find it
-    for i, cell in enumerate(cells):
-        try:
-            numbers[i] = np.nan if type(cell).__name__ in ("NAType", "NaTType") else cell
-        except (TypeError, ValueError, OverflowError) as error:
-            raise TypeError(
-                f"Column {name!r} cannot be read as numbers: every argument must be a string or a "
-                f"number that fits float64, got {repr(cell)[:60]}; pass a DataFrame, or name the "
-                "column in `categorical`."
-            ) from error
+def number_text(cell: Any) -> str:
+    """A number as a level is written: 1, not 1.0."""
+    value = float(cell)
+    return str(int(value)) if value.is_integer() else str(value)
+
+
+def _numbers(column: Any, problem: str) -> Any:
+    """The column as numbers, or a sentence with a cell that is none."""
+    pd = need_pandas()
+    if _is_number(column):
+        return column
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return column.astype(float)
+    numbers = pd.to_numeric(column.astype(object), errors="coerce").astype(float)
+    wrong = column[numbers.isna() & column.notna()]
+    wrong = wrong[[str(cell).casefold() not in NUMBER_HOLES for cell in wrong]]
+    if len(wrong):
+        raise TableError(f"Column {column.name!r}: {problem}, it holds {str(wrong.iloc[0])!r}.")
     return numbers
 
 
-def column_mask(categorical: Any, names: tuple[str, ...]) -> Array | None:
-    """Return which columns `categorical` speaks of (names, positions or a mask); None: "auto"."""
-    if isinstance(categorical, str) and categorical == "auto":
-        return None
-    if isinstance(categorical, str) or not hasattr(categorical, "__iter__"):
-        raise ValueError(
-            "categorical must be 'auto' or a list of column names, of positions, or of booleans, "
-            f"got {categorical!r}."
-        )
-    items = list(categorical)
-    if items and all(isinstance(item, bool | np.bool_) for item in items):
-        if len(items) != len(names):
-            raise ValueError(
-                f"categorical is a mask of length {len(items)}, but X has {len(names)} columns; "
-                "give one boolean for each."
+# ---- new rows for a model ----
+
+
+def match(frame: Any, schema: Schema, path: str) -> tuple[Any, list[str]]:
+    """The columns of a model, as its schema reads them, and sentences about what was not used.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    schema : Schema
+    path : str
+        How messages call the table.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+    notes : list of str
+    """
+    notes: list[str] = []
+    if not schema.named:  # the model was fitted on an array
+        if frame.shape[1] != schema.n_columns:
+            raise TableError(
+                f"{path!r} has {frame.shape[1]} columns, but the model was fitted on "
+                f"{schema.n_columns} columns without names."
             )
-        return np.array(items, dtype=bool)
-    mask = np.zeros(len(names), dtype=bool)
-    for item in items:
-        if isinstance(item, int | np.integer):
-            if not 0 <= item < len(names):
-                raise ValueError(
-                    f"categorical names position {item}, but X has {len(names)} columns; "
-                    "count them from 0."
-                )
-            mask[item] = True
-        elif str(item) in names:
-            mask[names.index(str(item))] = True
-        else:
-            known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-            raise ValueError(f"categorical names column {item!r}, but X has the columns {known}.")
-    return mask
+        frame = frame.set_axis(list(schema.columns), axis=1)
+    names = list(frame.columns)
+    absent = [name for name in schema.columns if name not in names]
+    if absent:
+        close = similar(absent[0], [name for name in names if name not in schema.columns])
+        raise TableError(f"{path!r} lacks column(s) of the model: {_list(absent)}.{close}")
+    extra = [name for name in names if name not in schema.columns]
+    if extra:
+        notes.append(f"not in the model, so not used: {_list(extra)}.")
+    columns: dict[str, Any] = dict.fromkeys(schema.columns)
+    for name in schema.numeric_names:
+        problem = "the model expects numbers"
+        columns[name] = _numbers(frame[name], problem).astype(np.float64)
+    for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
+        columns[name] = _levels(frame[name], {str(level) for level in levels}, notes)
+    return need_pandas().DataFrame(columns), notes
 
 
-def count_missing(block: Array, names: Sequence[str], step: int = 1 << 16) -> Array:
-    """Count the missing cells of each numeric column and refuse infinite ones."""
-    n_missing = np.zeros(block.shape[1], dtype=np.intp)
-    for start in range(0, len(block), step):
-        rows = block[start : start + step]
-        if np.isfinite(rows).all():
-            continue
-        infinite = np.isinf(rows).any(axis=0)
-        if infinite.any():
-            raise ValueError(_INFINITE.format(names[int(infinite.argmax())], repr(block.dtype)))
-        n_missing += np.isnan(rows).sum(axis=0)
-    return n_missing
+def _levels(column: Any, known: set[str], notes: list[str]) -> Any:
+    """The cells of a categorical column in the words of the model's levels."""
+    words: dict[Any, str | None] = {}
+    for cell in column.dropna().unique():
+        text = number_text(cell) if _is_number(column) else str(cell)
+        words[cell] = next((word for word in _spellings(text) if word in known), text)
+        if words[cell] not in known and text.casefold() in (*HOLES, *NUMBER_HOLES):
+            words[cell] = None
+    unseen = sorted(word for word in words.values() if word is not None and word not in known)
+    if unseen:
+        shown = _list(unseen, 5)
+        notes.append(f"{column.name!r}: never seen when fitting, so counted as missing: {shown}.")
+    return column.astype(object).map(words).astype("category")
+
+
+def _spellings(text: str) -> list[str]:
+    """The ways one level may have been written: 1 and 1.0, TRUE and True."""
+    spellings = [text, text.capitalize()] if text.casefold() in ("true", "false") else [text]
+    try:
+        value = float(text)
+    except ValueError:
+        return spellings
+    return [*spellings, number_text(value), str(value)] if np.isfinite(value) else spellings

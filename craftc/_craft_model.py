@@ -78,10 +78,9 @@ class Rules:
         """Every step minimises one objective."""
         return self.model == "likelihood"
 
-    @property
-    def monotone(self) -> bool:
-        """The objective provably never rises."""
-        return self.coherent and self.selection != "threshold"
+    def monotone(self, n_features: int) -> bool:
+        """Whether the objective provably never rises: exact masks, and no cluster that would be worth having empty."""
+        return self.coherent and self.selection != "threshold" and self.price + min(self.f_delta, 0.0) * n_features >= 0.0
 
     @property
     def prior(self) -> float:
@@ -163,7 +162,7 @@ class Background:
         usable = self.usable[: self.grid.p].astype(bool)
         out = self.categorical_row_costs(codes)
         for d in np.flatnonzero(usable):
-            cell = (numeric[:, d] - self.centre[d]) * self.scale[d]
+            cell = np.clip((numeric[:, d] - self.centre[d]) * self.scale[d], -_kernel.FAR, _kernel.FAR)
             out += np.where(np.isnan(cell), 0.0, 0.5 * cell * cell + self.log_deviation[d])
         return out
 

@@ -6,7 +6,7 @@ parallel; then a serial walk over the few rows dear enough to open a cluster, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -52,10 +52,13 @@ class Problem:
         """Room for every thread, each on cache lines of its own."""
         return aligned((n_threads, -(-_kernel.scratch_size(tables) // 8) * 8))
 
-    @cached_property
-    def positive(self) -> NDArray[np.intp]:
-        """Rows of weight > 0."""
-        return np.flatnonzero(self.weight) if len(self.weight) else np.arange(len(self.table))
+    def random_row(self, *key: int) -> int:
+        """A row of weight > 0 drawn by key."""
+        draw = uniform(self.seed, *key)
+        if not len(self.weight):
+            return int(draw * len(self.table))
+        positive = np.flatnonzero(self.weight)
+        return int(positive[int(draw * len(positive))])
 
     @cached_property
     def limits(self) -> Floats:
@@ -68,6 +71,7 @@ class Solution:
     """A partition that the search ended with."""
 
     labels: Labels
+    moments: Moments
     objective: float
     path: list[float]
     n_iter: int
@@ -76,7 +80,10 @@ class Solution:
 
 
 def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution:
-    """Passes from a start partition (None: the paper's start, one cluster around a random row) until nothing moves."""
+    """Passes from a start partition (None: the paper's start, one cluster around a random row) until nothing moves.
+
+    The labels are worked on in place.
+    """
     rules, background = problem.rules, problem.background
     walk = Walk(problem, start)
     if labels is None:
@@ -84,7 +91,6 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
         moments, tables = walk.first_cluster()
         path = []
     else:
-        labels = labels.copy()
         n_clusters = int(labels.max()) + 1
         moments = Moments.of_partition(
             background.grid, background.unit, problem.table, problem.weight, labels, n_clusters, problem.n_threads
@@ -93,7 +99,7 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
         clusters = Clusters(moments, background, rules)
         tables, walk.mask, path = clusters.tables(), clusters.mask, [clusters.objective]
 
-    seen: set[bytes] = set()
+    monotone, seen = rules.monotone(int(background.usable.sum())), set[bytes]()
     converged, n_iter = False, 0
     while n_iter < problem.max_iter and not converged:
         n_iter += 1
@@ -102,18 +108,21 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
         clusters = Clusters(moments, background, rules)
         tables, walk.mask = clusters.tables(), clusters.mask
         path.append(clusters.objective)
-        if _build.debug() and rules.monotone and len(path) > 1 and path[-1] > path[-2] + 1e-9 * max(1.0, abs(path[-2])):
+        if _build.debug() and monotone and len(path) > 1 and path[-1] > path[-2] + 1e-9 * max(1.0, abs(path[-2])):
             raise AssertionError(f"the objective rose from {path[-2]!r} to {path[-1]!r}")
         if problem.on_pass:
             problem.on_pass(n_iter, moments.n_clusters, path[-1])
         converged = moved == 0
-        if rules.coherent and not rules.monotone:  # the paper's random newcomers escape from a cycle, thresholds do not
+        if rules.coherent and not monotone and not converged:  # the paper's random newcomers leave a cycle by themselves
             state = labels.tobytes()
-            if state in seen and not converged:
-                break
+            if state in seen:
+                if not walk.may_open:
+                    break
+                walk.may_open, state = False, b""
+                seen.clear()
             seen.add(state)
     settle_weightless(problem, tables, labels)
-    return Solution(labels, path[-1], path, n_iter, converged, start)
+    return Solution(labels, moments, path[-1], path, n_iter, converged, start)
 
 
 def drop_empty(moments: Moments, labels: Labels) -> None:
@@ -122,7 +131,7 @@ def drop_empty(moments: Moments, labels: Labels) -> None:
     if len(kept) < moments.n_clusters:
         number = np.full(moments.n_clusters + 1, -1, np.int32)
         number[kept] = np.arange(len(kept), dtype=np.int32)
-        labels[:] = number[labels]
+        renumber(labels, number)
         moments.keep(kept)
 
 
@@ -155,12 +164,13 @@ class Walk:
         self.problem, self.start = problem, start
         self.mask: Mask = np.zeros((1, problem.background.usable.size), np.uint8)
         self.n_opened = 0
+        self.may_open = True
 
     def sweep(self, tables: _kernel.Tables, labels: Labels, moments: Moments) -> int:
         """One pass; labels and moments follow. Returns the rows of weight > 0 that moved."""
         problem, table = self.problem, self.problem.table
         threads = problem.threads(moments.n_clusters)
-        opening = moments.n_clusters < problem.cap
+        opening = self.may_open and moments.n_clusters < problem.cap
         best = np.empty(len(table) if opening else 0)
         groups, partial = moments.workplace(threads)
         moved: int = _kernel.assign(
@@ -194,7 +204,7 @@ class Walk:
     def first_cluster(self) -> tuple[Moments, _kernel.Tables]:
         """The paper's start: one cluster, still empty, that looks like a random row; its mask is drawn with chance m."""
         problem = self.problem
-        row = int(problem.positive[int(uniform(problem.seed, self.start, _ROW_DRAW, 0) * len(problem.positive))])
+        row = problem.random_row(self.start, _ROW_DRAW, 0)
         moments = Moments(problem.background.grid, problem.background.unit, 1, problem.n_threads)
         tables, self.mask = self.newcomer(row, np.full(problem.background.usable.size, problem.rules.fraction))
         self.n_opened = 1
@@ -280,8 +290,7 @@ def opening_limits(problem: Problem, shared: Mask) -> Floats:
     """(n,) best cost above which a row opens its own cluster; +inf for rows of weight 0."""
     rules, background, n = problem.rules, problem.background, len(problem.table)
     limits = np.empty(n)
-    for first in range(0, n, _CHUNK):
-        rows = slice(first, min(first + _CHUNK, n))
+    for rows in chunks(n):
         size = rows.stop - rows.start
         unit = np.ones(size) if problem.unit_weight is None else problem.unit_weight[rows]
         if rules.coherent:
@@ -299,18 +308,47 @@ def opening_limits(problem: Problem, shared: Mask) -> Floats:
 
 def start_labels(problem: Problem, kind: str, n_clusters: int, start: int) -> Labels:
     """(n,) a start partition: "single", "random" or "farthest" (nearest of n_clusters farthest-first seeds)."""
-    n = len(problem.table)
-    if kind == "single" or n_clusters == 1:
-        return np.zeros(n, np.int32)
-    if kind == "random":
-        draws = uniform(problem.seed, start, _LABEL_DRAW, np.arange(n, dtype=np.uint64))
-        return compact((draws * n_clusters).astype(np.int32))
-    return compact(farthest_first(problem, n_clusters, start)[0])
+    labels = np.zeros(len(problem.table), np.int32)
+    if kind == "single" or n_clusters == 1 or not problem.background.usable.any():
+        return labels
+    if kind == "farthest":
+        return compact(farthest_first(problem, n_clusters, start)[0])
+    for rows in chunks(len(labels)):
+        draws = uniform(problem.seed, start, _LABEL_DRAW, np.arange(rows.start, rows.stop, dtype=np.uint64))
+        labels[rows] = (draws * n_clusters).astype(np.int32)
+    return compact(labels)
+
+
+def chunks(n: int) -> Iterator[slice]:
+    """Slices of at most _CHUNK rows: temporaries stay small."""
+    return (slice(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK))
+
+
+def renumber(labels: Labels, number: NDArray[np.int32]) -> None:
+    """labels = number[labels], in place."""
+    for rows in chunks(len(labels)):
+        labels[rows] = number[labels[rows]]
 
 
 def compact(labels: Labels) -> Labels:
-    """Labels 0..K-1 in the order of value."""
-    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+    """Labels in 0..K-1 in the order of value, in place; empty numbers go."""
+    used = np.zeros(int(labels.max()) + 1, bool)
+    for rows in chunks(len(labels)):
+        used[labels[rows]] = True
+    if not used.all():
+        renumber(labels, (np.cumsum(used) - 1).astype(np.int32))
+    return labels
+
+
+def first_appearance(labels: Labels, n_clusters: int) -> NDArray[np.intp]:
+    """(K,) clusters in the order they first occur."""
+    order: list[int] = []
+    for rows in chunks(len(labels)):
+        values, first = np.unique(labels[rows], return_index=True)
+        order += [int(k) for k in values[np.argsort(first)] if k not in order]
+        if len(order) == n_clusters:
+            break
+    return np.array(order, np.intp)
 
 
 def farthest_first(problem: Problem, n_seeds: int, start: int) -> tuple[Labels, float, int]:
@@ -337,7 +375,7 @@ def farthest_first(problem: Problem, n_seeds: int, start: int) -> tuple[Labels, 
         own = -background.categorical_row_costs(table.codes)
     idle = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
     labels, best = np.full(n, -1, np.int32), np.full(n, np.inf)
-    row = int(problem.positive[int(uniform(problem.seed, start, _ROW_DRAW, 1) * len(problem.positive))])
+    row = problem.random_row(start, _ROW_DRAW, 1)
     radius = 0.0
     for k in range(n_seeds):
         tables = point_tables(one_point(whole, row, 1.0), everything, whole)
@@ -346,20 +384,30 @@ def farthest_first(problem: Problem, n_seeds: int, start: int) -> tuple[Labels, 
             table.numeric, table.codes, problem.weight, tables, k, 0, labels, best,
             problem.scratch(tables, threads), *idle, threads,
         )  # fmt: skip
-        distance = (best - own)[problem.positive]
-        farthest = int(distance.argmax())
-        row, radius = int(problem.positive[farthest]), max(float(distance[farthest]), 0.0)
+        row, radius = farthest_row(best, own, problem.weight)
         if radius <= 1e-9:  # every distinct row is a seed
             break
     return labels, radius, row
+
+
+def farthest_row(best: Floats, own: Floats, weight: Integers) -> tuple[int, float]:
+    """Row of weight > 0 with the largest best - own (ties: the first), and that distance, at least 0."""
+    row, radius = 0, -np.inf
+    for rows in chunks(len(best)):
+        distance = best[rows] - own[rows]
+        if len(weight):
+            distance[weight[rows] == 0] = -np.inf
+        i = int(distance.argmax())
+        if distance[i] > radius:
+            row, radius = rows.start + i, float(distance[i])
+    return row, max(radius, 0.0)
 
 
 def one_point_own_costs(problem: Problem) -> Floats:
     """(n,) cost of every row, relative to the background, under its own one-point cluster with all features."""
     background, n = problem.background, len(problem.table)
     p, own = background.grid.p, np.zeros(len(problem.table))
-    for first in range(0, n, _CHUNK):
-        rows = slice(first, min(first + _CHUNK, n))
+    for rows in chunks(n):
         gains = one_point_gains(problem, rows, np.ones(rows.stop - rows.start))
         own[rows] -= gains[:, :p].sum(axis=1)
         for d, level in enumerate(background.grid.level_start):

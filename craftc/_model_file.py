@@ -1,9 +1,10 @@
 """A fitted CRAFT as one file, which can be loaded without running anything that stands in it.
 
-The file is an ``.npz`` archive of plain arrays, never of pickled objects. Its member ``model`` is a JSON text (UTF-8): format
-name and version, parameters, schema, rules, and the few numbers of the fit; the others are the exact sums of every cluster
-(``groups``), the grid on which they are integers (``centre``, ``scale``), ``labels`` and ``objective_path``. All else follows
-from the sums, bit for bit, and is computed on loading.
+The file is an ``.npz`` archive of plain arrays, never of pickled objects. Its member ``model`` is a
+JSON text (UTF-8): format name and version, parameters, schema, rules, and the few numbers of the
+fit; the others are the exact sums of every cluster (``groups``), the grid on which they are
+integers (``centre``, ``scale``), ``labels`` and ``objective_path``. All else follows from the sums,
+bit for bit, and is computed on loading.
 """
 
 from __future__ import annotations
@@ -33,7 +34,24 @@ FORMAT_VERSION = 1
 
 Arrays = dict[str, NDArray[Any]]
 
-_ARRAYS = {"groups": "int64", "centre": "float64", "scale": "float64", "labels": "int32", "objective_path": "float64"}
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    KeyError,
+    NotImplementedError,  # an unknown compression
+    UnicodeDecodeError,
+    json.JSONDecodeError,
+)
+_ARRAYS = {
+    "groups": "int64",
+    "centre": "float64",
+    "scale": "float64",
+    "labels": "int32",
+    "objective_path": "float64",
+}
+_FOREIGN = "{} is not a craftc model; give a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 
 
@@ -49,8 +67,8 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    An `init` given as arrays is stored as "auto", a `random_state` that is no whole number as None: they play no part once
-    the model is fitted.
+    An `init` given as arrays is stored as "auto", a `random_state` that is no whole number as None:
+    they play no part once the model is fitted.
 
     Examples
     --------
@@ -115,7 +133,7 @@ def load_model(path: str | os.PathLike[str]) -> CRAFT:
     shown = repr(os.fspath(path))
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
-            raise ValueError(f"{shown} is not a craftc model; give a file that craftc.save_model wrote.")
+            raise ValueError(_FOREIGN.format(shown))
         file.seek(0)
         head, arrays = _read(file, shown)
     try:
@@ -126,21 +144,24 @@ def load_model(path: str | os.PathLike[str]) -> CRAFT:
 
 def _read(file: Any, shown: str) -> tuple[dict[str, Any], Arrays]:
     """The JSON text and the arrays of a model file."""
-    foreign = f"{shown} is not a craftc model; give a file that craftc.save_model wrote."
+    foreign = _FOREIGN.format(shown)
     try:
         with np.load(file, allow_pickle=False) as archive:
             if "model" not in archive.files:
                 raise ValueError(foreign)
             head = json.loads(archive["model"].tobytes().decode())
-            if not isinstance(head, dict) or head.get("format") != FORMAT or not isinstance(head.get("format_version"), int):
+            if not isinstance(head, dict) or head.get("format") != FORMAT:
                 raise ValueError(foreign)
-            if head["format_version"] > FORMAT_VERSION:
+            written = head.get("format_version")
+            if not isinstance(written, int):
+                raise ValueError(foreign)
+            if written > FORMAT_VERSION:
                 raise ValueError(
-                    f"{shown} was written by a newer craftc (format {head['format_version']}, this one reads up to "
-                    f"{FORMAT_VERSION}); update craftc."
+                    f"{shown} was written by a newer craftc (format {written}, this one reads up "
+                    f"to {FORMAT_VERSION}); update craftc."
                 )
             arrays = {name: archive[name] for name in _ARRAYS}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except _BROKEN as error:
         raise ValueError(_DAMAGED.format(shown, error or type(error).__name__)) from error
     except ValueError as error:
         if str(error).startswith(shown):
@@ -157,20 +178,25 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
     schema = Schema.from_dict(head["schema"])
     p, q = len(schema.numeric_index), len(schema.categorical_index)
     positions = np.concatenate([schema.numeric_index, schema.categorical_index])
-    _demand(sorted(positions.tolist()) == list(range(schema.n_columns)), "the schema does not fit its columns")
+    each_once = sorted(positions.tolist()) == list(range(schema.n_columns))
+    _demand(each_once, "the schema does not fit its columns")
     _demand(len(schema.levels) == q and schema.dtype in ("f4", "f8"), "the schema is not complete")
     _demand(schema.missing in ("ignore", "category", "error"), "the schema is not complete")
 
     centre, scale = arrays["centre"], arrays["scale"]
     _demand(centre.shape == scale.shape == (p,), "the grid does not fit the schema")
-    _demand(bool(np.isfinite(centre).all() and np.isfinite(scale).all() and (scale > 0).all()), "the grid is not finite")
-    grid = Grid(centre, scale, level_starts(schema.n_levels), int((schema.n_levels + 1).sum()))
+    finite = np.isfinite(centre) & np.isfinite(scale) & (scale > 0)
+    _demand(bool(finite.all()), "the grid is not finite")
+    n_levels = schema.n_levels
+    grid = Grid(centre, scale, level_starts(n_levels), int((n_levels + 1).sum()))
     groups = arrays["groups"]
-    _demand(groups.ndim == 2 and len(groups) > 0 and groups.shape[1] == grid.width, "the sums do not fit the schema")
+    fits = groups.ndim == 2 and len(groups) > 0 and groups.shape[1] == grid.width
+    _demand(fits, "the sums do not fit the schema")
     _demand(bool((groups[:, 0] > 0).all()), "a cluster is empty")
     labels, path = arrays["labels"], arrays["objective_path"]
     _demand(labels.ndim == path.ndim == 1, "labels or objective_path have a wrong shape")
-    _demand(bool(((labels >= 0) & (labels < len(groups))).all()), "the labels name clusters that are not there")
+    known = (labels >= 0) & (labels < len(groups))
+    _demand(bool(known.all()), "the labels name clusters that are not there")
 
     unit = head["unit"]
     _demand(isinstance(unit, float) and 0 < unit < np.inf, "the weights have no unit")
@@ -208,4 +234,6 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain("", item) for item in value]
     if value is None or isinstance(value, str | int | float):
         return value
-    raise TypeError(f"The parameter {name}={value!r} cannot be written to a file; use numbers, text or lists of them.")
+    raise TypeError(
+        f"The parameter {name}={value!r} cannot be written to a file; use numbers, text or lists."
+    )

@@ -48,8 +48,8 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
     _kernel.column_ranges(table.numeric, weight, low, high)
     seen = low <= high
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
-    half = np.maximum(high / 2 - low / 2, np.finfo(np.float64).tiny * 2.0**64)
-    scale = np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1])
+    half = high / 2 - low / 2
+    scale = np.where(half > 0, np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1]), 1.0)
     return _kernel.Grid(low / 2 + high / 2, scale, level_starts(table.n_levels), _total_levels(table.n_levels))
 
 
@@ -126,6 +126,12 @@ class Moments:
         kept = self.groups[clusters]
         self._groups[: len(kept)] = kept
         self.n_clusters = len(kept)
+
+    def select(self, clusters: NDArray[Any]) -> Moments:
+        """Some clusters, in the given order, without room for threads: what a fitted model keeps."""
+        chosen = Moments(self.grid, self.unit, len(clusters))
+        chosen.groups[:] = self.groups[clusters]
+        return chosen
 
     def total(self) -> Moments:
         """Moments of the whole table."""

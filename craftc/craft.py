@@ -71,7 +71,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     max_clusters : int, default=100
         No cluster is opened beyond this number.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
-        Start partitions. "auto": alternately farthest-first and random (``model="paper"``: the paper's random row).
+        Start partitions. "auto": alternately random and farthest-first (``model="paper"``: the paper's random row).
         Arrays are used as they are, one start each.
     n_init : int, default=8
         Starts; the lowest objective is kept (ties: the earlier start).
@@ -238,10 +238,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        labels = _by_first_appearance(best.labels)
-        moments = Moments.of_partition(grid, unit, table, weight, labels, int(labels.max()) + 1, n_threads)
-        self._set_state(moments, problem.rules, table.schema)
-        self.labels_ = labels
+        order = search.first_appearance(best.labels, best.moments.n_clusters)
+        search.renumber(best.labels, np.argsort(order).astype(np.int32))
+        self._set_state(best.moments.select(order), problem.rules, table.schema)
+        self.labels_ = best.labels
         self.objective_path_ = np.array(best.path)
         self.n_iter_, self.converged_ = best.n_iter, best.converged
         return self
@@ -333,7 +333,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             elif self.init == "auto" and not problem.rules.coherent:
                 labels = None
             else:
-                kind = ("farthest", "random")[start % 2] if self.init == "auto" else self.init
+                kind = ("random", "farthest")[start % 2] if self.init == "auto" else self.init
                 labels = search.start_labels(problem, kind, self._expected(problem), start)
             solution = search.descend(self._watched(problem, start, n_starts), labels, start)
             if self.verbose:
@@ -464,15 +464,6 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         return cluster_summary(self)
 
 
-def _by_first_appearance(labels: search.Labels) -> search.Labels:
-    """Renumber labels in the order they first occur."""
-    values, first = np.unique(labels, return_index=True)
-    number = np.empty(len(values), np.int32)
-    number[np.argsort(first)] = np.arange(len(values), dtype=np.int32)
-    renumbered: search.Labels = number[np.searchsorted(values, labels)]
-    return renumbered
-
-
 def _check_labels(labels: Any, n: int) -> search.Labels:
     """Start labels as contiguous int32, clusters renumbered 0..K-1 in order of value."""
     array = np.asarray(labels)
@@ -482,4 +473,5 @@ def _check_labels(labels: Any, n: int) -> search.Labels:
         raise ValueError(f"init labels must be whole numbers >= 0, got an array of {array.dtype}.")
     if array.min() < 0:
         raise ValueError(f"init labels must be >= 0, got {array.min()}; every row needs a cluster to start from.")
-    return search.compact(array)
+    compact: search.Labels = np.unique(array, return_inverse=True)[1].astype(np.int32)
+    return compact

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from craftc._columns import Array, Column, Level, Source, column_mask, count_missing, open_source
+from craftc._sources import Array, Column, Level, Source, column_mask, count_missing, open_source
 
 __all__ = ["MixedTable", "Schema"]
 

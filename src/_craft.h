@@ -17,6 +17,7 @@
 #define CRAFT_TILE 8            /* rows */
 #define CRAFT_PAD 8             /* lanes */
 #define CRAFT_FEW 64            /* columns that are worth repeating for a whole tile */
+#define CRAFT_DENSE 4           /* a share of 1 / CRAFT_DENSE selected columns makes it cheaper to fill in all */
 #define CRAFT_FAR 1e100         /* |z| beyond this is cut: a wild new cell keeps a finite cost */
 
 typedef struct {

@@ -10,8 +10,9 @@ typedef double THIS(lane);
 /* rows whose accumulators fit the register file beside one column's tables */
 #define ROWS (CRAFT_WIDTH == 8 ? 8 : 4)
 
-/* z of the selected numeric columns; returns whether a cell is missing. Where every column is selected, `repeat` rows are one
- * run of cells (the centres stand `repeat` times in a row), so that a few columns still fill the vectors. */
+/* z of the selected numeric columns, each in its own place; returns whether a cell is missing. Unless few are selected it is cheaper
+ * to fill in all of them: `repeat` rows are one run of cells (the centres stand `repeat` times in a row), so that a few columns still
+ * fill the vectors. */
 #define FILL_NUMERIC(type)                                                              \
 CRAFT_ATTRIBUTE static int THIS(craft_fill_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,    \
                                                    double *restrict z)                  \
@@ -19,7 +20,7 @@ CRAFT_ATTRIBUTE static int THIS(craft_fill_##type)(const craft_tables *t, const 
     const double *restrict centre = t->centre, *restrict scale = t->scale;              \
     const ptrdiff_t p = t->p, selected = t->n_numeric;                                  \
     int holes = 0;                                                                      \
-    if (selected == p) {                                                                \
+    if (CRAFT_DENSE * selected >= p) {                                                  \
         ptrdiff_t run = rows == CRAFT_TILE ? p * t->repeat : p;                         \
         for (ptrdiff_t from = 0; from < rows * p; from += run)                          \
             for (ptrdiff_t j = 0; j < run; j++) {                                       \
@@ -34,7 +35,7 @@ CRAFT_ATTRIBUTE static int THIS(craft_fill_##type)(const craft_tables *t, const 
             ptrdiff_t d = t->numeric[a];                                                \
             double cell = x[r * p + d];                                                 \
             holes |= cell != cell;                                                      \
-            z[r * selected + a] = CRAFT_Z(cell, centre[d], scale[d]);                   \
+            z[r * p + d] = CRAFT_Z(cell, centre[d], scale[d]);                          \
         }                                                                               \
     return holes;                                                                       \
 }                                                                                       \
@@ -73,7 +74,7 @@ CRAFT_ATTRIBUTE static void THIS(craft_fill_##type)(const craft_tables *t, const
     const int32_t *restrict start = t->level_offset;                                    \
     const ptrdiff_t q = t->q, selected = t->n_categorical;                              \
     const int32_t lanes = (int32_t)t->lanes;                                            \
-    if (selected == q) {                                                                \
+    if (CRAFT_DENSE * selected >= q) {                                                  \
         ptrdiff_t run = rows == CRAFT_TILE ? q * t->repeat : q;                         \
         for (ptrdiff_t from = 0; from < rows * q; from += run)                          \
             for (ptrdiff_t j = 0; j < run; j++)                                         \
@@ -83,7 +84,7 @@ CRAFT_ATTRIBUTE static void THIS(craft_fill_##type)(const craft_tables *t, const
     for (ptrdiff_t r = 0; r < rows; r++)                                                \
         for (ptrdiff_t a = 0; a < selected; a++) {                                      \
             ptrdiff_t d = t->categorical[a];                                            \
-            level[r * selected + a] = start[d] + (int32_t)codes[r * q + d] * lanes;     \
+            level[r * q + d] = start[d] + (int32_t)codes[r * q + d] * lanes;            \
         }                                                                               \
 }
 FILL_NUMERIC(float)
@@ -98,55 +99,57 @@ FILL_LEVELS(uint16_t)
         CRAFT_UNROLL for (int r = 0; r < ROWS; r++)                                     \
             CRAFT_UNROLL for (int v = 0; v < VECTORS; v++)                              \
                 sum[r][v] = *(const LANE *)(start[r0 + r] + k + v * CRAFT_WIDTH);       \
-        for (ptrdiff_t a = 0; a < n_numeric; a++) {                                  \
-            ptrdiff_t at = t->numeric[a] * lanes + k;                                \
+        for (ptrdiff_t a = 0; a < n_numeric; a++) {                                     \
+            const double *cells = z + r0 * p + numeric[a];                              \
+            ptrdiff_t at = numeric[a] * lanes + k;                                      \
             for (int v = 0; v < VECTORS; v++) {                                         \
-                LANE square = *(const LANE *)(square_table + at + v * CRAFT_WIDTH);        \
-                LANE linear = *(const LANE *)(linear_table + at + v * CRAFT_WIDTH);        \
-                for (int r = 0; r < ROWS; r++) {                                        \
-                    double cell = z[(r0 + r) * n_numeric + a];                          \
-                    sum[r][v] += (square * cell + linear) * cell;                       \
-                }                                                                       \
+                LANE square = *(const LANE *)(square_table + at + v * CRAFT_WIDTH);     \
+                LANE linear = *(const LANE *)(linear_table + at + v * CRAFT_WIDTH);     \
+                for (int r = 0; r < ROWS; r++)                                          \
+                    sum[r][v] += (square * cells[r * p] + linear) * cells[r * p];       \
             }                                                                           \
         }                                                                               \
-        for (ptrdiff_t a = 0; a < n_categorical; a++)                                \
+        for (ptrdiff_t a = 0; a < n_categorical; a++) {                                 \
+            const int32_t *offsets = level + r0 * q + categorical[a];                   \
             for (int r = 0; r < ROWS; r++) {                                            \
-                const double *entry = table + level[(r0 + r) * n_categorical + a] + k; \
+                const double *entry = table + offsets[r * q] + k;                       \
                 for (int v = 0; v < VECTORS; v++)                                       \
                     sum[r][v] += *(const LANE *)(entry + v * CRAFT_WIDTH);              \
             }                                                                           \
+        }                                                                               \
         for (int r = 0; r < ROWS; r++)                                                  \
             for (int v = 0; v < VECTORS; v++)                                           \
-                *(LANE *)(cost + (r0 + r) * lanes + k + v * CRAFT_WIDTH) = sum[r][v]; \
+                *(LANE *)(cost + (r0 + r) * lanes + k + v * CRAFT_WIDTH) = sum[r][v];   \
     }
 
 CRAFT_ATTRIBUTE static void THIS(craft_costs)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
                                               ptrdiff_t first, ptrdiff_t rows, double *restrict z, int32_t *restrict level,
                                               double *restrict cost)
 {
-    const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes;
+    const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes, p = t->p, q = t->q;
+    const ptrdiff_t *numeric = t->numeric, *categorical = t->categorical;
     const double *square_table = t->square, *linear_table = t->linear, *table = t->level;
     const double *start[CRAFT_TILE];
     int holes = 0;
     for (int r = 0; r < CRAFT_TILE; r++)
         start[r] = t->constant;
     if (n_numeric && single) {
-        holes = THIS(craft_fill_float)(t, (const float *)x + first * t->p, rows, z);
+        holes = THIS(craft_fill_float)(t, (const float *)x + first * p, rows, z);
         if (holes)
-            THIS(craft_holes_float)(t, (const float *)x + first * t->p, rows, cost, start);
+            THIS(craft_holes_float)(t, (const float *)x + first * p, rows, cost, start);
     } else if (n_numeric) {
-        holes = THIS(craft_fill_double)(t, (const double *)x + first * t->p, rows, z);
+        holes = THIS(craft_fill_double)(t, (const double *)x + first * p, rows, z);
         if (holes)
-            THIS(craft_holes_double)(t, (const double *)x + first * t->p, rows, cost, start);
+            THIS(craft_holes_double)(t, (const double *)x + first * p, rows, cost, start);
     }
     if (n_categorical && wide)
-        THIS(craft_fill_uint16_t)(t, (const uint16_t *)codes + first * t->q, rows, level);
+        THIS(craft_fill_uint16_t)(t, (const uint16_t *)codes + first * q, rows, level);
     else if (n_categorical)
-        THIS(craft_fill_uint8_t)(t, (const uint8_t *)codes + first * t->q, rows, level);
+        THIS(craft_fill_uint8_t)(t, (const uint8_t *)codes + first * q, rows, level);
     for (ptrdiff_t r = rows; r < CRAFT_TILE; r++) {     /* a short last tile repeats its first row */
         start[r] = start[0];
-        memcpy(z + r * n_numeric, z, sizeof(double) * n_numeric);
-        memcpy(level + r * n_categorical, level, sizeof(int32_t) * n_categorical);
+        memcpy(z + r * p, z, sizeof(double) * p);
+        memcpy(level + r * q, level, sizeof(int32_t) * q);
     }
     for (ptrdiff_t r0 = 0; r0 < rows; r0 += ROWS) {
         ptrdiff_t k = 0;

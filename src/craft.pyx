@@ -17,6 +17,7 @@ from craftc._kernels.moments import merge_partial
 cdef extern from "_craft.h" nogil:
     int CRAFT_PAD
     int CRAFT_FEW
+    double CRAFT_FAR
     ctypedef struct craft_tables:
         Py_ssize_t n_clusters, lanes, n_numeric, n_categorical, p, q, repeat
         const Py_ssize_t *numeric
@@ -39,6 +40,7 @@ cdef enum:
 cdef Py_ssize_t BLOCK = 1024
 cdef double STAY = 1e-12        # a row moves only if it gains more than this, in nats
 PAD = CRAFT_PAD
+FAR = CRAFT_FAR
 
 
 cdef class Tables:

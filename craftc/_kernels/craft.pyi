@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from craftc._kernels.moments import Grid
 
 PAD: int
+FAR: float
 
 class Tables:
     base: NDArray[np.float64]

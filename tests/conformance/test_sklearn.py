@@ -6,8 +6,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from craftc import CRAFT
 
-#: Checks that fail for a reason (none known as of 2026-11).
-EXPECTED_FAILURES: dict[str, str] = {}
+#: Checks that fail for a reason (2026-11).
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "the check reorders the rows, and labels are numbered by first appearance; random starts belong to row numbers. From the same "
+        "start partition weights equal repeated rows to the last bit: test_craft_properties.py"
+    ),
+}
 
 
 @parametrize_with_checks(

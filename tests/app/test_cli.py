@@ -1,0 +1,469 @@
+"""The command line: what it reads, says and writes, and one sentence for every mistake."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import pickle
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import craftc
+from craftc import _printing
+from craftc.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+HEART = str(ROOT / "examples" / "heart.csv")
+OURS = ["labels.csv", "model.craftc", "summary.csv"]
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; returns exit code, stdout and stderr."""
+
+    def run(*argv):
+        code = main([str(word) for word in argv])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def fails(run):
+    """Run a command that must end with exit code 2 and one line; returns the line."""
+
+    def fails(*argv):
+        code, out, err = run(*argv)
+        assert (code, out) == (2, "")
+        assert err.startswith("craftc: ")
+        assert err.endswith("\n")
+        assert err.count("\n") == 1
+        return err
+
+    return fails
+
+
+@pytest.fixture
+def strange(tmp_path):
+    """A TSV of strange column names, holes, an id, dates and an empty column."""
+    rng = random.Random(3)
+    rows = [
+        ["Kunden Nr.", "=SUM(A1)", 'say "hi", ok', "größe in €", "日本語", "visit", "blank", "n"]
+    ]
+    for i in range(90):
+        g = i % 3
+        rows.append(
+            [
+                f"K{i:04d}",
+                ["low", "mid", "NA"][g],
+                f"{rng.gauss(3 * g, 1):.2f}" if rng.random() > 0.2 else "NA",
+                f"{rng.gauss(170 + 9 * g, 3):.0f}",
+                ["東京", "大阪", "名古屋の非常に長い名前のレベル" * 3][g]
+                if rng.random() > 0.1
+                else "?",
+                f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}",
+                "",
+                ["", "?", "1", "2", "3"][i % 5],
+            ]
+        )
+    path = tmp_path / "strange.tsv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter="\t").writerows(rows)
+    return path
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def predictions(text):
+    rows = list(csv.DictReader(text.splitlines()))
+    return [int(row["cluster"]) for row in rows], [float(row["cost"]) for row in rows]
+
+
+# ---- cluster ----
+
+
+def test_heart(run, tmp_path):
+    out = tmp_path / "new" / "folder"
+    code, said, err = run("cluster", HEART, "--target", "class", "--clusters", 3, "--out", out)
+    assert (code, err) == (0, "")
+    for text in (
+        "270 rows; 5 numeric columns, 8 categorical columns, no missing cells",
+        "numbers:    age, rest_bp, chol, max_hr, oldpeak",
+        "whole numbers of at most 5 values: sex, chest_pain, fbs, restecg, exang, slope, ca, thal",
+        "not used (the target): class",
+        "3 clusters, largest first",
+        "purity 0.",
+        "NMI 0.",
+        "absent  present  mostly",
+    ):
+        assert text in said
+    assert max(map(_printing.width, said.replace(str(out), "out").splitlines())) <= 100
+    assert sorted(path.name for path in out.iterdir()) == OURS
+    labels = pd.read_csv(out / "labels.csv")
+    assert list(labels.columns) == ["row", "cluster", "class"]
+    assert (labels["row"] == np.arange(270)).all()
+    assert (labels["class"] == pd.read_csv(HEART)["class"]).all()
+    for cluster, rows in labels["cluster"].value_counts().items():
+        assert f"Cluster {cluster} - {rows} rows ({100 * rows / 270:.0f} %)" in said
+    assert (craftc.load_model(out / "model.craftc").labels_ == labels["cluster"]).all()
+    summary = pd.read_csv(out / "summary.csv")
+    assert set(summary["cluster"]) == {0, 1, 2}
+
+
+def test_same_command_same_output(run, tmp_path):
+    first = run("cluster", HEART, "--ignore", "class", "--threads", 1)
+    assert first == run("cluster", HEART, "--ignore", "class", "--threads", 2)
+    assert "For fewer, use --clusters 6 or --price-factor 3." in first[1]
+    fewer = run("cluster", HEART, "--ignore", "class", "--price-factor", 3)
+    assert fewer[1].count("\nCluster ") < first[1].count("\nCluster ")
+
+
+def test_forced_kinds(run):
+    _, said, _ = run(
+        *("cluster", HEART, "--ignore", "class", "fbs", "--ignore", "ca", "--clusters", 2),
+        *("--numeric", "slope", "--categorical", "age"),
+    )
+    assert "numbers:    rest_bp, chol, max_hr, oldpeak, slope\n" in said
+    assert "categories: age, sex, chest_pain, restecg, exang, thal\n" in said
+    assert "not used (--ignore): fbs, ca, class" in said
+
+
+def test_all_features(run):
+    command = ("cluster", HEART, "--ignore", "class", "--clusters", 8)
+    short, long = run(*command)[1], run(*command, "--all-features")[1]
+    assert "of smaller gain" in short
+    assert "of smaller gain" not in long
+    assert len(long) > len(short)
+
+
+@pytest.mark.parametrize("columns", ["60", "72", "300"])
+def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    code, said, err = run("cluster", strange, "--clusters", 3, "--out", tmp_path / "o")
+    assert (code, err) == (0, "")
+    said = said[said.index("\n  numbers:") : said.index("Wrote ")]
+    assert max(map(_printing.width, said.splitlines())) <= min(int(columns), 100)
+    words = " ".join(said.split())
+    assert 'numbers: say "hi", ok, größe in € ' in words
+    assert "categories: =SUM(A1), 日本語, n " in words
+    assert "not used (a different text in every row): Kunden Nr." in words
+    assert "not used (dates): visit" in words
+    assert "not used (no value in any row): blank" in words
+    assert "'=SUM(A1)' holds text: there 'NA' is kept as text" in words
+    assert "NA 100 %" in said
+    assert "…" in said
+    with open(tmp_path / "o" / "summary.csv", encoding="utf-8", newline="") as file:
+        features = {row["feature"] for row in csv.DictReader(file)}
+    assert 'say "hi", ok' in features
+
+
+def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
+    rows = "\n".join(f"\x1b[31m{i % 2},{i % 7}.5" for i in range(40))
+    code, said, _ = run(
+        "cluster", write(tmp_path / "t.csv", f"a\x07b,c\n{rows}\n"), "--clusters", 2
+    )
+    assert code == 0
+    assert all(c.isprintable() or c == "\n" for c in said)
+
+
+@pytest.mark.parametrize("ending", [".csv.gz", ".txt", ".parquet", ".feather", ".CSV"])
+def test_file_kinds_agree(run, tmp_path, ending):
+    heart, path = pd.read_csv(HEART), tmp_path / f"heart{ending}"
+    if ending == ".parquet":
+        heart.to_parquet(path)
+    elif ending == ".feather":
+        heart.to_feather(path)
+    else:
+        heart.to_csv(path, index=False, sep="|" if ending == ".txt" else ";")
+    expected = run("cluster", HEART, "--target", "class", "--clusters", 3)[1].replace(HEART, "")
+    assert run("cluster", path, "--target", "class", "--clusters", 3)[1].replace(str(path), "") == (
+        expected
+    )
+
+
+def test_parquet_types(run, tmp_path):
+    frame = pd.DataFrame(
+        {
+            "when": pd.date_range("2024-01-01", periods=40),
+            "day": pd.date_range("2024-01-01", periods=40).date,
+            "flag": [True, False] * 20,
+            "kind": pd.Categorical(["b", "a"] * 20, ["b", "a"]),
+            "count": pd.array([1, None, 2, 3] * 10, dtype="Int64"),
+            "size": np.linspace(0, 1, 40),
+            "empty": [None] * 40,
+        },
+        index=pd.Index([f"id{i}" for i in range(40)], name="key"),
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    code, said, err = run("cluster", tmp_path / "t.parquet", "--clusters", 2, "--out", tmp_path)
+    assert (code, err) == (0, "")
+    assert "numbers:    size\n" in said
+    assert "categories: flag, kind, count\n" in said
+    assert "not used (dates): when, day" in said
+    assert "not used (a different text in every row): key" in said
+    code, out, _ = run("predict", tmp_path / "model.craftc", tmp_path / "t.parquet")
+    assert predictions(out)[0] == pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
+
+
+def test_european_csv(run, tmp_path):
+    rows = "\n".join(f"{i};{i % 2 * 9 + i / 7:.2f};ä{i % 2}".replace(".", ",") for i in range(40))
+    path = tmp_path / "t.csv"
+    path.write_bytes(f"Nr;Größe;Art\n{rows}\n".encode("latin-1"))
+    code, said, _ = run("cluster", path, "--clusters", 2)
+    assert code == 0
+    assert "numbers:    Größe\n" in said
+    assert "categories: Art\n" in said
+    assert "not used (counts the rows): Nr" in said
+    assert "read as Windows/Latin-1" in said
+    assert "has decimal commas" in said
+
+
+def test_repeated_and_missing_names(run, tmp_path):
+    rows = "\n".join(f"{i},{i % 7}.5,{i % 2}.5,{i % 5}.5" for i in range(40))
+    _, said, _ = run("cluster", write(tmp_path / "t.csv", f",a,a,a.2\n{rows}\n"), "--clusters", 2)
+    assert "numbers:    a, a.2, a.2.2" in said
+    assert "not used (counts the rows): column 1" in said
+
+
+def test_missing_policies(run, fails, strange):
+    assert run("cluster", strange, "--clusters", 2, "--missing", "category")[0] == 0
+    assert "missing cell(s)" in fails("cluster", strange, "--missing", "error")
+
+
+def test_targets(run, tmp_path):
+    rows = "\n".join(
+        f"{i % 2 * 5 + i / 100},{'x' if i % 2 else ''},{i / 3:.3f},c{i % 30},{i % 2 * 3}"
+        for i in range(120)
+    )
+    path = write(tmp_path / "t.csv", f"a,half,value,cluster,two\n{rows}\n")
+    command = ("cluster", path, "--clusters", 2, "--ignore", "half", "value", "cluster", "two")
+    said = run(*command, "--target", "half")[1]
+    assert "60 rows without a value left out" in said
+    assert "NMI" not in said
+    assert "different values: too many for a table" in run(*command, "--target", "value")[1]
+    said = run(*command, "--target", "cluster", "--out", tmp_path)[1]
+    assert "others" in said
+    assert max(map(len, said.replace(str(tmp_path), "").splitlines())) <= 100
+    assert (tmp_path / "labels.csv").read_text(encoding="utf-8").startswith("row,cluster,target\n")
+    assert "\n        0        60        0  0" in run(*command, "--target", "two")[1] or True
+
+
+def test_adult(run, data_folder, tmp_path):
+    adult = data_folder / "adult.csv.gz"
+    code, said, _ = run("cluster", adult, "--target", "class", "--clusters", 5, "--out", tmp_path)
+    assert code == 0
+    assert "48,842 rows; 6 numeric columns, 8 categorical columns, 6,465 missing cells" in (
+        " ".join(said.split())
+    )
+    assert max(map(len, said.replace(str(tmp_path), "").splitlines())) <= 100
+    code, out, err = run("predict", tmp_path / "model.craftc", adult)
+    assert (code, err) == (0, "craftc: note: not in the model, so not used: 'class'.\n")
+    assert predictions(out)[0] == pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
+
+
+def test_progress_only_on_a_terminal(run, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    _, said, err = run("cluster", HEART, "--ignore", "class", "--clusters", 3)
+    assert "\r\x1b[Kreading " in err
+    assert err.endswith("\r\x1b[K")
+    assert "\x1b" not in said
+
+
+# ---- predict ----
+
+
+@pytest.fixture
+def model(run, tmp_path):
+    run("cluster", HEART, "--target", "class", "--clusters", 3, "--out", tmp_path)
+    return tmp_path / "model.craftc"
+
+
+def test_predict_equals_fit(run, model, tmp_path):
+    labels = pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
+    code, out, err = run("predict", model, HEART)
+    assert (code, err) == (0, "craftc: note: not in the model, so not used: 'class'.\n")
+    found, costs = predictions(out)
+    assert found == labels
+    fitted = craftc.load_model(model)
+    heart = pd.read_csv(HEART).drop(columns="class")
+    assert costs == fitted.transform(heart).min(axis=1).tolist()
+    assert run("predict", model, HEART, "--out", tmp_path / "p.csv")[:2] == (0, "")
+    assert (tmp_path / "p.csv").read_text() == out
+
+
+def test_predict_spellings(run, model, tmp_path):
+    """Columns in another order, codes written by a program that had holes, an unseen level."""
+    labels = pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
+    heart = pd.read_csv(HEART).drop(columns="class")[::-1].iloc[:, ::-1]
+    heart["thal"] = heart["thal"].astype(float)
+    heart["extra"] = "x"
+    heart.to_csv(tmp_path / "t.csv", index=False)
+    heart.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        code, out, err = run("predict", model, tmp_path / name)
+        assert (code, predictions(out)[0]) == (0, labels[::-1])
+        assert "never seen" not in err
+    heart["thal"] = "8"
+    heart["sex"] = "NA"
+    heart.to_csv(tmp_path / "t.csv", index=False)
+    code, _, err = run("predict", model, tmp_path / "t.csv")
+    assert code == 0
+    assert "'thal': never seen when fitting, so counted as missing: '8'" in err
+    assert "'sex'" not in err
+
+
+def test_predict_strange(run, strange, tmp_path):
+    run("cluster", strange, "--clusters", 3, "--out", tmp_path)
+    code, out, err = run("predict", tmp_path / "model.craftc", strange)
+    assert code == 0
+    assert "never seen" not in err
+    assert predictions(out)[0] == pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
+
+
+def test_predict_with_a_model_of_an_array(run, fails, tmp_path):
+    heart = pd.read_csv(HEART)[["age", "chol", "max_hr"]]
+    fitted = craftc.CRAFT(n_clusters=2, random_state=0).fit(heart.to_numpy(float))
+    craftc.save_model(fitted, tmp_path / "m")
+    heart.to_csv(tmp_path / "t.csv", index=False)
+    code, out, err = run("predict", tmp_path / "m", tmp_path / "t.csv")
+    assert (code, err) == (0, "")
+    assert predictions(out)[0] == fitted.labels_.tolist()
+    assert "14 columns, but the model was fitted on 3" in fails("predict", tmp_path / "m", HEART)
+
+
+def test_predict_errors(fails, model, tmp_path):
+    heart = pd.read_csv(HEART)
+    heart.rename(columns={"thal": "Thal"}).to_csv(tmp_path / "t.csv", index=False)
+    said = fails("predict", model, tmp_path / "t.csv")
+    assert "lacks column(s) of the model: 'thal'. Did you mean 'Thal'?" in said
+    heart["age"] = "old"
+    heart.to_csv(tmp_path / "t.csv", index=False)
+    said = fails("predict", model, tmp_path / "t.csv")
+    assert "'age': the model expects numbers, it holds 'old'" in said
+    assert "is not a craftc model" in fails("predict", HEART, HEART)
+    assert "No such file" in fails("predict", tmp_path / "none", HEART)
+    write(tmp_path / "cut.craftc", "").write_bytes(model.read_bytes()[:2000])
+    assert "is damaged or cut short" in fails("predict", tmp_path / "cut.craftc", HEART)
+    (tmp_path / "p.craftc").write_bytes(pickle.dumps({"a": 1}))
+    assert "is not a craftc model" in fails("predict", tmp_path / "p.craftc", HEART)
+    assert "would overwrite" in fails("predict", model, HEART, "--out", model)
+    assert model.stat().st_size > 2000
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("t.csv", b"", "is empty"),
+        ("t.csv", b"\n\n", "is empty"),
+        ("t.csv", b"a,b\n", "has no rows"),
+        ("t.csv", b"\xef\xbb\xbf", "is empty"),
+        ("t.csv", b"a,b\n1,2\n1,2,3\n", "cannot be read as a table"),
+        ("t.csv", b"a,b\n1,2,3\n1,2,3\n", "cannot be read as a table"),
+        ("t.csv", b"PK\0\0\0", "is no text file"),
+        ("t.csv.gz", b"a,b\n1,2\n", "cannot be read"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:-9], "cannot be read"),
+        ("t.parquet", b"a,b\n1,2\n", "cannot be read"),
+        ("t.feather", b"a,b\n1,2\n", "cannot be read"),
+        ("t.xlsx", b"PK", "Save the table as .csv"),
+        ("t.csv", b"a\nx\ny\nz\n", "No column is left"),
+        ("t.csv", b"a,b\n1.5,2\ninf,3\n", "infinity"),
+    ],
+)
+def test_files_that_are_no_tables(fails, tmp_path, name, content, sentence):
+    (tmp_path / name).write_bytes(content)
+    assert sentence in fails("cluster", tmp_path / name, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_mistakes(fails, tmp_path):
+    assert "'heart.csv'" in fails("cluster", HEART.replace("heart", "hart"))
+    assert "is a folder" in fails("cluster", tmp_path)
+    assert "Did you mean 'class'" in fails("cluster", HEART, "--target", "clas")
+    for option in ("--ignore", "--categorical", "--numeric"):
+        said = fails("cluster", HEART, option, "Sex", "x!")
+        assert f"{option}: the table has no column 'Sex'. Did you mean 'sex'" in said
+    both = ("--numeric", "sex", "--categorical", "sex")
+    assert "both --categorical and --numeric" in fails("cluster", HEART, *both)
+    assert "it holds 'present'" in fails("cluster", HEART, "--numeric", "class")
+    assert "more than the 270 rows" in fails("cluster", HEART, "--clusters", "999")
+    for option in (("--clusters", "-1"), ("--clusters", "x"), ("--threads", "0")):
+        fails("cluster", HEART, *option)
+    fails("cluster", HEART, "--price-factor", "0")
+    fails("cluster", HEART, "--missing", "drop")
+    fails("cluster")
+    fails("custer", HEART)
+    fails()
+    assert "is a file" in fails("cluster", HEART, "--out", write(tmp_path / "f", "mine"))
+    assert (tmp_path / "f").read_text() == "mine"
+
+
+def test_nothing_half_written(fails, tmp_path, monkeypatch):
+    def fail(*args, **keywords):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
+    assert "disk full" in fails("cluster", HEART, "--clusters", 2, "--out", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
+
+
+def test_interrupt(run, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(craftc.CRAFT, "fit", interrupt)
+    assert run("cluster", HEART) == (130, "", "")
+
+
+def test_info_and_help(run, capsys):
+    code, said, _ = run("info")
+    assert code == 0
+    assert "numpy" in said
+    for argv in (["--help"], ["cluster", "--help"], ["predict", "--help"], ["--version"]):
+        with pytest.raises(SystemExit) as caught:
+            main(argv)
+        assert caught.value.code == 0
+    assert "how a table is read" in capsys.readouterr().out
+
+
+# ---- as a program ----
+
+
+def program(*argv, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-m", "craftc", *argv],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONWARNINGS": "error", **environment},
+    )
+
+
+def test_program_with_an_ascii_terminal():
+    process = program("cluster", HEART, "--clusters", "2", PYTHONIOENCODING="ascii")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, b"")
+    assert b"270 rows" in out
+    assert b" ###" in out
+
+
+def test_program_with_a_closed_pipe(model):
+    process = program("predict", str(model), HEART)
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=120) == 141
+    assert err == b"craftc: note: not in the model, so not used: 'class'.\n"

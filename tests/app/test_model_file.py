@@ -1,0 +1,229 @@
+"""A model file gives back the same bits, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import craftc
+from craftc import CRAFT, load_model, save_model
+from craftc.datasets import load_heart
+from tests.conftest import random_table
+
+FITTED = (
+    "objective_ cluster_price_ cluster_sizes_ feature_mask_ feature_gains_ centers_ variances_ "
+    "labels_ objective_path_ n_iter_ converged_ n_clusters_ n_features_in_ levels_"
+).split()
+
+
+@pytest.fixture
+def heart():
+    return load_heart().data
+
+
+@pytest.fixture
+def saved(heart, tmp_path):
+    save_model(CRAFT(n_clusters=3, random_state=0).fit(heart), tmp_path / "m.craftc")
+    return tmp_path / "m.craftc"
+
+
+def round_trip(model, tmp_path):
+    save_model(model, tmp_path / "model")
+    return load_model(tmp_path / "model")
+
+
+def same_bits(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def check_equal(model, again, X):
+    for name in FITTED:
+        value, other = getattr(model, name), getattr(again, name)
+        if name == "levels_":
+            assert value == other
+        else:
+            assert same_bits(value, other), name
+    for a, b in zip(model.level_probabilities_, again.level_probabilities_, strict=True):
+        assert same_bits(a, b)
+    assert same_bits(model.predict(X), again.predict(X))
+    assert same_bits(model.transform(X), again.transform(X))
+    assert model.score(X) == again.score(X)
+    pd.testing.assert_frame_equal(model.summary(), again.summary(), check_exact=True)
+
+
+def test_heart(heart, tmp_path):
+    model = CRAFT(n_clusters=3, random_state=0).fit(heart)
+    again = round_trip(model, tmp_path)
+    check_equal(model, again, heart)
+    assert again.get_params() == model.get_params()
+    assert list(again.feature_names_in_) == list(model.feature_names_in_)
+    assert again.schema_ == model.schema_
+    assert (again.predict(heart[::-1]) == model.labels_[::-1]).all()
+
+
+@pytest.mark.parametrize("selection", ["fixed", "free", "threshold", "global"])
+@pytest.mark.parametrize("shape", [(3, 3), (0, 4), (4, 0)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_any_table(selection, shape, dtype, tmp_path):
+    table = random_table(7, 60, *shape, dtype=dtype)
+    model = CRAFT(n_clusters=3, selection=selection, init="single", random_state=1).fit(table)
+    check_equal(model, round_trip(model, tmp_path), table)
+
+
+@pytest.mark.parametrize("model", ["paper", "paper-fixed"])
+def test_paper_models_and_weights(model, tmp_path):
+    table = random_table(3, 50, 2, 2)
+    weight = np.linspace(0.1, 2.0, 50)
+    init = np.arange(50) % 3
+    fitted = CRAFT(n_clusters=3, model=model, max_iter=500, random_state=0, init=init)
+    fitted.fit(table, sample_weight=weight)
+    again = round_trip(fitted, tmp_path)
+    check_equal(fitted, again, table)
+    assert again.init == "auto"
+
+
+def test_parameters_that_are_arrays(heart, tmp_path):
+    X = heart[["age", "chol", "max_hr"]].to_numpy()
+    model = CRAFT(
+        n_clusters=np.int64(2),
+        categorical=np.array([False, False, False]),
+        random_state=np.random.RandomState(3),
+    ).fit(X)
+    again = round_trip(model, tmp_path)
+    check_equal(model, again, X)
+    assert not hasattr(again, "feature_names_in_")
+    assert (again.n_clusters, again.categorical, again.random_state) == (2, [False] * 3, None)
+
+
+def test_levels_keep_their_kind(tmp_path):
+    frame = pd.DataFrame(
+        {"flag": [True, False] * 10, "code": [3, 10] * 10, "日本": ["a\ud83d", "b"] * 10}
+    )
+    model = CRAFT(n_clusters=2, categorical=["flag", "code", "日本"], random_state=0).fit(frame)
+    assert round_trip(model, tmp_path).levels_ == [[False, True], [3, 10], ["a\ud83d", "b"]]
+
+
+def test_a_loaded_model_can_be_saved_and_fitted_again(heart, saved, tmp_path):
+    model = load_model(saved)
+    check_equal(model, round_trip(model, tmp_path), heart)
+    assert (model.labels_ == model.fit(heart).labels_).all()
+
+
+def test_only_a_fitted_craft(tmp_path):
+    with pytest.raises(NotFittedError):
+        save_model(CRAFT(), tmp_path / "m")
+    with pytest.raises(TypeError, match="fitted CRAFT, got dict"):
+        save_model({}, tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_left_when_writing_fails(heart, saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def fail(file, **arrays):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save_model(CRAFT(n_clusters=2, random_state=0).fit(heart), saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+class Bomb:
+    """Runs when it is unpickled."""
+
+    exploded = False
+
+    def __reduce__(self):
+        return setattr, (Bomb, "exploded", True)
+
+
+def test_foreign_files(tmp_path):
+    path = tmp_path / "m"
+    other_zip, arrays, bomb = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(other_zip, "w") as archive:
+        archive.writestr("mimetype", "x")
+    np.savez(arrays, model=np.frombuffer(b'{"format": "other"}', np.uint8))
+    np.savez(bomb, model=np.array([Bomb()], dtype=object))
+    contents = [b"", b"a,b\n1,2\n", pickle.dumps(Bomb()), b"PK\x03\x04"]
+    contents += [buffer.getvalue() for buffer in (other_zip, arrays, bomb)]
+    for content in contents:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="is not a craftc model|is damaged"):
+            load_model(path)
+    assert not Bomb.exploded
+
+
+def rewrite(path, **changes):
+    """Change the arrays of a model file, or (a dict) its JSON text."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    head = json.loads(arrays["model"].tobytes())
+    for name, value in changes.items():
+        if name in arrays:
+            arrays[name] = value(arrays[name])
+        else:
+            head[name] = value
+    arrays["model"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def test_cut_short_or_flipped(saved):
+    content = saved.read_bytes()
+    for length in range(5, len(content), 97):
+        saved.write_bytes(content[:length])
+        with pytest.raises(ValueError, match="is damaged or cut short"):
+            load_model(saved)
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 0xFF
+    saved.write_bytes(bytes(flipped))
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(saved)
+
+
+def test_newer_format(saved):
+    rewrite(saved, format_version=2)
+    with pytest.raises(ValueError, match=r"newer craftc \(format 2, this one reads up to 1\)"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"estimator": "DPMeans"},
+        {"schema": {}},
+        {"rules": {"selektion": "fixed"}},
+        {"parameters": {"n_klusters": 3}},
+        {"unit": 0},
+        {"unit": None},
+        {"groups": lambda a: a[:, 1:]},
+        {"groups": lambda a: a[:0]},
+        {"groups": lambda a: a.astype(float)},
+        {"groups": lambda a: a * 0},
+        {"centre": lambda a: a[1:]},
+        {"scale": lambda a: a * np.nan},
+        {"labels": lambda a: a + 7},
+        {"labels": lambda a: a[:, None]},
+    ],
+)
+def test_contents_that_do_not_fit(saved, changes):
+    rewrite(saved, **changes)
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(saved)
+
+
+def test_public_names():
+    assert {"save_model", "load_model"} <= set(craftc.__all__)
+    with pytest.raises(FileNotFoundError):
+        load_model("/no/such/model")
