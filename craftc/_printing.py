@@ -118,7 +118,9 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
         for d in shown:
             gain = float(gains[k, d])
             bar = bar_of(bars * gain / largest, blocks)
-            texts = pad(names[d], first), fill(inside[k][d], second), fill(everywhere[k][d], third)
+            own, of = inside[k][d], everywhere[k][d]
+            n = min(fitting(cell, second) for cell in (own, of) if cell)  # the same levels in both
+            texts = pad(names[d], first), fill(own[:n], second), fill(of[:n], third)
             size = f"{gain:,.0f}" if gain >= 100 else f"{gain:.1f}"
             lines.append(f"  {'  '.join(texts)}  {size:>7} {bar}".rstrip())
         left = len(ranked) - len(shown)
@@ -189,15 +191,20 @@ def _short(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
+def fitting(cell: Cell, room: int) -> int:
+    """How many parts of a cell fit into the room; at least one, which is cut short if it must."""
+    return next((n for n in range(len(cell), 1, -1) if width(_joined(cell[:n])) <= room), 1)
+
+
+def _joined(cell: Cell) -> str:
+    return ", ".join(cut(name, 20) + rest for name, rest in cell)
+
+
 def fill(cell: Cell, room: int) -> str:
-    """As many parts of a cell as fit into the room, at least one, which is cut short if it must."""
-    if not cell:
-        return pad("(all missing)", room)
-    for n in range(len(cell), 1, -1):
-        text = ", ".join(cut(name, 20) + rest for name, rest in cell[:n])
-        if width(text) <= room:
-            return pad(text, room)
-    name, rest = cell[0]
+    """A cell of exactly the room."""
+    if len(cell) > 1:
+        return pad(_joined(cell), room)
+    name, rest = cell[0] if cell else ("(all missing)", "")
     return pad(cut(name, room - width(rest)) + rest, room)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import difflib
 import gzip
@@ -93,7 +94,6 @@ def similar(name: str, names: Sequence[str]) -> str:
 def _read_text(path: str, as_text: set[str]) -> tuple[Any, list[str]]:
     pd = need_pandas()
     shown = repr(path)
-    notes: list[str] = []
     try:
         with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
             head = file.read(_HEAD)
@@ -104,47 +104,50 @@ def _read_text(path: str, as_text: set[str]) -> tuple[Any, list[str]]:
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     if encoding != "utf-16" and b"\0" in head:
         raise TableError(f"{shown} is no text file; save the table as .csv, for instance.")
-    text = head.decode(encoding, errors="replace")
-    delimiter = _delimiter(text, len(head) < _HEAD)
-    header = next(_records(text, delimiter), [""])
-    names = _distinct([cell.strip() for cell in header], notes)
-
-    def parse(encoding: str) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                path,
-                sep=delimiter,
-                encoding=encoding,
-                names=names,
-                header=0,
-                index_col=False,
-                keep_default_na=False,
-                na_values=list(HOLES),
-                skipinitialspace=True,
-                low_memory=False,
-                dtype={name: str for name in names if name in as_text},
-            )
-
     try:
         try:
-            frame = parse(encoding)
+            return _parse(path, head, encoding, as_text)
         except UnicodeDecodeError:
-            frame = parse("latin-1" if encoding == "utf-8-sig" else "utf-8-sig")
-            notes.append("The file is not UTF-8 text; it was read as Windows/Latin-1 text.")
+            frame, notes = _parse(path, head, "cp1252", as_text)
+            return frame, ["The file is not UTF-8; it was read as Windows (cp1252) text.", *notes]
     except pd.errors.EmptyDataError as error:
         raise TableError(f"{shown} is empty; the first line must name the columns.") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         what = "line {1} has {2} cells, the lines before {0}" if found else "its lines differ"
         what = what.format(*found.groups()) if found else what + " in length from the first"
-        raise TableError(
-            f"{shown} cannot be read as a table: {what} (delimiter {delimiter!r})."
-        ) from error
-    except (OSError, EOFError, zlib.error, UnicodeError) as error:
+        raise TableError(f"{shown} cannot be read as a table: {what}.") from error
+    except (OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
         raise TableError(f"{shown} cannot be read: {error}") from error
+
+
+def _parse(path: str, head: bytes, encoding: str, as_text: set[str]) -> tuple[Any, list[str]]:
+    """Read a text file in a known encoding."""
+    pd = need_pandas()
+    text = codecs.getincrementaldecoder(encoding)().decode(head)  # the last character may be cut
+    delimiter = _delimiter(text, len(head) < _HEAD)
+    notes: list[str] = []
+    header = next(_records(text, delimiter), None)
+    if header is None:
+        raise pd.errors.EmptyDataError
+    names = _distinct([cell.strip() for cell in header], notes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        frame = pd.read_csv(
+            path,
+            sep=delimiter,
+            encoding=encoding,
+            names=names,
+            header=0,
+            index_col=False,
+            keep_default_na=False,
+            na_values=list(HOLES),
+            skipinitialspace=True,
+            low_memory=False,
+            dtype={name: str for name in names if name in as_text},
+        )
     if not len(frame):
-        raise TableError(_NO_ROWS.format(shown))
+        raise TableError(_NO_ROWS.format(repr(path)))
     for name in names:
         if not pd.api.types.is_numeric_dtype(frame[name].dtype):
             frame[name] = _clean(frame[name], name in as_text, delimiter == ";", notes)

@@ -218,7 +218,7 @@ def _opening(table: str, choice: Choice, notes: list[str], room: int) -> list[st
         f"{_printing.plural(len(choice.categories), 'categorical column')}, "
         + (_printing.plural(holes, "missing cell") if holes else "no missing cells")
     )
-    lines = textwrap.wrap(f"{_printing.clean(table)}: {found}", room, subsequent_indent="  ")
+    lines = _wrap(f"{_printing.clean(table)}: {found}", room)
     if numbers:
         lines += _printing.listed("  numbers:   ", numbers, room)
     if choice.categories:
@@ -226,13 +226,20 @@ def _opening(table: str, choice: Choice, notes: list[str], room: int) -> list[st
     if choice.codes:
         label = f"  of these, whole numbers of at most {FEW_VALUES} values:"
         lines += _printing.listed(label, choice.codes, room)
-        lines.append("  (--numeric COL or --categorical COL changes what a column is)")
+        lines.append("  (--numeric COL or --categorical COL change that)")
     for reason in dict.fromkeys(choice.aside.values()):
         names = [name for name, why in choice.aside.items() if why == reason]
         lines += _printing.listed(f"  not used ({reason}):", names, room)
     for note in notes:
-        lines += textwrap.wrap(f"Note: {_printing.clean(note)}", room, subsequent_indent="  ")
+        lines += _wrap(f"Note: {_printing.clean(note)}", room)
     return lines
+
+
+def _wrap(text: str, room: int, indent: str = "  ") -> list[str]:
+    """Lines no wider than the room, except for words (a path) that are."""
+    return textwrap.wrap(
+        text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _headline(model: CRAFT, room: int) -> list[str]:
@@ -241,7 +248,7 @@ def _headline(model: CRAFT, room: int) -> list[str]:
         "(in nats) the cluster's own values of a feature describe its rows than those of the "
         "whole table do."
     )
-    return textwrap.wrap(text, room)
+    return _wrap(text, room, "")
 
 
 def _blocks() -> str:

@@ -7,38 +7,17 @@ import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from craftc._kernels._common cimport code_t, omp_get_thread_num
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, add_row
+from craftc._kernels.craft cimport (
+    BLOCK, CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, assign_block, categorical_gain, craft_scratch_size, levels_of, move_row,
+    numeric_gain, table_lane, tile_costs,
+)
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
 from craftc._kernels.moments import merge_partial
 
-cdef extern from "_craft.h" nogil:
-    int CRAFT_PAD
-    int CRAFT_FEW
-    double CRAFT_FAR
-    ctypedef struct craft_tables:
-        Py_ssize_t n_clusters, lanes, n_numeric, n_categorical, p, q, repeat
-        const Py_ssize_t *numeric
-        const Py_ssize_t *categorical
-        const double *centre
-        const double *scale
-        const double *base
-        const double *constant
-        const double *square
-        const double *linear
-        const double *offset
-        const double *level
-        const int32_t *level_offset
-    Py_ssize_t craft_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
-    const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
-                             Py_ssize_t rows, double *scratch, double *best, int32_t *arg)
-
-cdef enum:
-    TILE = 8        # CRAFT_TILE
-cdef Py_ssize_t BLOCK = 1024
-cdef double STAY = 1e-12        # a row moves only if it gains more than this, in nats
 PAD = CRAFT_PAD
 FAR = CRAFT_FAR
 
@@ -58,10 +37,6 @@ cdef class Tables:
     numeric, categorical : ndarray of intp
         Columns that any cluster selected.
     """
-
-    cdef readonly object base, constant, square, linear, offset, level, numeric, categorical, centre, scale, level_offset
-    cdef readonly Grid grid
-    cdef craft_tables c
 
     def __cinit__(self, Py_ssize_t n_clusters, Grid grid, centre, scale, base, constant, square, linear, offset, level,
                   numeric, categorical):
@@ -108,33 +83,17 @@ def gains(
     double[:, ::1] gain,                    # OUT (K, p + q) nats, >= 0
 ):
     """What each (cluster, feature) saves over the background, pseudo-count penalties paid (spec section 3)."""
-    cdef Py_ssize_t k, d, t, start, stop
-    cdef double S, spread, ratio, total, count, g
+    cdef Py_ssize_t k, d
+    cdef double S
     with nogil:
         for k in range(groups.shape[0]):
             for d in range(grid.p):
                 S = unit * groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
-                g = 0.0
-                if usable[d] and S > 0:
-                    spread = deviations[k, d] / variance[d]
-                    ratio = (spread + prior) / (S + prior)          # sigma_k^2 / sigma_0^2
-                    g = 0.5 * (spread + S * shift[k, d] * shift[k, d] - S - (S + prior) * log(ratio))
-                gain[k, d] = g if g > 0 else 0.0
+                gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d], prior) if usable[d] and S > 0 else 0.0
             for d in range(grid.q):
-                start = grid.level_start_[d]
-                stop = grid.level_start_[d + 1] - 1 if d + 1 < grid.q else grid.n_levels - 1
-                g = 0.0
-                if usable[grid.p + d]:
-                    S = 0
-                    for t in range(start, stop):
-                        S += unit * groups[k, 1 + t]
-                    total = S + prior
-                    if S > 0:
-                        for t in range(start, stop):
-                            if frequency[t] > 0:
-                                count = unit * groups[k, 1 + t] + prior * frequency[t]
-                                g += count * log(count / (total * frequency[t]))
-                gain[k, grid.p + d] = g if g > 0 else 0.0
+                gain[k, grid.p + d] = categorical_gain(
+                    &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]], levels_of(grid, d), unit, prior,
+                ) if usable[grid.p + d] else 0.0
 
 
 def cost_tables(
@@ -156,40 +115,20 @@ def cost_tables(
     double[:, ::1] level,                   # OUT (n_levels, lanes)
 ):
     """own - background of every selected cell as a table over its value (spec section 3 and section 6)."""
-    cdef Py_ssize_t k, d, t, start, stop, K = groups.shape[0]
-    cdef double S, half, total, m
+    cdef Py_ssize_t k, d, t, lanes = constant.shape[0]
     with nogil:
-        for k in range(constant.shape[0]):
-            base[k] = constant[k] = extra[k] if k < K else INFINITY
-        for d in range(grid.p):
-            for k in range(K):
+        for k in range(lanes):
+            if k < groups.shape[0]:
+                table_lane(k, lanes, &groups[k, 0], grid, unit, &frequency[0] if grid.q else NULL, &shift[k, 0] if grid.p else NULL,
+                           &precision[k, 0] if grid.p else NULL, &mask[k, 0], extra[k], prior, background, &base[0], &constant[0],
+                           &square[0, 0] if grid.p else NULL, &linear[0, 0] if grid.p else NULL,
+                           &offset[0, 0] if grid.p else NULL, &level[0, 0] if grid.q else NULL)
+                continue
+            base[k] = constant[k] = INFINITY
+            for d in range(grid.p):
                 square[d, k] = linear[d, k] = offset[d, k] = 0.0
-                if mask[k, d] and groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
-                    half, m = 0.5 * precision[k, d], shift[k, d]
-                    square[d, k] = half - 0.5 if background else half
-                    linear[d, k] = -2.0 * half * m
-                    offset[d, k] = half * m * m - (0.5 * log(precision[k, d]) if background else 0.0)
-                    constant[k] += offset[d, k]
-            for k in range(K, constant.shape[0]):
-                square[d, k] = linear[d, k] = offset[d, k] = 0.0
-        for d in range(grid.q):
-            start = grid.level_start_[d]
-            stop = grid.level_start_[d + 1] - 1 if d + 1 < grid.q else grid.n_levels - 1
-            for t in range(start, stop + 1):
-                for k in range(constant.shape[0]):
-                    level[t, k] = 0.0
-            for k in range(K):
-                if not mask[k, grid.p + d]:
-                    continue
-                S = 0
-                for t in range(start, stop):
-                    S += unit * groups[k, 1 + t]
-                if S == 0:
-                    continue
-                total = S + prior
-                for t in range(start, stop):
-                    if frequency[t] > 0:
-                        level[t, k] = -log((unit * groups[k, 1 + t] + prior * frequency[t]) / (total * frequency[t]))
+            for t in range(grid.n_levels):
+                level[t, k] = 0.0
 
 
 def assign(
@@ -210,73 +149,20 @@ def assign(
     """
     cdef Py_ssize_t n = labels.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
+    cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += _assign_block(X, codes, weight, tables, labels, best, b * BLOCK, min((b + 1) * BLOCK, n),
-                                       &scratch[0, 0], moving, groups)
+                moved += assign_block(X, codes, weight, all_rows, &tables.c, tables.grid, labels, best, b * BLOCK,
+                                      min((b + 1) * BLOCK, n), &scratch[0, 0], moving, groups)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += _assign_block(X, codes, weight, tables, labels, best, b * BLOCK, min((b + 1) * BLOCK, n),
-                               &scratch[omp_get_thread_num(), 0], moving,
-                               partial[omp_get_thread_num()] if moving else groups)
+        moved += assign_block(X, codes, weight, all_rows, &tables.c, tables.grid, labels, best, b * BLOCK,
+                              min((b + 1) * BLOCK, n), &scratch[omp_get_thread_num(), 0], moving,
+                              partial[omp_get_thread_num()] if moving else groups)
     if moving:
         merge_partial(partial, groups, tables.grid.first_numeric)
     return moved
-
-
-cdef Py_ssize_t _assign_block(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Tables tables, int32_t[::1] labels,
-    double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
-) noexcept nogil:
-    cdef Py_ssize_t tile, first, rows, r, i, moved = 0
-    cdef double[TILE] least
-    cdef int32_t[TILE] arg
-    cdef const double *cost
-    cdef int32_t old, new
-    cdef double c
-    for tile in range((stop - start + TILE - 1) // TILE):
-        first = start + tile * TILE
-        rows = min(TILE, stop - first)
-        cost = _tile(X, codes, tables, first, rows, scratch, least, arg)
-        for r in range(rows):
-            i, old, new, c = first + r, labels[first + r], arg[r], least[r]
-            if old >= 0 and cost[r * tables.c.lanes + old] <= c + STAY:
-                new, c = old, cost[r * tables.c.lanes + old]
-            if best.shape[0] > 0:
-                best[i] = c
-            if new != old:
-                moved += _move(X, codes, weight, tables.grid, labels, i, new, moving, groups)
-    return moved
-
-
-cdef inline const double *_tile(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, Tables tables, Py_ssize_t first, Py_ssize_t rows,
-    double *scratch, double *least, int32_t *arg,
-) noexcept nogil:
-    return craft_tile(&tables.c, &X[0, 0] if tables.c.p else NULL, floating is float,
-                      &codes[0, 0] if tables.c.q else NULL, sizeof(code_t) > 1, first, rows, scratch, least, arg)
-
-
-cdef inline Py_ssize_t _move(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Grid grid, int32_t[::1] labels,
-    Py_ssize_t i, int32_t new, bint moving, int64_t[:, ::1] groups,
-) noexcept nogil:
-    """Row i goes to cluster `new`, its cells with it; returns whether it carries weight."""
-    cdef int64_t w = weight[i] if weight.shape[0] > 0 else 1
-    cdef const void *x = &X[i, 0] if grid.p else NULL
-    cdef const code_t *code = &codes[i, 0] if grid.q else NULL
-    cdef int32_t old = labels[i]
-    labels[i] = new
-    if w == 0:
-        return 0
-    if moving:
-        if old >= 0:
-            add_row(&groups[old, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
-                    x, floating is float, code, -w)
-        add_row(&groups[new, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
-                x, floating is float, code, w)
-    return 1
 
 
 def challenge(
@@ -296,16 +182,18 @@ def challenge(
     """Rows from `first_row` on go to the newcomer where it is strictly cheaper; returns the rows of weight > 0 that moved."""
     cdef Py_ssize_t n = labels.shape[0], n_blocks = (n - first_row + BLOCK - 1) // BLOCK, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
+    cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
                 moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * BLOCK,
-                                          min(first_row + (b + 1) * BLOCK, n), labels, best, &scratch[0, 0], moving, groups)
+                                          min(first_row + (b + 1) * BLOCK, n), labels, best, &scratch[0, 0], moving, groups,
+                                          all_rows)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
         moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * BLOCK,
                                   min(first_row + (b + 1) * BLOCK, n), labels, best, &scratch[omp_get_thread_num(), 0],
-                                  moving, partial[omp_get_thread_num()] if moving else groups)
+                                  moving, partial[omp_get_thread_num()] if moving else groups, all_rows)
     if moving:
         merge_partial(partial, groups, tables.grid.first_numeric)
     return moved
@@ -314,19 +202,19 @@ def challenge(
 cdef Py_ssize_t _challenge_block(
     const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Tables tables, int32_t newcomer,
     Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels, double[::1] best, double *scratch, bint moving,
-    int64_t[:, ::1] groups,
+    int64_t[:, ::1] groups, const int32_t[::1] all_rows,
 ) noexcept nogil:
-    cdef Py_ssize_t tile, first, rows, r, moved = 0
+    cdef Py_ssize_t tile, first, n, r, moved = 0
     cdef double[TILE] least
     cdef int32_t[TILE] arg
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
-        rows = min(TILE, stop - first)
-        _tile(X, codes, tables, first, rows, scratch, least, arg)
-        for r in range(rows):
+        n = min(TILE, stop - first)
+        tile_costs(X, codes, all_rows, &tables.c, first, n, scratch, least, arg)
+        for r in range(n):
             if least[r] < best[first + r]:
                 best[first + r] = least[r]
-                moved += _move(X, codes, weight, tables.grid, labels, first + r, newcomer, moving, groups)
+                moved += move_row(X, codes, weight, tables.grid, first + r, &labels[first + r], newcomer, moving, groups)
     return moved
 
 
@@ -338,16 +226,17 @@ def costs(
     double[:, ::1] out,                     # OUT (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
-    cdef Py_ssize_t n = out.shape[0], tile, first, rows, r, k
+    cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
+    cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     cdef double[TILE] least
     cdef int32_t[TILE] arg
     cdef const double *cost
     with nogil:
         for tile in range((n + TILE - 1) // TILE):
             first = tile * TILE
-            rows = min(TILE, n - first)
-            cost = _tile(X, codes, tables, first, rows, &scratch[0, 0], least, arg)
-            for r in range(rows):
+            m = min(TILE, n - first)
+            cost = tile_costs(X, codes, all_rows, &tables.c, first, m, &scratch[0, 0], least, arg)
+            for r in range(m):
                 for k in range(out.shape[1]):
                     out[first + r, k] = cost[r * tables.c.lanes + k]
 

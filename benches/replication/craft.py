@@ -5,12 +5,12 @@
 Garg, Rudin & Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016:
 recovery of made subspaces (figures 2-4), classes found in real tables with half and with four
 fifths of the features (tables 1 and 2), entropy against squared distance on Splice (figure 5).
-Figures 2-4 need no data; the others read `NAME.csv.gz` (header, class last) from a folder: `--data`,
-else the environment variable CRAFTC_DATA, else ../shared/data beside the checkout. What is not
-there is named and skipped.
+Figures 2-4 need no data; the others read `NAME.csv.gz` (header, class last) from a folder:
+`--data`, else the environment variable CRAFTC_DATA, else ../shared/data beside the checkout. What
+is not there is named and skipped.
 
-"paper" is the paper's column. "reference" is a plain NumPy program of the same three models, written
-apart from this package; its K was forced by searching the price.
+"paper" is the paper's column. "reference" is a plain NumPy program of the same three models,
+written apart from this package; its K was forced by searching the price.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import gzip
 import math
 import os
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -126,8 +127,8 @@ class Report:
             print(line.rstrip(), flush=True)
             self.lines.append(line.rstrip())
 
-    def heading(self, title: str, *notes: str) -> None:
-        self.say("", title, "-" * len(title), *notes, "")
+    def heading(self, title: str, note: str) -> None:
+        self.say("", title, "-" * len(title), *textwrap.wrap(note, 100), "")
 
 
 def row(cells: Iterable[Any], widths: Sequence[int]) -> str:
@@ -226,13 +227,15 @@ def by_price(table: MixedTable, k: int, **parameters: Any) -> tuple[CRAFT, float
 
 
 Procedure = tuple[str, str, Callable[..., tuple[CRAFT, float]]]
-PROCEDURES: tuple[Procedure, ...] = (
-    ("likelihood", "cap", by_cap),
-    ("paper", "cap", by_cap),
-    ("paper", "price", by_price),
-    ("paper-fixed", "cap", by_cap),
-    ("paper-fixed", "price", by_price),
-)
+LIKELIHOOD: Procedure = ("likelihood", "cap", by_cap)
+PRINTED: Procedure = ("paper", "price", by_price)
+UNIT: Procedure = ("paper-fixed", "price", by_price)
+PROCEDURES = (LIKELIHOOD, ("paper", "cap", by_cap), PRINTED, ("paper-fixed", "cap", by_cap), UNIT)
+
+
+def procedures(table: MixedTable) -> tuple[Procedure, ...]:
+    """All, or without the model that differs from "paper" in numeric columns only."""
+    return PROCEDURES if table.numeric.shape[1] else PROCEDURES[:3]
 
 
 def start_of(model: str, run: int) -> dict[str, Any]:
@@ -242,7 +245,12 @@ def start_of(model: str, run: int) -> dict[str, Any]:
 
 
 def repeat(
-    table: MixedTable, truth: NDArray[Any], k: int, procedure: Procedure, n_runs: int, **parameters: Any
+    table: MixedTable,
+    truth: NDArray[Any],
+    k: int,
+    procedure: Procedure,
+    n_runs: int,
+    **parameters: Any,
 ) -> Runs:
     """Some runs of one procedure, one start each."""
     name, _, force = procedure
@@ -280,68 +288,83 @@ def starts(model: str) -> int:
     return 8 if model == "likelihood" else 1
 
 
+def triple(scores: Sequence[tuple[float, ...]]) -> str:
+    """Means of the scores, separated by strokes."""
+    return "/".join(short(float(value)) for value in np.mean(scores, axis=0))
+
+
 def figures_2_and_3(report: Report, n_sets: int) -> None:
     report.heading(
         "Figures 2 and 3: three clusters with features of their own, m = 1/3",
-        f"Means over {n_sets} made tables (300 rows). K by heuristic: the price of the paper's",
-        'farthest-first traversal told to expect 3. K forced to 3: by a cap ("cap") or by searching',
-        'the price ("price"). exact = share of clusters whose mask is right. Layout 3a: at most .67.',
+        f"Means over {n_sets} made tables of 300 rows; likelihood: the best of 8 starts, "
+        "paper: one. K heur. = K found at the price of the paper's farthest-first traversal "
+        "told to expect 3. K forced to 3 by a cap or by searching the price. exact = share "
+        "of clusters whose mask is right, J = mean Jaccard index of the masks. In 3a at most "
+        ".67 can be exact. paper-fixed differs from paper in numeric columns only.",
     )
-    widths = (7, 12, 12, 7, 16, 11, 16)
-    report.say(row(("figure", "model", "K heuristic", "forced", "purity/exact/J", "ms per fit", "reference"), widths))
+    widths = (7, 12, 8, 7, 18, 9, 16)
+    titles = ("figure", "model", "K heur.", "forced", "purity/exact/J", "ms/fit", "reference")
+    report.say(row(titles, widths))
     for layout in ("2a", "2b", "2c", "3a", "3b", "3c"):
-        heuristic: dict[str, str] = {}
-        for name, how, force in PROCEDURES:
+        printed, coherent = SUBSPACES.get(layout, ("-", "-"))
+        theirs = {LIKELIHOOD: coherent, PRINTED: printed}
+        tables = list(made_tables(layout, n_sets))
+        for procedure in procedures(tables[0][2]):
+            name, how, force = procedure
             scores, found, seconds = [], [], []
-            for seed, made, table in made_tables(layout, n_sets):
-                common = {"model": name, "n_init": starts(name), "random_state": seed, "feature_fraction": 1 / 3}
+            for seed, made, table in tables:
+                common = {"model": name, "n_init": starts(name), "random_state": seed}
+                common["feature_fraction"] = 1 / 3
                 model, took = force(table, 3, **common)
                 scores.append(recovery(made, model))
                 seconds.append(took)
-                if name not in heuristic:
-                    found.append(fit(table, n_clusters=3, cluster_price="farthest-first", **common)[0].n_clusters_)
-            heuristic.setdefault(name, f"{np.mean(found or [0]):.1f}")
-            printed, coherent = SUBSPACES.get(layout, ("-", "-"))
-            theirs = {("likelihood", "cap"): coherent, ("paper", "price"): printed}.get((name, how), "-")
-            ours = "/".join(short(float(value)) for value in np.mean(scores, axis=0))
-            time_ = f"{1000 * np.mean(seconds):.1f}"
-            report.say(row((layout, name, heuristic[name], how, ours, time_, theirs), widths))
+                free, _ = fit(table, n_clusters=3, cluster_price="farthest-first", **common)
+                found.append(free.n_clusters_)
+            cells = (f"{np.mean(found):.1f}", how, triple(scores), f"{1000 * np.mean(seconds):.1f}")
+            report.say(row((layout, name, *cells, theirs.get(procedure, "-")), widths))
 
 
 def figure_4(report: Report, n_sets: int) -> None:
     report.heading(
-        "Figure 4: masks of 6, 10 and 12 features by thresholds (approximate budget), K forced to 3",
-        f"Purity/exact masks, means over {n_sets} made tables. 4a: categorical, eps_c relative to the",
-        "column's entropy. 4c: numeric, the paper's absolute eps_v divided by the mean variance of the",
-        "columns. Forced by a cap (likelihood) or by the price (others).",
+        "Figure 4: masks of 6, 10 and 12 features by thresholds (approximate budget), K = 3",
+        f"Purity/exact masks, means over {n_sets} made tables. 4a: categorical, eps is eps_c. "
+        "4c: numeric, eps is the paper's absolute eps_v, here divided by the mean variance "
+        "of the columns. K forced by a cap (likelihood) or by the price (the others).",
     )
-    widths = (7, 12, 6, 10, 10, 10, 10, 26)
+    widths = (7, 12, 6, 10, 10, 10, 8, 26)
     for layout, fractions in (("4a", (0.2, 0.5, 0.9)), ("4c", (0.1, 0.5, 0.9))):
-        names = [f"m={short(m)}" for m in fractions]
-        report.say(row(("figure", "model", "eps", *names, "ms", "reference (the same)"), widths))
+        shares = [f"m={short(m)}" for m in fractions]
+        report.say(row(("figure", "model", "eps", *shares, "ms/fit", "reference"), widths))
+        tables = list(made_tables(layout, n_sets))
         for eps in sorted(eps for known, eps in THRESHOLDS if known == layout):
-            for name, _, force in (PROCEDURES[0], PROCEDURES[2], PROCEDURES[4]):
-                cells, seconds = [], []
-                for m in fractions:
-                    scores = []
-                    for seed, made, table in made_tables(layout, n_sets):
-                        threshold = (
-                            {"categorical_threshold": eps}
-                            if layout == "4a"
-                            else {"numeric_threshold": eps / float(made.numeric.var(axis=0).mean())}
-                        )
-                        model, took = force(
-                            table, 3, model=name, n_init=starts(name), random_state=seed,
-                            selection="threshold", feature_fraction=m, **threshold,
-                        )  # fmt: skip
-                        scores.append(recovery(made, model)[:2])
-                        seconds.append(took)
-                    cells.append("/".join(short(float(value)) for value in np.mean(scores, axis=0)))
-                printed, coherent = THRESHOLDS[layout, eps]
-                theirs = {"likelihood": coherent, "paper": printed}.get(name, "-")
-                time_ = f"{1000 * np.mean(seconds):.1f}"
-                report.say(row((layout, name, short(eps), *cells, time_, theirs), widths))
+            printed, coherent = THRESHOLDS[layout, eps]
+            theirs = {LIKELIHOOD: coherent, PRINTED: printed}
+            for procedure in (LIKELIHOOD, PRINTED, UNIT)[: 3 if layout == "4c" else 2]:
+                results = [threshold_fits(procedure, tables, eps, m) for m in fractions]
+                seconds = float(np.mean([took for _, took in results]))
+                cells = (*(scores for scores, _ in results), f"{1000 * seconds:.1f}")
+                line = (layout, procedure[0], short(eps), *cells, theirs.get(procedure, "-"))
+                report.say(row(line, widths))
         report.say("")
+
+
+def threshold_fits(
+    procedure: Procedure, tables: Sequence[tuple[int, Any, MixedTable]], eps: float, m: float
+) -> tuple[str, float]:
+    """Mean purity/exact of one procedure over some tables, and the mean seconds."""
+    name, _, force = procedure
+    scores, seconds = [], []
+    for seed, made, table in tables:
+        if made.numeric.shape[1]:
+            threshold = {"numeric_threshold": eps / float(made.numeric.var(axis=0).mean())}
+        else:
+            threshold = {"categorical_threshold": eps}
+        common = {"model": name, "n_init": starts(name), "random_state": seed}
+        common |= {"selection": "threshold", "feature_fraction": m}
+        model, took = force(table, 3, **common, **threshold)
+        scores.append(recovery(made, model)[:2])
+        seconds.append(took)
+    return triple(scores), float(np.mean(seconds))
 
 
 # ---- tables 1 and 2, figure 5: real data ----
@@ -362,7 +385,7 @@ def numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
     return cells.astype(np.float64)
 
 
-def purine_halves(cells: NDArray[Any]) -> NDArray[np.float64]:
+def amino_or_keto(cells: NDArray[Any]) -> NDArray[np.float64]:
     """Splice positions made binary: A, C -> 0 and G, T -> 1.
 
     The ambiguity letters (N any, D not C, R A or G, S C or G; 60 cells of 191400) may stand for
@@ -382,8 +405,8 @@ def junction(labels: NDArray[Any]) -> NDArray[Any]:
 REAL = (
     Real("Bank", "banknote", False, numbers),
     Real("Spam", "spambase", False, numbers),
-    Real("Splice, 3", "splice", True, purine_halves),
-    Real("Splice, 2", "splice", True, purine_halves, junction),
+    Real("Splice, 3", "splice", True, amino_or_keto),
+    Real("Splice, 2", "splice", True, amino_or_keto, junction),
     Real("Wine", "wine", False, numbers),
     Real("Monk-3", "monk3_train", True, numbers),
 )
@@ -405,41 +428,43 @@ def tables_1_and_2(report: Report, folder: Path | None, n_runs: int) -> None:
     present = [(real, loaded) for real in REAL if folder and (loaded := load(real, folder))]
     if not skip(report, "Tables 1 and 2", REAL, present):
         return
-    for title, m in (("Table 1: half of the features (m = .5)", 0.5), ("Table 2: m = .8", 0.8)):
+    for number, m in ((1, 0.5), (2, 0.8)):
         report.heading(
-            title,
-            f"{n_runs} runs of one start each on raw columns, K forced to the number of classes by a cap or by",
-            "searching the price; best J = the run with the lowest objective (cluster price left out). The",
-            "macro-F1 lets every cluster vote for its majority class; the paper's (Wine .55, Spam .65 at",
-            "m = .5) cannot be the same measure. Splice: A, C -> 0 and G, T -> 1, ambiguity letters missing.",
+            f"Table {number}: classes of real tables, m = {short(m)}",
+            f"Mean (sd) of {n_runs} runs of one start each, raw columns, K forced to the "
+            "number of classes by a cap or by searching the price (8 trials, the closest K). "
+            "best J = purity/NMI of the run with the lowest objective, prices left out. F1: "
+            "macro-F1 where every cluster votes for its majority class; the paper's (Wine "
+            ".55, Spam .65 at m = .5) cannot be the same measure. Splice: A, C -> 0 and G, T "
+            "-> 1, ambiguity letters missing. paper-fixed differs in numeric columns only.",
         )
-        widths = (10, 12, 6, 11, 11, 5, 9, 5, 8, 16)
-        report.say(row(("purity/NMI", "model", "forced", "purity", "NMI", "F1", "best J", "K", "ms/fit", "reference"), widths))
+        widths = (3, 12, 6, 10, 10, 4, 9, 4, 7, 24)
+        titles = ("", "model", "forced", "purity", "NMI", "F1", "best J", "K", "ms/fit")
+        report.say(row((*titles, "reference"), widths))
         for real, (table, truth) in present:
             known, k = KNOWN[real.name, m], len(np.unique(truth))
             report.say(
-                f"{real.name}: paper's CRAFT {known.paper}, its DP-means(R) {known.dp_means_r} and DP-means {known.dp_means}"
+                f"{real.name} ({len(table)} rows, {k} classes). Paper: CRAFT {known.paper}, "
+                f"DP-means(R) {known.dp_means_r}, DP-means {known.dp_means}"
             )
-            for procedure in PROCEDURES:
-                name, how, _ = procedure
+            for procedure in procedures(table):
                 runs = repeat(table, truth, k, procedure, n_runs, feature_fraction=m)
-                theirs = known.reference[name] if name == "likelihood" or how == "price" else "-"
-                if name == "likelihood":
-                    theirs += f" best {known.reference_best}"
-                report.say(
-                    row(
-                        ("", name, how, spread(runs.column(0)), spread(runs.column(1)),
-                         short(float(np.mean(runs.column(2)))), runs.best, runs.k, runs.time, theirs),
-                        widths,
-                    )
-                )  # fmt: skip
+                theirs = known.reference[procedure[0]] if procedure[2] is by_price else "-"
+                if procedure is LIKELIHOOD:
+                    theirs = f"{known.reference['likelihood']} best J {known.reference_best}"
+                f1 = short(float(np.mean(runs.column(2))))
+                cells = (spread(runs.column(0)), spread(runs.column(1)), f1, runs.best)
+                line = ("", *procedure[:2], *cells, runs.k, runs.time, theirs)
+                report.say(row(line, widths))
 
 
-def random_features(table: MixedTable, share: float, k: int, seed: int) -> tuple[NDArray[Any], float]:
-    """K-means on the indicators of a random share of the columns; missing cells count as the mean."""
-    rng = np.random.default_rng(seed)
+def random_features(
+    table: MixedTable, share: float, k: int, seed: int
+) -> tuple[NDArray[Any], float]:
+    """K-means on a random share of the binary columns; missing cells count as the mean."""
     q = table.codes.shape[1]
-    X = np.where(table.codes < table.n_levels, table.codes, np.nan)[:, rng.permutation(q)[: round(share * q)]]
+    chosen = np.random.default_rng(seed).permutation(q)[: round(share * q)]
+    X = np.where(table.codes < table.n_levels, table.codes, np.nan)[:, chosen]
     X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
     begin = time.perf_counter()
     labels = KMeans(k, init="random", n_init=1, random_state=seed).fit_predict(X)
@@ -447,22 +472,27 @@ def random_features(table: MixedTable, share: float, k: int, seed: int) -> tuple
 
 
 def figure_5(report: Report, folder: Path | None, n_runs: int) -> None:
-    splice = next(real for real in REAL if real.name == "Splice, 3")
+    splice = REAL[2]
     present = [(splice, loaded) for loaded in [load(splice, folder) if folder else None] if loaded]
     if not skip(report, "Figure 5", (splice,), present):
         return
     table, truth = present[0][1]
     report.heading(
-        "Figure 5: Splice (3 classes), CRAFT against DP-means on random features (DP-RF)",
-        "Stand-in for DP-RF: scikit-learn's KMeans with the same K on the indicators of a random share m",
-        f"of the columns. Mean purity/NMI of {n_runs} runs, K forced by a cap (likelihood) or the price. The",
-        "paper draws curves and prints no numbers; beside ours stands the reference program (2 runs, its",
-        "sigma is not involved: all columns are categorical, so paper and paper-fixed are one model).",
+        "Figure 5: Splice (3 classes), CRAFT against K-means standing in for DP-RF",
+        "DP-RF is DP-means on random features; its stand-in here is scikit-learn's KMeans "
+        "with the same K on the indicators of a random share m of the columns. Mean "
+        f"purity/NMI of {n_runs} runs; K forced by a cap (likelihood, K-means) or the price "
+        "(paper; no numeric columns, so paper-fixed is the same). Beside ours stands the "
+        "reference program (2 runs, DP-means).",
     )
-    widths = (5, 4, 12, 12, 14, 12, 12, 18)
-    report.say(row(("m", "K", "likelihood", "paper", "K-means (RF)", "ref. CRAFT", "ref. DP-RF", "ms/fit"), widths))
+    widths = (5, 4, 12, 12, 12, 11, 11, 22)
+    titles = ("m", "K", "likelihood", "paper", "K-means", "ref. CRAFT", "ref. DP-RF", "ms/fit")
+    report.say(row(titles, widths))
     for (m, k), theirs in SPLICE_CURVES.items():
-        ours = [repeat(table, truth, k, PROCEDURES[j], n_runs, feature_fraction=m) for j in (0, 2)]
+        ours = [
+            repeat(table, truth, k, procedure, n_runs, feature_fraction=m)
+            for procedure in (LIKELIHOOD, PRINTED)
+        ]
         baseline = Runs(truth)
         for run in range(n_runs):
             labels, seconds = random_features(table, m, k, run)
@@ -477,7 +507,7 @@ def skip(report: Report, title: str, wanted: Sequence[Real], present: Sequence[A
     here = {real.file for real, _ in present}
     absent = sorted({real.file for real in wanted} - here)
     if absent:
-        report.say("", f"{title}: skipped {', '.join(absent)} (no file; give --data or CRAFTC_DATA)")
+        report.say("", f"{title}: skipped {', '.join(absent)} (no file; see --data)")
     return bool(present)
 
 
@@ -492,7 +522,7 @@ def data_folder(given: str | None) -> Path | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--data", metavar="DIR", help="folder of the real tables")
-    parser.add_argument("--runs", metavar="N", type=int, default=10, help="runs per cell of the tables (10)")
+    parser.add_argument("--runs", metavar="N", type=int, default=10, help="runs per row (10)")
     parser.add_argument("--quick", action="store_true", help="2 runs and 2 made tables per cell")
     parser.add_argument("--out", metavar="FILE", help="write the same text to a file")
     options = parser.parse_args(arguments)

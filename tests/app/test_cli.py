@@ -140,7 +140,7 @@ def test_forced_kinds(run):
 
 
 def test_all_features(run):
-    command = ("cluster", HEART, "--ignore", "class", "--clusters", 8)
+    command = ("cluster", HEART, "--ignore", "class", "--clusters", 20)
     short, long = run(*command)[1], run(*command, "--all-features")[1]
     assert "of smaller gain" in short
     assert "of smaller gain" not in long
@@ -165,7 +165,7 @@ def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
     assert "…" in said
     with open(tmp_path / "o" / "summary.csv", encoding="utf-8", newline="") as file:
         features = {row["feature"] for row in csv.DictReader(file)}
-    assert 'say "hi", ok' in features
+    assert {"=SUM(A1)", "größe in €", "日本語"} <= features
 
 
 def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
@@ -186,10 +186,11 @@ def test_file_kinds_agree(run, tmp_path, ending):
         heart.to_feather(path)
     else:
         heart.to_csv(path, index=False, sep="|" if ending == ".txt" else ";")
-    expected = run("cluster", HEART, "--target", "class", "--clusters", 3)[1].replace(HEART, "")
-    assert run("cluster", path, "--target", "class", "--clusters", 3)[1].replace(str(path), "") == (
-        expected
-    )
+    said = [
+        " ".join(run("cluster", file, "--target", "class", "--clusters", 3)[1].split())
+        for file in (HEART, path)
+    ]
+    assert said[0].removeprefix(HEART) == said[1].removeprefix(str(path))
 
 
 def test_parquet_types(run, tmp_path):
@@ -225,7 +226,7 @@ def test_european_csv(run, tmp_path):
     assert "numbers:    Größe\n" in said
     assert "categories: Art\n" in said
     assert "not used (counts the rows): Nr" in said
-    assert "read as Windows/Latin-1" in said
+    assert "read as Windows (cp1252)" in said
     assert "has decimal commas" in said
 
 
@@ -256,7 +257,9 @@ def test_targets(run, tmp_path):
     assert "others" in said
     assert max(map(len, said.replace(str(tmp_path), "").splitlines())) <= 100
     assert (tmp_path / "labels.csv").read_text(encoding="utf-8").startswith("row,cluster,target\n")
-    assert "\n        0        60        0  0" in run(*command, "--target", "two")[1] or True
+    said = run(*command, "--target", "two")[1]
+    assert "purity 1.000, NMI 1.000" in said
+    assert "\n        0    60    0  0 100 %\n        1     0   60  3 100 %\n" in said
 
 
 def test_adult(run, data_folder, tmp_path):
@@ -371,7 +374,7 @@ def test_predict_errors(fails, model, tmp_path):
         ("t.csv", b"\n\n", "is empty"),
         ("t.csv", b"a,b\n", "has no rows"),
         ("t.csv", b"\xef\xbb\xbf", "is empty"),
-        ("t.csv", b"a,b\n1,2\n1,2,3\n", "cannot be read as a table"),
+        ("t.csv", b"a,b\n1,2\n1,2,3\n", "line 3 has 3 cells, the lines before 2"),
         ("t.csv", b"a,b\n1,2,3\n1,2,3\n", "cannot be read as a table"),
         ("t.csv", b"PK\0\0\0", "is no text file"),
         ("t.csv.gz", b"a,b\n1,2\n", "cannot be read"),
