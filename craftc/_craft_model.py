@@ -66,12 +66,23 @@ class Rules:
     """What is priced and how features are chosen; the numbers of spec and paper by name."""
 
     model: str = "likelihood"  # | "paper" | "paper-fixed"
-    selection: str = "fixed"  # | "free" | "threshold" | "global"
-    price: float = 0.0  # Lambda
+    selection: str = "fixed"  # | "priced" | "free" | "threshold" | "global"
+    price: float | None = 0.0  # Lambda; None: description length
+    price_factor: float = 1.0  # on the description length
     fraction: float = 0.5  # m
     sharing: float | None = None  # rho
     categorical_threshold: float = 0.95  # eps_c
     numeric_threshold: float = 0.5  # eps_v, relative to the column's variance
+
+    @property
+    def by_length(self) -> bool:
+        """Clusters and features are priced by description length."""
+        return self.price is None
+
+    @property
+    def features_by_length(self) -> bool:
+        """Features pay for their parameters."""
+        return self.by_length or self.selection == "priced"
 
     @property
     def coherent(self) -> bool:
@@ -80,7 +91,8 @@ class Rules:
 
     def monotone(self, n_features: int) -> bool:
         """Whether the objective provably never rises: exact masks, and no cluster that would be worth having empty."""
-        return self.coherent and self.selection != "threshold" and self.price + min(self.f_delta, 0.0) * n_features >= 0.0
+        price = self.price if self.price is not None else 0.0
+        return self.coherent and self.selection != "threshold" and price + min(self.f_delta, 0.0) * n_features >= 0.0
 
     @property
     def prior(self) -> float:
@@ -218,9 +230,9 @@ class Clusters:
     def costs(self) -> Floats:
         """(K,) what every cluster adds to the objective beyond the background, nats."""
         rules, mask = self.rules, self.mask.astype(bool)
-        selected = rules.f_delta * mask.sum(axis=1)
+        selected = self.price + rules.f_delta * mask.sum(axis=1)
         if rules.coherent:
-            return rules.price + selected - np.where(mask, self.gains, 0.0).sum(axis=1)
+            return selected - np.where(mask, self.gains, 0.0).sum(axis=1)
         p, counts = self.moments.grid.p, self.moments.counts * (self.background.frequency > 0)
         numeric = 0.5 * self.deviations / self.background.variance * self.precision
         probability = self.level_probabilities()
@@ -229,11 +241,15 @@ class Clusters:
         start = self.moments.grid.level_start
         categorical = np.add.reduceat(saved, start, axis=1) if len(start) else np.zeros((len(mask), 0))
         return (
-            rules.price
-            + selected
+            selected
             + np.where(mask[:, :p], numeric, 0.0).sum(axis=1)
             - np.where(mask[:, p:], categorical, 0.0).sum(axis=1)
         )
+
+    @property
+    def price(self) -> float:
+        """Lambda, nats a cluster pays for itself."""
+        return self.rules.price or 0.0
 
     @property
     def objective(self) -> float:
@@ -309,6 +325,8 @@ def _select(clusters: Clusters) -> Mask:
     """(K, p + q) features of every cluster under the rules' selection (spec section 3b)."""
     rules, background, gains = clusters.rules, clusters.background, clusters.gains
     p, usable = clusters.moments.grid.p, background.usable
+    if rules.features_by_length:
+        return np.zeros(gains.shape, np.uint8)  # chosen with the price
     if rules.selection == "free":
         mask = (gains > rules.f_delta) & (usable > 0)
     elif rules.selection == "threshold":

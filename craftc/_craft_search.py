@@ -7,13 +7,15 @@ parallel; then a serial walk over the few rows dear enough to open a cluster, ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._craft_model import Background, Clusters, Mask, Rules, cost_tables, selection_odds, top
+from craftc._craft_model import Background, Mask, Rules, cost_tables, selection_odds, top
+from craftc._craft_price import clusters_of, feature_prices
 from craftc._kernels import craft as _kernel
 from craftc._kernels import parallel as _build
 from craftc._moments import Floats, Integers, Moments
@@ -60,10 +62,24 @@ class Problem:
         positive = np.flatnonzero(self.weight)
         return int(positive[int(draw * len(positive))])
 
+    def of_rows(self, rows: NDArray[np.intp]) -> Problem:
+        """The same problem for some of the rows, under the whole table's background."""
+        weight = self.weight[rows] if len(self.weight) else self.weight
+        unit = None if self.unit_weight is None else self.unit_weight[rows]
+        return replace(self, table=self.table.take(rows), weight=weight, unit_weight=unit)
+
     @cached_property
     def limits(self) -> Floats:
         """Opening limits that do not depend on the clusters' masks."""
         return opening_limits(self, np.empty(0, np.uint8))
+
+
+class MergeStep(NamedTuple):
+    """A partition on the way down from the result to one cluster."""
+
+    n_clusters: int
+    objective: float
+    labels: NDArray[Any]
 
 
 @dataclass
@@ -77,6 +93,8 @@ class Solution:
     n_iter: int
     converged: bool
     start: int
+    rules: Rules
+    merge_path: list[MergeStep] = field(default_factory=list)
 
 
 def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution:
@@ -96,7 +114,7 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
             background.grid, background.unit, problem.table, problem.weight, labels, n_clusters, problem.n_threads
         )
         drop_empty(moments, labels)
-        clusters = Clusters(moments, background, rules)
+        clusters = clusters_of(moments, background, rules)
         tables, walk.mask, path = clusters.tables(), clusters.mask, [clusters.objective]
 
     monotone, seen = rules.monotone(int(background.usable.sum())), set[bytes]()
@@ -105,7 +123,7 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
         n_iter += 1
         moved = walk.sweep(tables, labels, moments)
         drop_empty(moments, labels)
-        clusters = Clusters(moments, background, rules)
+        clusters = clusters_of(moments, background, rules)
         tables, walk.mask = clusters.tables(), clusters.mask
         path.append(clusters.objective)
         if _build.debug() and monotone and len(path) > 1 and path[-1] > path[-2] + 1e-9 * max(1.0, abs(path[-2])):
@@ -122,7 +140,7 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
                 seen.clear()
             seen.add(state)
     settle_weightless(problem, tables, labels)
-    return Solution(labels, moments, path[-1], path, n_iter, converged, start)
+    return Solution(labels, moments, path[-1], path, n_iter, converged, start, rules)
 
 
 def drop_empty(moments: Moments, labels: Labels) -> None:
@@ -218,7 +236,7 @@ class Walk:
         point = one_point(problem, row, unit)
         if rules.coherent:
             gains = one_point_gains(problem, slice(row, row + 1), np.array([unit]))
-            mask = newcomer_mask(gains, background, rules, self.mask[0])
+            mask, _ = newcomer_mask(gains, background, rules, self.mask[0])
         else:
             mask = self._random_mask(odds)
         tables = point_tables(point, mask, problem)
@@ -274,16 +292,35 @@ def one_point_gains(problem: Problem, rows: slice, unit: Floats) -> Floats:
     return gains * background.usable
 
 
-def newcomer_mask(gains: Floats, background: Background, rules: Rules, shared: Mask) -> Mask:
-    """(rows, D) features a one-point cluster starts with: its own best, all that pay, or the shared mask."""
+def newcomer_mask(gains: Floats, background: Background, rules: Rules, shared: Mask) -> tuple[Mask, Floats]:
+    """(rows, D) features a one-point cluster starts with - its own best, all that pay, or the shared mask - and (rows,) their price."""
+    if rules.selection == "priced":
+        return priced_mask(gains, background, rules)
     if rules.selection == "global":
-        return np.repeat(shared[None], len(gains), axis=0)
-    if rules.selection == "free":
-        return ((gains > rules.f_delta) & (background.usable > 0)).astype(np.uint8)
-    p, (n_numeric, n_categorical) = background.grid.p, background.budget(rules.fraction)
-    numeric = top(gains[:, :p], background.usable[:p], n_numeric)
-    categorical = top(gains[:, p:], background.usable[p:], n_categorical)
-    return np.concatenate([numeric, categorical], axis=1).astype(np.uint8)
+        mask = np.repeat(shared[None], len(gains), axis=0)
+    elif rules.selection == "free":
+        mask = ((gains > rules.f_delta) & (background.usable > 0)).astype(np.uint8)
+    else:
+        p, (n_numeric, n_categorical) = background.grid.p, background.budget(rules.fraction)
+        numeric = top(gains[:, :p], background.usable[:p], n_numeric)
+        categorical = top(gains[:, p:], background.usable[p:], n_categorical)
+        mask = np.concatenate([numeric, categorical], axis=1).astype(np.uint8)
+    return mask, rules.f_delta * mask.sum(axis=1)
+
+
+def priced_mask(gains: Floats, background: Background, rules: Rules) -> tuple[Mask, Floats]:
+    """(rows, D) features that pay their description length and (rows,) that length, mask code included."""
+    price, log_choose = feature_prices(background, rules)
+    usable = np.flatnonzero(background.usable)
+    net = gains[:, usable] - price[usable]
+    order = np.argsort(-net, axis=1, kind="stable")
+    value = np.cumsum(np.take_along_axis(net, order, axis=1), axis=1)
+    value = np.concatenate([np.zeros((len(gains), 1)), value], axis=1) - log_choose
+    unit = 1e-9 * np.maximum(1.0, np.abs(net).max(axis=1, initial=0.0))
+    q = np.argmax(value >= value.max(axis=1, keepdims=True) - unit[:, None], axis=1)
+    mask = np.zeros(gains.shape, np.uint8)
+    mask[:, usable] = np.argsort(order, axis=1) < q[:, None]
+    return mask, (mask * price).sum(axis=1) + log_choose[q] + np.log(len(usable) + 1.0)
 
 
 def opening_limits(problem: Problem, shared: Mask) -> Floats:
@@ -295,13 +332,13 @@ def opening_limits(problem: Problem, shared: Mask) -> Floats:
         unit = np.ones(size) if problem.unit_weight is None else problem.unit_weight[rows]
         if rules.coherent:
             gains = one_point_gains(problem, rows, unit)
-            mask = newcomer_mask(gains, background, rules, shared)
+            mask, features = newcomer_mask(gains, background, rules, shared)
             saved = np.where(mask > 0, gains, 0.0).sum(axis=1)
-            price = rules.price + rules.f_delta * mask.sum(axis=1) - saved + 1e-9
+            price = (rules.price or 0.0) + features - saved + 1e-9
             with np.errstate(divide="ignore", invalid="ignore"):
                 limits[rows] = np.where(unit > 0, price / unit, np.inf)
         else:
-            price = rules.price - background.categorical_row_costs(problem.table.codes[rows]) + 1e-9
+            price = (rules.price or 0.0) - background.categorical_row_costs(problem.table.codes[rows]) + 1e-9
             limits[rows] = np.where(unit > 0, price, np.inf)
     return limits
 
@@ -434,7 +471,7 @@ def with_price(problem: Problem, price: float) -> Problem:
     return replace(problem, rules=replace(problem.rules, price=price))
 
 
-def best_of(run: Callable[[int], Solution], n_starts: int, problem: Problem) -> Solution:
+def best_of(run: Callable[[int], Solution], n_starts: int) -> Solution:
     """The solution of the lowest objective among the starts (ties: the earlier)."""
     best = run(0)
     for start in range(1, n_starts):

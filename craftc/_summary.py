@@ -25,7 +25,7 @@ def need_pandas() -> Any:
 def cluster_summary(model: Any) -> Any:
     """The frame of ``CRAFT.summary``: one row per cluster and selected feature, largest gain first."""
     pd = need_pandas()
-    schema, moments = model.schema_, model._moments
+    schema, moments = model.schema_, model._shown
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
     share = moments.sizes / moments.sizes.sum()
     rows = []
@@ -38,7 +38,9 @@ def cluster_summary(model: Any) -> Any:
             rows.append(("(none: like the whole table)", 0.0, "", ""))
         for i in range(len(rows) - max(len(ranked), 1), len(rows)):
             rows[i] = (k, model.cluster_sizes_[k], float(share[k]), *rows[i])
-    return pd.DataFrame(rows, columns=["cluster", "rows", "share", "feature", "gain", "in the cluster", "in the whole table"])
+    frame = pd.DataFrame(rows, columns=["cluster", "rows", "share", "feature", "gain", "in the cluster", "in the whole table"])
+    frame.attrs["merges"] = [(step.n_clusters, step.objective) for step in model.merge_path_]
+    return frame
 
 
 def typical_values(moments: Moments, schema: Any) -> list[list[str]]:

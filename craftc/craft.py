@@ -16,16 +16,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from craftc import _craft_search as search
+from craftc._craft_auto import automatic_outcome
 from craftc._craft_model import Background, Clusters, Rules
+from craftc._craft_price import clusters_of
+from craftc._craft_reading import contributions, margins, relative_costs, suspicions
 from craftc._kernels import craft as _kernel
 from craftc._moments import Moments, integer_grid, integer_weights
+from craftc._numeric import NumericEncoding
 from craftc._parallel import effective_n_threads
 from craftc._random import seed_of
-from craftc._summary import cluster_summary
+from craftc._summary import cluster_summary, need_pandas
 from craftc._validation import check_choice, check_number, check_weight, read_table
 from craftc.table import MixedTable, Schema
 
-_GUESS = 8  # clusters the heuristic is told to expect when nobody says
+_GUESS = 8  # clusters the paper's heuristic is told to expect when nobody says
 
 
 class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -38,17 +42,21 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     Parameters
     ----------
     n_clusters : int, optional
-        How many clusters at most. With ``cluster_price="farthest-first"`` it is the guess that heuristic needs, not a cap.
-        None: as many as the price admits.
+        None: as many as pay for themselves. A number is a wish under ``cluster_price="auto"``: the clusters found are merged, or split, to
+        that many, at the least cost; with a numeric price it caps the openings; with "farthest-first" it is the guess that heuristic needs.
     cluster_price : {"auto", "farthest-first"} or float, default="auto"
-        What a cluster must save to exist, in nats (Lambda). "auto": 0 when `n_clusters` is given (the number is then the only
-        limit), else the farthest-first heuristic told to expect 8.
+        What a cluster must save to exist. "auto": its description length, (1/2) log N for itself and for each parameter of its features,
+        and the entropy of the labels; the number of clusters then comes out of the data. A number: Lambda of the paper's objective in
+        nats, no entropy of labels. "farthest-first": Lambda by the paper's heuristic. (``model="paper"`` reads "auto" as 0 when
+        `n_clusters` is given, else as "farthest-first" with 8 expected.)
     price_factor : float, default=1.0
-        Multiplies the price found by "auto" or "farthest-first"; 2 to 4 gives fewer clusters.
-    selection : {"fixed", "free", "threshold", "global"}, default="fixed"
-        How each cluster chooses features. "fixed": the share `feature_fraction` of the numeric and of the categorical columns
-        with the largest gains. "free": every feature whose gain exceeds F_Delta. "threshold": the paper's approximate
-        budget, see the two thresholds. "global": one choice for all clusters, by summed gain.
+        Multiplies the (1/2) log N of "auto", or the price of "farthest-first". 2 to 4 gives fewer clusters where columns depend
+        on each other inside clusters.
+    selection : {"priced", "fixed", "free", "threshold", "global"}, default="priced"
+        How each cluster chooses features. "priced": as many as pay their description length, none if none does. "fixed": the share
+        `feature_fraction` of the numeric and of the categorical columns with the largest gains. "free": every feature that pays
+        (under a numeric price: whose gain exceeds F_Delta). "threshold": the paper's approximate budget, see the two thresholds.
+        "global": one choice for all clusters, by summed gain. (The paper's models read "priced" as "fixed".)
     feature_fraction : float in (0, 1], default=0.5
         Share m of features a cluster selects. 1 = no feature selection.
     feature_sharing : float in (0, m(1 - m)), optional
@@ -60,8 +68,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     model : {"likelihood", "paper", "paper-fixed"}, default="likelihood"
         "likelihood": the coherent objective, which never rises and is reached in finitely many passes. "paper": the
         algorithm as printed; "paper-fixed": the same with all standard deviations 1, in the columns' own units.
-    numeric : {"raw"}, default="raw"
-        Numeric columns are taken as they are.
+    numeric : {"auto", "raw", "rank"}, default="auto"
+        How numeric columns enter. "auto": at most 10 distinct values are categories; a value that fills a fifth of the column is set
+        apart from the rest; skewed or heavy-tailed columns enter by rank; others as numbers. "rank": always by rank. "raw": as they are.
+        New rows are read the same way, and everything is reported in the columns' own units.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         Which columns are categories. "auto": strings, categories, enums and booleans of a data frame; none of a plain array.
     missing : {"ignore", "category", "error"}, default="ignore"
@@ -71,12 +81,13 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     max_clusters : int, default=100
         No cluster is opened beyond this number.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
-        Start partitions. "auto": alternately random and farthest-first (``model="paper"``: the paper's random row).
-        Arrays are used as they are, one start each.
+        Start partitions. "auto" under the automatic price: one cluster, then k-means++-like seeds, every fourth start random; under a
+        numeric price alternately random and farthest-first; ``model="paper"``: the paper's random row. Arrays are used as they
+        are, one start each.
     n_init : int, default=8
         Starts; the lowest objective is kept (ties: the earlier start).
     max_iter : int, default=100
-        Passes over the table at most, per start.
+        Passes over the table at most, per start (a numeric price; the automatic search ends by itself).
     random_state : int, RandomState or None, default=None
         Seed of the starts. The same seed gives the same bits on any number of threads.
     n_threads : int, optional
@@ -93,19 +104,28 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     objective_ : float
         The objective J of the partition, in nats, recomputed from exact sums.
     objective_path_ : ndarray of float64
-        J of the start partition and after every pass of the start that was kept.
+        J on the way: of one cluster, of each better start and of the result ("auto"); of the start partition and after every
+        pass of the start that was kept (a numeric price).
     n_iter_ : int
-        Passes of that start.
+        Passes over the table that led to the result.
     converged_ : bool
-        Whether its last pass moved no row.
+        Whether the last pass moved no row.
+    merge_path_ : list of MergeStep
+        ``(n_clusters, objective, labels)`` of the result and on the way down to one cluster, always merging the cheapest pair
+        ("auto" only); `cut` reads it.
+    margins_ : ndarray (n,) of float64
+        Nats by which each row prefers its cluster to the next best; inf with one cluster.
+    cluster_margins_ : ndarray (K,) of float64
+        Mean margin of the rows of each cluster.
     cluster_price_ : float
-        The price Lambda that was used, nats.
+        Nats a cluster paid for itself: Lambda, or price_factor * (1/2) log N.
     cluster_sizes_ : ndarray (K,)
         Rows (with weights: their sum) per cluster.
     feature_mask_ : ndarray (K, D) of bool
-        Features each cluster selected, in the order of the input columns.
+        Features each cluster selected, in the order of the input columns. A numeric column that enters in several parts counts as
+        selected when one of them is.
     feature_gains_ : ndarray (K, D) of float64
-        What each feature saves in each cluster, nats, selected or not.
+        What each feature saves in each cluster, nats, selected or not; the sum over the parts of a column.
     centers_, variances_ : ndarray (K, p) of float64
         Mean and smoothed variance of the numeric columns in their own units (columns: `numeric_features_in_`).
     level_probabilities_ : list of ndarray (K, T_d)
@@ -122,7 +142,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     --------
     >>> from craftc import CRAFT
     >>> from craftc.datasets import load_heart
-    >>> model = CRAFT(n_clusters=2, random_state=0).fit(load_heart().data)
+    >>> model = CRAFT(random_state=0).fit(load_heart().data)
     >>> model.n_clusters_, model.labels_.shape
     (2, (270,))
     """
@@ -136,13 +156,13 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         *,
         cluster_price: str | float = "auto",
         price_factor: float = 1.0,
-        selection: str = "fixed",
+        selection: str = "priced",
         feature_fraction: float = 0.5,
         feature_sharing: float | None = None,
         categorical_threshold: float = 0.95,
         numeric_threshold: float = 0.5,
         model: str = "likelihood",
-        numeric: str = "raw",
+        numeric: str = "auto",
         categorical: Any = "auto",
         missing: str = "ignore",
         unknown: str = "ignore",
@@ -208,15 +228,17 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             changed then.
         """
         rules = self._check_parameters()
-        table = read_table(self, X, categorical=self.categorical, missing=self.missing)
-        weight, unit = integer_weights(check_weight(sample_weight, len(table)))
-        self._check_size(table)
-        given = self._given_starts(len(table))
+        source = read_table(self, X, categorical=self.categorical, missing=self.missing)
+        weights = check_weight(sample_weight, len(source))
+        weight, unit = integer_weights(weights)
+        self._check_size(source)
+        given = self._given_starts(len(source))
+        encoding = NumericEncoding.fit(source, weights, self.numeric)
+        table = encoding.apply(source)
 
         grid = integer_grid(table, weight)
-        everything = np.zeros(len(table), np.int32)
         n_threads = effective_n_threads(self.n_threads)
-        total = Moments.of_partition(grid, unit, table, weight, everything, 1, n_threads)
+        total = Moments.of_partition(grid, unit, table, weight, np.zeros(len(table), np.int32), 1, n_threads)
         problem = search.Problem(
             table,
             weight,
@@ -229,28 +251,37 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             unit_weight=np.minimum(weight * unit, 1.0) if len(weight) else None,
             on_pass=self._print_pass if self.verbose > 1 else None,
         )
-        problem = self._priced(problem)
-        best = self._search(problem, given)
-        if not best.converged:
+        outcome = self._search(problem, given)
+        if not outcome.converged:
             warnings.warn(
-                f"CRAFT stopped after {best.n_iter} passes while rows still moved; raise max_iter (now {self.max_iter}) or "
+                f"CRAFT stopped after {outcome.n_iter} passes while rows still moved; raise max_iter (now {self.max_iter}) or "
                 "check that the model allows convergence (model='likelihood', selection other than 'threshold').",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        order = search.first_appearance(best.labels, best.moments.n_clusters)
-        search.renumber(best.labels, np.argsort(order).astype(np.int32))
-        self._set_state(best.moments.select(order), problem.rules, table.schema)
-        self.labels_ = best.labels
-        self.objective_path_ = np.array(best.path)
-        self.n_iter_, self.converged_ = best.n_iter, best.converged
+        labels, order = outcome.labels, search.first_appearance(outcome.labels, outcome.moments.n_clusters)
+        search.renumber(labels, np.argsort(order).astype(np.int32))
+        moments = shown = outcome.moments.select(order)
+        if not encoding.identity:
+            shown = Moments.of_partition(integer_grid(source, weight), unit, source, weight, labels, moments.n_clusters, n_threads)
+            shown = shown.select(np.arange(moments.n_clusters))
+        self._set_state(moments, outcome.rules, source.schema, encoding, shown)
+        self.labels_ = labels
+        self.objective_path_ = np.array(outcome.path)
+        self.n_iter_, self.converged_ = outcome.n_iter, outcome.converged
+        self.merge_path_ = outcome.merge_path
+        self.margins_ = margins(self._clusters, table)
+        weight_of = np.ones(len(table)) if weights is None else weights
+        self.cluster_margins_ = np.bincount(labels, self.margins_ * weight_of) / np.bincount(labels, weight_of)
+        for sentence in suspicions(source, labels, self.n_clusters_) if rules.by_length else ():
+            warnings.warn(sentence, UserWarning, stacklevel=2)
         return self
 
     def _check_parameters(self) -> Rules:
         """Rules of the model from the parameters, each checked."""
-        check_choice("selection", self.selection, ("fixed", "free", "threshold", "global"))
+        check_choice("selection", self.selection, ("priced", "fixed", "free", "threshold", "global"))
         check_choice("model", self.model, ("likelihood", "paper", "paper-fixed"))
-        check_choice("numeric", self.numeric, ("raw",))
+        check_choice("numeric", self.numeric, ("auto", "raw", "rank"))
         check_choice("missing", self.missing, ("ignore", "category", "error"))
         check_choice("unknown", self.unknown, ("ignore", "error"))
         if isinstance(self.cluster_price, str):
@@ -273,13 +304,19 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             check_number("n_clusters", self.n_clusters, least=1, whole=True)
         return Rules(
             self.model,
-            self.selection,
-            0.0,
+            "fixed" if self.selection == "priced" and self.model != "likelihood" else self.selection,
+            None if self._automatic else 0.0,
+            float(self.price_factor),
             m,
             self.feature_sharing,
             float(self.categorical_threshold),
             float(self.numeric_threshold),
         )
+
+    @property
+    def _automatic(self) -> bool:
+        """Whether clusters pay by description length."""
+        return self.model == "likelihood" and isinstance(self.cluster_price, str) and self.cluster_price == "auto"
 
     def _check_size(self, table: MixedTable) -> None:
         if self.n_clusters is not None and self.n_clusters > len(table):
@@ -299,9 +336,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         return starts
 
     def _cap(self) -> int:
+        """Clusters allowed; a wished number is no cap where merges lead to it."""
         cap = int(self.max_clusters)
         if self.n_clusters is not None and self.cluster_price != "farthest-first":
-            cap = min(cap, int(self.n_clusters))
+            cap = max(cap, int(self.n_clusters)) if self._automatic else min(cap, int(self.n_clusters))
         return cap
 
     def _priced(self, problem: search.Problem) -> search.Problem:
@@ -322,15 +360,17 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
 
     def _search(self, problem: search.Problem, given: list[search.Labels] | None) -> search.Solution:
         """The best of all starts."""
-        if given is not None:
-            n_starts = len(given)
-        else:
-            n_starts = 1 if self.init == "single" and problem.rules.coherent else int(self.n_init)
+        n_starts = len(given) if given is not None else 1 if self.init == "single" and problem.rules.coherent else int(self.n_init)
+        if problem.rules.by_length:
+            kind = self.init if isinstance(self.init, str) else "auto"
+            lines = [self._watched(problem, start, n_starts) for start in range(n_starts)]
+            return automatic_outcome(problem, lines, given, kind, self.n_clusters)
+        problem = self._priced(problem)
 
         def run(start: int) -> search.Solution:
             if given is not None:
                 labels: search.Labels | None = given[start]
-            elif self.init == "auto" and not problem.rules.coherent:
+            elif isinstance(self.init, str) and self.init == "auto" and not problem.rules.coherent:
                 labels = None
             else:
                 kind = ("random", "farthest")[start % 2] if self.init == "auto" else self.init
@@ -338,12 +378,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             solution = search.descend(self._watched(problem, start, n_starts), labels, start)
             if self.verbose:
                 print(
-                    f"CRAFT start {start + 1}/{n_starts}: {solution.labels.max() + 1} clusters, objective {solution.objective:.6g}, "
+                    f"CRAFT start {start + 1}/{n_starts}: {solution.moments.n_clusters} clusters, objective {solution.objective:.6g}, "
                     f"{solution.n_iter} passes"
                 )
             return solution
 
-        return search.best_of(run, n_starts, problem)
+        return search.best_of(run, n_starts)
 
     def _watched(self, problem: search.Problem, start: int, n_starts: int) -> search.Problem:
         """The problem of one start, with whoever follows its passes (the command line) told."""
@@ -354,24 +394,26 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     def _print_pass(self, n_pass: int, n_clusters: int, objective: float) -> None:
         print(f"  pass {n_pass}: {n_clusters} clusters, objective {objective:.6g}")
 
-    def _set_state(self, moments: Moments, rules: Rules, schema: Schema) -> None:
-        """All fitted attributes that follow from the exact sums of the partition."""
-        self._moments, self._rules, self.schema_ = moments, rules, schema
-        clusters = self._clusters = Clusters(moments, Background(moments.total()), rules)
-        grid, background = moments.grid, clusters.background
+    def _set_state(self, moments: Moments, rules: Rules, schema: Schema, encoding: NumericEncoding, shown: Moments) -> None:
+        """All fitted attributes that follow from exact sums: `moments` as the model sees the table, `shown` in its own units."""
+        self._moments, self._rules, self.schema_, self._encoding, self._shown = moments, rules, schema, encoding, shown
+        clusters = self._clusters = clusters_of(moments, Background(moments.total()), rules)
         self.n_clusters_ = moments.n_clusters
-        self.cluster_price_ = rules.price
+        self.cluster_price_ = clusters.price
         self.objective_ = clusters.objective
         sizes = moments.sizes
         self.cluster_sizes_ = sizes.astype(np.int64) if moments.unit == 1.0 else sizes
-        order = np.argsort(np.concatenate([schema.numeric_index, schema.categorical_index]))
-        self.feature_mask_ = clusters.mask[:, order].astype(bool)
-        self.feature_gains_ = clusters.gains[:, order]
-        with np.errstate(invalid="ignore"):
-            nothing = np.where(moments.present > 0, 0.0, np.nan)
-        self.centers_ = grid.centre + moments.means()[0] / grid.scale + nothing
-        self.variances_ = background.variance / clusters.precision / grid.scale**2 * (background.usable[: grid.p] > 0) + nothing
-        probability = clusters.level_probabilities()
+        self.feature_mask_ = np.zeros((moments.n_clusters, schema.n_columns), bool)
+        self.feature_gains_ = np.zeros(self.feature_mask_.shape)
+        for d, column in enumerate(encoding.source):
+            self.feature_mask_[:, column] |= clusters.mask[:, d].astype(bool)
+            self.feature_gains_[:, column] += clusters.gains[:, d]
+        own = clusters if shown is moments else Clusters(shown, Background(shown.total()), Rules())
+        grid, background = shown.grid, own.background
+        nothing = np.where(shown.present > 0, 0.0, np.nan)
+        self.centers_ = grid.centre + shown.means()[0] / grid.scale + nothing
+        self.variances_ = background.variance / own.precision / grid.scale**2 * (background.usable[: grid.p] > 0) + nothing
+        probability = own.level_probabilities()
         self.level_probabilities_ = [
             probability[:, start : start + levels] for start, levels in zip(grid.level_start, schema.n_levels, strict=True)
         ]
@@ -383,8 +425,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
 
     def _read_new(self, X: Any) -> MixedTable:
         check_is_fitted(self)
-        table: MixedTable = self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
-        return table
+        return self._encoding.apply(self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__))
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Cheapest cluster of every row; columns are matched by name, levels by name.
@@ -401,7 +442,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         table = self._read_new(X)
         labels = np.full(len(table), -1, np.int32)
         lanes = -(-self.n_clusters_ // _kernel.PAD)
-        threads = search.threads_for(effective_n_threads(self.n_threads), len(table) * sum(table.shape[1:]) * lanes)
+        threads = search.threads_for(effective_n_threads(self.n_threads), len(table) * len(self._encoding.source) * lanes)
         search.assign_only(table, self._clusters.tables(), labels, threads)
         return labels
 
@@ -416,12 +457,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         """
         table = self._read_new(X)
         costs = self._costs(table)
-        return costs.astype(table.schema.dtype, copy=False)
+        return costs.astype(self.schema_.dtype, copy=False)
 
     def _costs(self, table: MixedTable) -> NDArray[np.float64]:
-        tables = self._clusters.tables()
-        out = np.empty((len(table), self.n_clusters_))
-        _kernel.costs(table.numeric, table.codes, tables, np.empty((1, _kernel.scratch_size(tables))), out)
+        out = relative_costs(self._clusters, table)
         background = self._clusters.background
         own = background.row_costs(table.numeric, table.codes) if self._rules.coherent else background.categorical_row_costs(table.codes)
         out += own[:, None]
@@ -451,6 +490,74 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
 
     # ---- reading the result ----
 
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Margin of every row: nats by which it prefers its cluster to the next best; inf with one cluster.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D) or MixedTable
+
+        Returns
+        -------
+        ndarray (n,) of float64
+            Near 0: a row between two clusters. 5: e^5 = 150 times likelier in its own.
+        """
+        table = self._read_new(X)
+        return margins(self._clusters, table)
+
+    def explain(self, X: Any) -> Any:
+        """Why each row is where it is: per feature, the nats by which it speaks for the row's cluster against the next best.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D) or MixedTable
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per row of X: `cluster`, `next` (-1 with one cluster), `size` (what the sizes of the two clusters say) and one
+            column per feature. Features and size add up to the margin. Needs pandas.
+        """
+        table, pd = self._read_new(X), need_pandas()
+        own, other, parts, sizes = contributions(self._clusters, table)
+        per_column = np.zeros((len(table), self.schema_.n_columns))
+        for d, column in enumerate(self._encoding.source):
+            per_column[:, column] += parts[:, d]
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        frame = pd.DataFrame(per_column, columns=list(self.schema_.columns), index=index)
+        for position, (name, values) in enumerate((("cluster", own), ("next", other), ("size", sizes))):
+            frame.insert(position, name, values, allow_duplicates=True)
+        return frame
+
+    def cut(self, n_clusters: int) -> search.Labels:
+        """Labels at another number of clusters, from the merge path, for free.
+
+        Parameters
+        ----------
+        n_clusters : int
+            From 1 to `n_clusters_`.
+
+        Returns
+        -------
+        ndarray (n,) of int32
+            Numbered by first appearance. Where the path skips that number: the next smaller one it has.
+
+        Raises
+        ------
+        ValueError
+            More clusters than were found, or a model without a merge path.
+        """
+        check_is_fitted(self)
+        if not self.merge_path_:
+            raise ValueError("There is no merge path: only cluster_price='auto' keeps one.")
+        check_number("n_clusters", n_clusters, least=1, whole=True)
+        if n_clusters > self.n_clusters_:
+            raise ValueError(
+                f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters found; fit with n_clusters={n_clusters} to split further."
+            )
+        step = next(step for step in self.merge_path_ if step.n_clusters <= n_clusters)
+        return step.labels.astype(np.int32)
+
     def summary(self) -> Any:
         """Each cluster in words: its size and its features by gain, beside the whole table.
 
@@ -458,7 +565,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         -------
         pandas.DataFrame
             One row per cluster and selected feature, largest gain first: cluster, rows, share, feature, gain in nats, what is
-            typical in the cluster, what is typical in the whole table. Needs pandas (``pip install craftc[app]``).
+            typical in the cluster, what is typical in the whole table. ``frame.attrs["merges"]`` lists (K, objective) down the
+            merge path, so that near ties are seen. Needs pandas (``pip install craftc[app]``).
         """
         check_is_fitted(self)
         return cluster_summary(self)

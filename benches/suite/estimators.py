@@ -1,0 +1,101 @@
+"""Whole fits as a user runs them, and what leads to them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from craftc import CRAFT, MixedTable
+from craftc.datasets import load_heart
+
+from .common import frame, mixed_table
+
+CAPPED = {"n_clusters": 5, "cluster_price": 0.0, "feature_fraction": 0.5, "max_iter": 50}
+
+
+def fit(X: Any, **parameters: Any) -> CRAFT:
+    """A fit that may run out of passes without a word."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return CRAFT(random_state=0, n_threads=1, **parameters).fit(X)
+
+
+class _Fit:
+    """Time and peak memory of a fit, and guards on what it reaches."""
+
+    parameters: dict[str, Any]
+    X: Any
+
+    def time_fit(self, *_: Any) -> None:
+        fit(self.X, **self.parameters)
+
+    def peakmem_fit(self, *_: Any) -> None:
+        fit(self.X, **self.parameters)
+
+    def track_objective(self, *_: Any) -> float:
+        """Nats; lower is better."""
+        return float(fit(self.X, **self.parameters).objective_)
+
+    def track_n_iter(self, *_: Any) -> int:
+        """Passes of the start that was kept."""
+        return int(fit(self.X, **self.parameters).n_iter_)
+
+    track_objective.unit = "nats"
+    track_n_iter.unit = "passes"
+
+
+class Mixed(_Fit):
+    """A made table of 8 numbers and 8 categories, 5 clusters, two starts of a capped fit."""
+
+    params: Any = ([1_000, 10_000], ["fixed", "free", "threshold"], ["likelihood", "paper"])
+    param_names = ("rows", "selection", "model")
+
+    def setup(self, n: int, selection: str, model: str) -> None:
+        self.X = mixed_table(n, 8, 8)
+        self.parameters = CAPPED | {"n_init": 2, "selection": selection, "model": model}
+
+
+class Heart(_Fit):
+    """The default fit of a small real frame, and of the same with K given."""
+
+    params: Any = (["no arguments", "two clusters"],)
+    param_names = ("fit",)
+
+    def setup(self, asked: str) -> None:
+        self.X = load_heart().data
+        self.parameters = {"n_clusters": 2} if asked == "two clusters" else {}
+
+
+class NewRows:
+    """A fitted model meets rows."""
+
+    params: Any = ([1_000, 50_000],)
+    param_names = ("rows",)
+
+    def setup(self, n: int) -> None:
+        self.model = fit(mixed_table(1_000, 8, 8), **CAPPED, selection="fixed", n_init=1)
+        self.X = mixed_table(n, 8, 8)
+
+    def time_predict(self, *_: Any) -> None:
+        self.model.predict(self.X)
+
+    def time_transform(self, *_: Any) -> None:
+        self.model.transform(self.X)
+
+
+class TableFromPandas:
+    """A frame becomes a table."""
+
+    params: Any = ([1_000, 50_000], ["category", "str"])
+    param_names = ("rows", "text")
+
+    def setup(self, n: int, text: str) -> None:
+        self.frame = frame(n, 8, 8, text)
+
+    def time_build(self, *_: Any) -> None:
+        MixedTable.from_data(self.frame)
+
+    def peakmem_build(self, *_: Any) -> None:
+        MixedTable.from_data(self.frame)

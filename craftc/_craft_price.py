@@ -1,0 +1,100 @@
+"""CRAFT priced by description length: what a cluster and its features must save to exist.
+
+    cost_k = h + log(D + 1) + log C(D, q_k) + sum_{d in v_k} (p_d h - gain_kd) - S_k log(S_k / N),   h = factor * (1/2) log N
+
+the classification likelihood with prices (ICL): a cluster pays for its existence, for saying which features it uses, for
+their parameters, and for the labels of its rows. The mixing cost - S log(S / N) is what keeps noise in one piece: without it,
+cutting any column at its mean would pay.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln
+
+from craftc._craft_model import Background, Clusters, Rules, cost_tables
+from craftc._kernels import craft as _pass
+from craftc._kernels import craft_price as _kernel
+from craftc._moments import Floats, Moments
+
+
+def feature_prices(background: Background, rules: Rules) -> tuple[Floats, Floats]:
+    """(D,) p_d h of every feature and (n_usable + 1,) log C(n_usable, q), nats."""
+    grid, n = background.grid, int(background.usable.sum())
+    occurring = np.add.reduceat(background.frequency > 0, grid.level_start, dtype=np.intp) if grid.q else np.empty(0)
+    parameters = np.concatenate([np.full(grid.p, 2.0), np.maximum(occurring - 1.0, 0.0)])
+    q = np.arange(n + 1)
+    return parameters * half_log(background, rules), gammaln(n + 1) - gammaln(q + 1) - gammaln(n - q + 1)
+
+
+def half_log(background: Background, rules: Rules) -> float:
+    """h = price_factor * (1/2) log N."""
+    return rules.price_factor * 0.5 * math.log(background.weight) if background.weight > 1 else 0.0
+
+
+def pricing_of(background: Background, rules: Rules) -> _kernel.Pricing:
+    """What the kernels need to price a group of rows of this table."""
+    price, log_choose = feature_prices(background, rules)
+    return _kernel.Pricing(
+        background.grid,
+        background.unit,
+        background.weight,
+        half_log(background, rules) if rules.price is None else rules.price,
+        rules.by_length,
+        background.centre,
+        background.scale,
+        background.mean,
+        background.variance,
+        1.0 / np.sqrt(background.variance),
+        background.frequency,
+        background.usable,
+        price,
+        log_choose,
+        background.entropy,
+        *background.budget(rules.fraction),
+        (rules.categorical_threshold, rules.numeric_threshold),
+    )
+
+
+class PricedClusters(Clusters):
+    """Parameters, gains, masks and costs of a partition whose features (and clusters, unless given a number) pay by length.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of K clusters, none empty.
+    background : Background
+    rules : Rules
+    """
+
+    def __init__(self, moments: Moments, background: Background, rules: Rules) -> None:
+        super().__init__(moments, background, rules)
+        pricing = pricing_of(background, rules)
+        self._costs: Floats = np.empty(moments.n_clusters)
+        work = np.empty((moments.n_clusters, _kernel.parts_size(pricing)))
+        groups = np.ascontiguousarray(moments.groups)
+        _kernel.price_groups(groups, pricing, _kernel.SELECTIONS[rules.selection], True, work, self.mask, self._costs)
+
+    @property
+    def price(self) -> float:
+        """Nats a cluster pays for itself."""
+        return half_log(self.background, self.rules) if self.rules.price is None else self.rules.price
+
+    @property
+    def costs(self) -> Floats:  # type: ignore[override]
+        """(K,) what every cluster adds to the objective beyond the background, nats."""
+        return self._costs
+
+    def tables(self) -> _pass.Tables:
+        """Cost tables of all clusters; the mixing cost -log(S_k / N) stands in every row's cost."""
+        mixing = -np.log(self.moments.sizes / self.background.weight) * self.rules.by_length
+        return cost_tables(
+            self.moments.groups, self.moments.unit, self.background, self.rules, self.shift, self.precision, self.mask, mixing
+        )
+
+
+def clusters_of(moments: Moments, background: Background, rules: Rules) -> Clusters:
+    """Clusters under the rules' price."""
+    return (PricedClusters if rules.features_by_length else Clusters)(moments, background, rules)

@@ -1,0 +1,132 @@
+"""What a fitted CRAFT says about rows: margins, contributions of features, and what looks suspicious."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._craft_model import Clusters
+from craftc._kernels import craft as _kernel
+from craftc._moments import Floats
+from craftc._parallel import aligned
+from craftc.table import MixedTable
+
+_CHUNK = 8192
+_SAMPLE = 2000  # rows looked at for suspicions
+_ALIKE = 0.98  # share of a column's information that another one repeats: duplicates
+_MANY_CLUSTERS = 10
+_DEPENDENCE = 0.03  # mean squared correlation inside clusters
+
+
+def relative_costs(clusters: Clusters, table: MixedTable) -> Floats:
+    """(n, K) costs of rows under clusters, less the row's background."""
+    tables = clusters.tables()
+    out = np.empty((len(table), len(clusters.mask)))
+    scratch = aligned((1, -(-_kernel.scratch_size(tables) // 8) * 8))
+    _kernel.costs(table.numeric, table.codes, tables, scratch, out)
+    return out
+
+
+def margins(clusters: Clusters, table: MixedTable) -> Floats:
+    """(n,) nats by which every row prefers its cheapest cluster to the next; inf with one cluster."""
+    out = np.full(len(table), np.inf)
+    if len(clusters.mask) > 1:
+        for rows, costs in _in_chunks(clusters, table):
+            two = np.partition(costs, 1, axis=1)[:, :2]
+            out[rows] = two[:, 1] - two[:, 0]
+    return out
+
+
+def _in_chunks(clusters: Clusters, table: MixedTable) -> Iterator[tuple[slice, Floats]]:
+    for first in range(0, len(table), _CHUNK):
+        rows = slice(first, min(first + _CHUNK, len(table)))
+        yield rows, relative_costs(clusters, table.take(rows))
+
+
+def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
+    """Own and next cluster of every row, and what each feature (n, D) and the sizes (n,) say for the own one, nats."""
+    costs = relative_costs(clusters, table)
+    order = np.argsort(costs, axis=1, kind="stable")
+    own, background, tables = order[:, 0], clusters.background, clusters.tables()
+    p, grid = background.grid.p, background.grid
+    parts = np.zeros((len(table), len(background.usable)))
+    if costs.shape[1] == 1:
+        return own, np.full(len(table), -1), parts, np.zeros(len(table))
+    other = order[:, 1]
+    for d in range(p):
+        z = (table.numeric[:, d].astype(np.float64) - background.centre[d]) * background.scale[d]
+        z = np.clip(z, -_kernel.FAR, _kernel.FAR)
+        cost = [(tables.square[d, k] * z + tables.linear[d, k]) * z + tables.offset[d, k] for k in (own, other)]
+        parts[:, d] = np.where(np.isnan(z), 0.0, cost[1] - cost[0])
+    for d, start in enumerate(grid.level_start):
+        at = start + table.codes[:, d].astype(np.intp)
+        parts[:, p + d] = tables.level[at, other] - tables.level[at, own]
+    return own, other, parts, tables.base[other] - tables.base[own]
+
+
+def suspicions(table: MixedTable, labels: NDArray[np.int32], n_clusters: int) -> list[str]:
+    """Sentences about a table that the model cannot describe well: columns told twice, and dependence inside clusters."""
+    step = max(1, len(table) // _SAMPLE)
+    sample = table.take(np.arange(0, len(table), step))
+    found = []
+    for a, b in _duplicates(sample):
+        found.append(
+            f"Columns {a!r} and {b!r} say (nearly) the same; each counts in full, so clusters along them look twice as clear. "
+            "Leave one out."
+        )
+    if n_clusters >= _MANY_CLUSTERS and _dependence(sample, labels[::step][: len(sample)]) > _DEPENDENCE:
+        found.append(
+            f"CRAFT found {n_clusters} clusters, and columns still depend on each other inside them; then the number of clusters grows "
+            "with the number of rows. Try price_factor=2 to 4, or cut(k) for fewer."
+        )
+    return found
+
+
+def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
+    """Pairs of columns of which each tells the other."""
+    names, n = sample.numeric_names, len(sample)
+    if n < 10:
+        return
+    correlation = _correlation(np.nan_to_num(_centred(sample.numeric)))
+    for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
+        yield names[i], names[j]
+    entropies = [_entropy(np.bincount(column)) for column in sample.codes.T]
+    for i in range(len(entropies)):
+        for j in range(i + 1, len(entropies)):
+            least, most = sorted((entropies[i], entropies[j]))
+            if least > 0.1 and least > _ALIKE * most:
+                joint = _entropy(np.bincount(sample.codes[:, i].astype(np.intp) * (sample.n_levels[j] + 1) + sample.codes[:, j]))
+                if least + most - joint > _ALIKE * most:
+                    yield sample.categorical_names[i], sample.categorical_names[j]
+
+
+def _dependence(sample: MixedTable, labels: NDArray[np.int32]) -> float:
+    """Mean squared correlation of columns (commonest level of a category) inside clusters, beyond what chance leaves."""
+    indicators = [column == np.bincount(column).argmax() for column in sample.codes.T]
+    X = np.column_stack([np.nan_to_num(_centred(sample.numeric)), *indicators]).astype(np.float64)
+    values, index = np.unique(labels, return_inverse=True)
+    means = np.array([X[index == k].mean(axis=0) for k in range(len(values))])
+    correlation = _correlation(X - means[index])
+    pairs = correlation[np.triu_indices(len(correlation), 1)]
+    freedom = max(len(X) - len(values), 1)
+    return float((pairs**2).mean() - 1.0 / freedom) if len(pairs) else 0.0
+
+
+def _centred(X: NDArray[np.float64]) -> Floats:
+    seen = ~np.isnan(X)
+    count = np.maximum(seen.sum(axis=0), 1)
+    return np.asarray(X - np.where(seen, X, 0.0).sum(axis=0) / count, dtype=np.float64)
+
+
+def _correlation(X: Floats) -> Floats:
+    """(D, D) correlations of centred columns; 0 for a constant one."""
+    size = np.sqrt((X * X).sum(axis=0))
+    unit = X / np.where(size > 0, size, 1.0)
+    return np.asarray(unit.T @ unit)
+
+
+def _entropy(counts: NDArray[np.intp]) -> float:
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log(share)).sum())

@@ -1,0 +1,123 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._kernels.moments import Grid
+
+SELECTIONS: dict[str, int]
+
+class Pricing:
+    grid: Grid
+    arrays: tuple[NDArray[Any], ...]
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    unit: float
+    total: float
+    h: float
+    mixing: bool
+    eps_c: float
+    eps_v: float
+    D: int
+    n_usable: int
+    n_numeric: int
+    n_categorical: int
+    def __init__(
+        self,
+        grid: Grid,
+        unit: float,
+        total: float,
+        h: float,
+        mixing: bool,
+        centre: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        mean: NDArray[np.float64],
+        variance: NDArray[np.float64],
+        inverse_deviation: NDArray[np.float64],
+        frequency: NDArray[np.float64],
+        usable: NDArray[np.uint8],
+        price: NDArray[np.float64],
+        log_choose: NDArray[np.float64],
+        entropy: NDArray[np.float64],
+        n_numeric: int,
+        n_categorical: int,
+        thresholds: tuple[float, float],
+    ) -> None: ...
+
+def parts_size(pricing: Pricing) -> int: ...
+def slab_size(pricing: Pricing, capacity: int) -> int: ...
+def pass_scratch_size(pricing: Pricing, capacity: int) -> int: ...
+def price_groups(
+    groups: NDArray[np.int64],
+    pricing: Pricing,
+    selection: int,
+    choose_given: bool,
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+    cost: NDArray[np.float64],
+) -> None: ...
+def pair_deltas(
+    groups: NDArray[np.int64],
+    cost: NDArray[np.float64],
+    pricing: Pricing,
+    selection: int,
+    given: NDArray[np.uint8],
+    only: int,
+    delta: NDArray[np.float64],
+    union: NDArray[np.int64],
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+    n_threads: int,
+) -> None: ...
+def propose_splits(
+    group: NDArray[np.int64],
+    pricing: Pricing,
+    level_slot: NDArray[np.int32],
+    numeric_slot: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+) -> int: ...
+def split_moments(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    weight: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    pricing: Pricing,
+    level_slot: NDArray[np.int32],
+    numeric_slot: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+    sides: NDArray[np.int64],
+    n_threads: int,
+) -> None: ...
+def split_scores(
+    group: NDArray[np.int64],
+    cost: float,
+    sides: NDArray[np.int64],
+    pricing: Pricing,
+    selection: int,
+    given: NDArray[np.uint8],
+    score: NDArray[np.float64],
+    rest: NDArray[np.int64],
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+) -> None: ...
+def passes(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    weight: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    groups: NDArray[np.int64],
+    K: int,
+    pricing: Pricing,
+    selection: int,
+    choose_given: bool,
+    max_passes: int,
+    slab: NDArray[np.float64],
+    scratch: NDArray[np.float64],
+    partial: NDArray[np.int64],
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+    cost: NDArray[np.float64],
+    path: NDArray[np.float64],
+    n_threads: int,
+) -> tuple[int, int]: ...

@@ -1,0 +1,629 @@
+"""CRAFT priced by description length: exact cost of a cluster, of every merge and split, and passes without openings.
+
+A cluster costs (spec: number of clusters, section 1)
+
+    h + log(D + 1) + log C(D, q) + sum_{d in v} (p_d h - gain_d) - S log(S / N),      h = price_factor * (1/2) log N
+
+with the q = |v| features that make this smallest; p_d parameters of feature d. Everything is computed from exact moments, so a merge or
+a split is priced without touching a row.
+"""
+
+import numpy as np
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, fabs, floor, log
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport qsort
+from libc.string cimport memcpy, memset
+
+from craftc._kernels._common cimport code_t, omp_get_thread_num
+from craftc._kernels.craft cimport (
+    BLOCK, CRAFT_FEW, CRAFT_PAD, TILE, assign_block, categorical_gain, craft_scratch_size, craft_tables, levels_of, numeric_gain,
+    table_lane,
+)
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, add_row, moments_mean, moments_merge
+
+cdef enum:
+    PRICED = 0          # every feature pays its description length, the mask its code
+    FREE = 1            # every feature that pays its parameters
+    FIXED = 2           # the best of each kind, a fixed number
+    GIVEN = 3           # one mask for all, decided outside
+    THRESHOLD = 4       # the paper's approximate budget
+    SOFT = 5            # all features with a gain, nothing priced: random starts
+
+SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT}
+
+cdef struct ranked_t:
+    double rank         # net gain in units of the tie
+    double net
+    Py_ssize_t feature
+
+
+cdef int _by_rank(const void *a, const void *b) noexcept nogil:
+    cdef const ranked_t *x = <const ranked_t *> a
+    cdef const ranked_t *y = <const ranked_t *> b
+    if x.rank != y.rank:
+        return -1 if x.rank > y.rank else 1
+    return -1 if x.feature < y.feature else (x.feature > y.feature)
+
+
+cdef class Pricing:
+    """What every group of rows is priced with. Arrays are contiguous and kept alive.
+
+    Parameters
+    ----------
+    grid : Grid
+    unit : float
+        Weight of one count.
+    total : float
+        N, weight of the whole table.
+    h : float
+        Price of a cluster: price_factor * log(N) / 2, or a number.
+    mixing : bool
+        Whether the labels are priced: - S log(S / N).
+    centre, scale : ndarray (p,)
+        z = (x - centre) * scale.
+    mean, variance, inverse_deviation : ndarray (p,)
+        Background zeta_0, sigma_0^2 and 1 / sigma_0 on the grid.
+    frequency : ndarray (n_levels,)
+        Background eta_0.
+    usable : ndarray (D,) of uint8
+    price : ndarray (D,)
+        p_d h.
+    log_choose : ndarray (n_usable + 1,)
+        log C(n_usable, q).
+    entropy : ndarray (q,)
+        G_d of the whole table.
+    n_numeric, n_categorical : int
+        Budgets of "fixed".
+    thresholds : (float, float)
+        eps_c, eps_v.
+    """
+
+    cdef readonly Grid grid
+    cdef readonly tuple arrays
+    cdef readonly double unit, total, h, eps_c, eps_v
+    cdef readonly bint mixing
+    cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical
+    cdef readonly object centre, scale
+    cdef const double *centre_
+    cdef const double *scale_
+    cdef const double *mean
+    cdef const double *variance
+    cdef const double *inverse_deviation
+    cdef const double *frequency
+    cdef const uint8_t *usable
+    cdef const double *price
+    cdef const double *log_choose
+    cdef const double *entropy
+
+    def __cinit__(self, Grid grid, double unit, double total, double h, bint mixing, centre, scale, mean, variance, inverse_deviation, frequency,
+                  usable, price, log_choose, entropy, Py_ssize_t n_numeric, Py_ssize_t n_categorical, thresholds):
+        self.grid, self.unit, self.total, self.h, self.mixing = grid, unit, total, h, mixing
+        self.n_usable = int(np.count_nonzero(usable))
+        self.n_numeric, self.n_categorical = n_numeric, n_categorical
+        self.eps_c, self.eps_v = thresholds
+        # repeated once per row of a tile, as the pass wants them; the first p (q) entries are the columns' own
+        repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
+        self.centre, self.scale = np.tile(centre, repeat), np.tile(scale, repeat)
+        self.arrays = (mean, variance, inverse_deviation, frequency, usable, price, log_choose, entropy)
+        cdef const uint8_t[::1] flags = usable
+        self.D = flags.shape[0]
+        self.usable = &flags[0] if self.D else NULL
+        self.centre_, self.scale_ = _first(self.centre), _first(self.scale)
+        self.mean, self.variance, self.inverse_deviation = _first(mean), _first(variance), _first(inverse_deviation)
+        self.frequency, self.price, self.log_choose, self.entropy = _first(frequency), _first(price), _first(log_choose), _first(entropy)
+
+
+cdef const double *_first(array) except? NULL:
+    cdef const double[::1] view = array
+    return &view[0] if view.shape[0] else NULL
+
+
+cdef struct parts_t:
+    double *shift       # (p) (zeta - zeta_0) / sigma_0
+    double *precision   # (p) sigma_0^2 / sigma^2
+    double *gain        # (D)
+    ranked_t *ranked    # (D) room to sort
+
+
+cdef inline Py_ssize_t _parts_size(Pricing P) noexcept nogil:
+    return 2 * P.grid.p + P.D + 3 * P.D
+
+
+cdef inline parts_t _parts(Pricing P, double *work) noexcept nogil:
+    cdef parts_t parts
+    parts.shift = work
+    parts.precision = work + P.grid.p
+    parts.gain = work + 2 * P.grid.p
+    parts.ranked = <ranked_t *> (work + 2 * P.grid.p + P.D)
+    return parts
+
+
+cdef void _fit(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
+    """Parameters and gains of one group."""
+    cdef Py_ssize_t d
+    cdef const int64_t *cell
+    cdef double S, mean, spread, deviations = 0.0
+    for d in range(P.grid.p):
+        cell = group + P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
+        S = P.unit * cell[0]
+        parts.shift[d] = parts.gain[d] = 0.0
+        parts.precision[d] = 1.0
+        if S > 0 and P.usable[d]:
+            mean = moments_mean(cell, &deviations)
+            spread = P.unit * deviations / P.variance[d]
+            parts.shift[d] = (mean - P.mean[d]) * P.inverse_deviation[d]
+            parts.precision[d] = (S + 1.0) / (spread + 1.0)
+            parts.gain[d] = numeric_gain(S, spread, parts.shift[d], 1.0)
+    for d in range(P.grid.q):
+        parts.gain[P.grid.p + d] = categorical_gain(
+            group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], levels_of(P.grid, d), P.unit, 1.0,
+        ) if P.usable[P.grid.p + d] else 0.0
+
+
+cdef double _choose(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
+    """Set the mask (GIVEN: leave it) and return the cost of the features: code and parameters less gains."""
+    cdef Py_ssize_t d
+    cdef double net, cost = 0.0
+    if selection == PRICED:
+        return _choose_priced(P, parts, mask)
+    if selection == FIXED:
+        memset(mask, 0, P.D)
+        _top(P, parts, 0, P.grid.p, P.n_numeric, mask)
+        _top(P, parts, P.grid.p, P.D, P.n_categorical, mask)
+    for d in range(P.D):
+        net = parts.gain[d] - P.price[d]
+        if selection == FREE:
+            mask[d] = P.usable[d] and net > 0.0
+        elif selection == SOFT:
+            mask[d] = parts.gain[d] > 1e-9
+        elif selection == THRESHOLD:
+            mask[d] = P.usable[d] and _within(P, group, d)
+        if mask[d]:
+            cost -= net
+    return cost
+
+
+cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:
+    """The q features that make log C(D, q) - sum of net gains smallest, the fewest of equal value."""
+    cdef Py_ssize_t d, n = 0, q
+    cdef double unit = 1.0, net, total = 0.0, best, hopeless = -log(P.n_usable + 1.0) - 1.0
+    memset(mask, 0, P.D)
+    for d in range(P.D):
+        if P.usable[d]:
+            unit = max(unit, fabs(parts.gain[d] - P.price[d]))
+    unit *= 1e-9
+    for d in range(P.D):
+        net = parts.gain[d] - P.price[d]
+        # one feature more shortens the mask code by log D at most
+        if P.usable[d] and net > hopeless:
+            parts.ranked[n].rank, parts.ranked[n].net, parts.ranked[n].feature = floor(net / unit + 0.5), net, d
+            n += 1
+    qsort(parts.ranked, n, sizeof(ranked_t), _by_rank)
+    best = -P.log_choose[0]
+    for q in range(n):
+        total += parts.ranked[q].net
+        best = max(best, total - P.log_choose[q + 1])
+    total = 0.0
+    q = 0
+    while total - P.log_choose[q] < best - unit:
+        total += parts.ranked[q].net
+        mask[parts.ranked[q].feature] = 1
+        q += 1
+    return log(P.n_usable + 1.0) + P.log_choose[q] - total
+
+
+cdef void _top(Pricing P, parts_t parts, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t count, uint8_t *mask) noexcept nogil:
+    """Mark the best of one kind by net gain; ties to the lower column."""
+    cdef Py_ssize_t d, n = 0
+    cdef double unit = 1.0
+    for d in range(start, stop):
+        if P.usable[d]:
+            unit = max(unit, fabs(parts.gain[d] - P.price[d]))
+    for d in range(start, stop):
+        if P.usable[d]:
+            parts.ranked[n].net, parts.ranked[n].feature = parts.gain[d] - P.price[d], d
+            parts.ranked[n].rank = floor(parts.ranked[n].net / (1e-9 * unit) + 0.5)
+            n += 1
+    qsort(parts.ranked, n, sizeof(ranked_t), _by_rank)
+    for d in range(min(count, n)):
+        mask[parts.ranked[d].feature] = 1
+
+
+cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
+    """The paper's approximate budget on raw counts: entropy lost > eps_c G_d, variance < eps_v sigma_0^2."""
+    cdef const int64_t *cell
+    cdef double S = 0.0, inner = 0.0, deviations = 0.0, count
+    cdef Py_ssize_t t
+    if d < P.grid.p:
+        cell = group + P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
+        if cell[0] == 0:
+            return False
+        moments_mean(cell, &deviations)
+        return deviations / cell[0] < P.eps_v * P.variance[d]
+    d -= P.grid.p
+    for t in range(levels_of(P.grid, d)):
+        count = P.unit * group[1 + P.grid.level_start_[d] + t]
+        S += count
+        if count > 0:
+            inner += count * log(count)
+    return S > 0 and P.entropy[d] - (log(S) - inner / S) > P.eps_c * P.entropy[d]
+
+
+cdef double _price(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
+    """Cost of one group in nats, its mask and parameters."""
+    _fit(P, group, parts)
+    return _existence(P, group) + _choose(P, selection, group, parts, mask)
+
+
+cdef inline double _existence(Pricing P, const int64_t *group) noexcept nogil:
+    """Price of the cluster itself and of its rows' labels."""
+    cdef double size = P.unit * group[0]
+    return P.h - size * log(size / P.total) if P.mixing else P.h
+
+
+def parts_size(Pricing pricing):
+    """Doubles of scratch that pricing one group needs."""
+    return _parts_size(pricing)
+
+
+def price_groups(
+    const int64_t[:, ::1] groups,           # IN    (K, width), none empty
+    Pricing pricing,
+    int selection,
+    bint choose_given,                      # GIVEN: choose the shared mask anew, by the summed net gains
+    double[:, ::1] work,                    # WORK  (K, parts_size); shift, precision, gain stay there
+    uint8_t[:, ::1] mask,                   # INOUT (K, D); GIVEN: IN in its first row, copied to all
+    double[::1] cost,                       # OUT   (K,)
+):
+    """Cost and mask of every cluster."""
+    with nogil:
+        _price_all(pricing, selection, groups, groups.shape[0], work, mask, cost, choose_given)
+
+
+cdef void _price_all(
+    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask,
+    double[::1] cost, bint choose_given,
+) noexcept nogil:
+    cdef Py_ssize_t k, d
+    cdef parts_t first
+    if selection != GIVEN:
+        for k in range(K):
+            cost[k] = _price(P, selection, &groups[k, 0], _parts(P, &work[k, 0]), &mask[k, 0])
+        return
+    for k in range(K):
+        _fit(P, &groups[k, 0], _parts(P, &work[k, 0]))
+    first = _parts(P, &work[0, 0])
+    if choose_given:
+        # the sum over clusters stands in for the gain of the first while the mask is chosen
+        for d in range(P.D):
+            for k in range(1, K):
+                first.gain[d] += _parts(P, &work[k, 0]).gain[d] - P.price[d]
+        memset(&mask[0, 0], 0, P.D)
+        _top(P, first, 0, P.grid.p, P.n_numeric, &mask[0, 0])
+        _top(P, first, P.grid.p, P.D, P.n_categorical, &mask[0, 0])
+        _fit(P, &groups[0, 0], first)
+    for k in range(K):
+        if k > 0:
+            memcpy(&mask[k, 0], &mask[0, 0], P.D)
+        cost[k] = _existence(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0], _parts(P, &work[k, 0]), &mask[k, 0])
+
+
+def pair_deltas(
+    const int64_t[:, ::1] groups,           # IN    (K, width)
+    const double[::1] cost,                 # IN    (K,)
+    Pricing pricing,
+    int selection,
+    const uint8_t[::1] given,               # IN    (D,) the mask in force, for GIVEN
+    Py_ssize_t only,                        # one cluster, or -1 for all pairs
+    double[:, ::1] delta,                   # INOUT (K, K) upper triangle: cost(i + j) - cost_i - cost_j
+    int64_t[:, ::1] union,                  # WORK  (n_threads, width)
+    double[:, ::1] work,                    # WORK  (n_threads, parts_size)
+    uint8_t[:, ::1] mask,                   # WORK  (n_threads, D)
+    int n_threads,
+):
+    """What merging each pair of clusters would add to the objective, from summed moments alone."""
+    cdef Py_ssize_t K = groups.shape[0], i
+    if n_threads == 1:
+        with nogil:
+            for i in range(K):
+                _delta_row(groups, cost, pricing, selection, given, only, i, delta, &union[0, 0], &work[0, 0], &mask[0, 0])
+        return
+    for i in prange(K, nogil=True, schedule="dynamic", num_threads=n_threads):
+        _delta_row(groups, cost, pricing, selection, given, only, i, delta, &union[omp_get_thread_num(), 0],
+                   &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
+
+
+cdef void _delta_row(
+    const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given, Py_ssize_t only,
+    Py_ssize_t i, double[:, ::1] delta, int64_t *union, double *work, uint8_t *mask,
+) noexcept nogil:
+    cdef Py_ssize_t j, width = P.grid.width
+    for j in range(i + 1, groups.shape[0]):
+        if only >= 0 and i != only and j != only:
+            continue
+        memcpy(union, &groups[i, 0], width * sizeof(int64_t))
+        moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, width)
+        if selection == GIVEN:
+            memcpy(mask, &given[0], P.D)
+        delta[i, j] = _price(P, selection, union, _parts(P, work), mask) - cost[i] - cost[j]
+
+
+def propose_splits(
+    const int64_t[::1] group,               # IN  (width,)
+    Pricing pricing,
+    int32_t[::1] level_slot,                # OUT (n_levels,) number of the candidate "this level against the rest", or -1
+    int32_t[::1] numeric_slot,              # OUT (p,) number of the candidate "above the mean", or -1
+    double[::1] threshold,                  # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
+):
+    """Candidate splits of a cluster in order of creation: its three commonest levels per column, its mean per number."""
+    cdef Pricing P = pricing
+    cdef Grid grid = P.grid
+    cdef Py_ssize_t d, t, turn, n_levels, occurring, best
+    cdef const int64_t *counts
+    cdef int32_t n = 0
+    cdef double deviations = 0.0
+    with nogil:
+        for t in range(grid.n_levels):
+            level_slot[t] = -1
+        for d in range(grid.q):
+            n_levels, counts = levels_of(grid, d), &group[1 + grid.level_start_[d]]
+            occurring = 0
+            for t in range(n_levels):
+                occurring += counts[t] > 0
+            if occurring < 2 or not P.usable[grid.p + d]:
+                continue
+            for turn in range(1 if occurring == 2 else 3):
+                best = -1
+                for t in range(n_levels):
+                    if counts[t] > 0 and level_slot[grid.level_start_[d] + t] < 0 and (best < 0 or counts[t] > counts[best]):
+                        best = t
+                level_slot[grid.level_start_[d] + best] = n
+                n += 1
+        for d in range(grid.p):
+            numeric_slot[d] = -1
+            threshold[d] = 0.0
+            if P.usable[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
+                threshold[d] = (
+                    moments_mean(&group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations) - P.mean[d]
+                ) * P.inverse_deviation[d]
+                if deviations > 0:
+                    numeric_slot[d] = n
+                    n += 1
+    return n
+
+
+def split_moments(
+    const floating[:, ::1] X,               # IN  (n, p)
+    const code_t[:, ::1] codes,             # IN  (n, q)
+    const int64_t[::1] weight,              # IN  (n,) or empty
+    const int32_t[::1] rows,                # IN  (m,) rows of the cluster
+    Pricing pricing,
+    const int32_t[::1] level_slot,          # IN  (n_levels,)
+    const int32_t[::1] numeric_slot,        # IN  (p,)
+    const double[::1] threshold,            # IN  (p,)
+    int64_t[:, :, ::1] sides,               # INOUT (n_threads, C, width) zeros; the sums end in sides[0]
+    int n_threads,
+):
+    """Moments of the far side of every candidate split of a cluster, in one pass over its rows."""
+    cdef Py_ssize_t m = rows.shape[0], n_blocks = (m + BLOCK - 1) // BLOCK, b, t, c
+    if n_threads == 1:
+        with nogil:
+            _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, sides[0], 0, m)
+        return
+    for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+        _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, sides[omp_get_thread_num()],
+                    b * BLOCK, min((b + 1) * BLOCK, m))
+    with nogil:
+        for t in range(1, sides.shape[0]):
+            for c in range(sides.shape[1]):
+                moments_merge(&sides[0, c, 0], &sides[t, c, 0], 1, pricing.grid.first_numeric, pricing.grid.width)
+
+
+cdef void _split_rows(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows, Pricing P,
+    const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold, int64_t[:, ::1] sides,
+    Py_ssize_t start, Py_ssize_t stop,
+) noexcept nogil:
+    cdef Py_ssize_t i, d, row
+    cdef int64_t w = 1
+    cdef int32_t slot
+    cdef const void *x = NULL
+    cdef const code_t *code = NULL
+    for i in range(start, stop):
+        row = rows[i]
+        if weight.shape[0] > 0:
+            w = weight[row]
+        if w == 0:
+            continue
+        if P.grid.p:
+            x = &X[row, 0]
+        if P.grid.q:
+            code = &codes[row, 0]
+        for d in range(P.grid.q):
+            slot = level_slot[P.grid.level_start_[d] + code[d]]
+            if slot >= 0:
+                add_row(&sides[slot, 0], P.grid.centre_, P.grid.scale_, P.grid.level_start_, P.grid.first_numeric, P.grid.p, P.grid.q,
+                        x, floating is float, code, w)
+        for d in range(P.grid.p):
+            slot = numeric_slot[d]
+            if slot >= 0 and (<double> X[row, d] - P.centre_[d]) * P.scale_[d] > threshold[d]:
+                add_row(&sides[slot, 0], P.grid.centre_, P.grid.scale_, P.grid.level_start_, P.grid.first_numeric, P.grid.p, P.grid.q,
+                        x, floating is float, code, w)
+
+
+def split_scores(
+    const int64_t[::1] group,               # IN  (width,)
+    double cost,                            # of the group
+    const int64_t[:, ::1] sides,            # IN  (C, width)
+    Pricing pricing,
+    int selection,
+    const uint8_t[::1] given,               # IN  (D,)
+    double[::1] score,                      # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is empty
+    int64_t[::1] rest,                      # WORK (width,)
+    double[::1] work,                       # WORK (parts_size,)
+    uint8_t[::1] mask,                      # WORK (D,)
+):
+    """What every candidate split would add to the objective."""
+    cdef Py_ssize_t c, width = group.shape[0]
+    cdef Pricing P = pricing
+    with nogil:
+        for c in range(sides.shape[0]):
+            score[c] = INFINITY
+            if sides[c, 0] == 0 or sides[c, 0] == group[0]:
+                continue
+            if selection == GIVEN:
+                memcpy(&mask[0], &given[0], P.D)
+            memcpy(&rest[0], &group[0], width * sizeof(int64_t))
+            moments_merge(&rest[0], &sides[c, 0], -1, P.grid.first_numeric, width)
+            score[c] = _price(P, selection, &sides[c, 0], _parts(P, &work[0]), &mask[0]) - cost
+            score[c] += _price(P, selection, &rest[0], _parts(P, &work[0]), &mask[0])
+
+
+def slab_size(Pricing pricing, Py_ssize_t capacity):
+    """Doubles of the cost tables of `capacity` clusters, their level offsets and lists of columns included."""
+    lanes = -(-capacity // CRAFT_PAD) * CRAFT_PAD
+    grid = pricing.grid
+    return lanes * (2 + 3 * grid.p + grid.n_levels) + TILE * grid.q + pricing.D + 8
+
+
+def pass_scratch_size(Pricing pricing, Py_ssize_t capacity):
+    """Doubles of scratch one thread of a pass needs, gathered rows included."""
+    lanes = -(-capacity // CRAFT_PAD) * CRAFT_PAD
+    return -(-(craft_scratch_size(pricing.grid.p, pricing.grid.q, lanes) + TILE * (pricing.grid.p + pricing.grid.q)) // 8) * 8
+
+
+def passes(
+    const floating[:, ::1] X,               # IN    (n, p)
+    const code_t[:, ::1] codes,             # IN    (n, q)
+    const int64_t[::1] weight,              # IN    (n,) or empty
+    const int32_t[::1] rows,                # IN    (m,) the rows to be partitioned, empty = all
+    int32_t[::1] labels,                    # INOUT (m,) or (n,)
+    int64_t[:, ::1] groups,                 # INOUT (capacity, width) moments of the clusters
+    Py_ssize_t K,                           # clusters at the start, none empty
+    Pricing pricing,
+    int selection,
+    bint choose_given,                      # GIVEN: choose the shared mask anew after every pass
+    Py_ssize_t max_passes,
+    double[::1] slab,                       # WORK  (slab_size,) on a cache line
+    double[:, ::1] scratch,                 # WORK  (n_threads, pass_scratch_size) on cache lines
+    int64_t[:, :, ::1] partial,             # WORK  (n_threads, capacity, width) zeros
+    double[:, ::1] work,                    # WORK  (capacity, parts_size)
+    uint8_t[:, ::1] mask,                   # INOUT (capacity, D)
+    double[::1] cost,                       # OUT   (capacity,) of the clusters that are left
+    double[::1] path,                       # OUT   (max_passes + 1,) summed costs, before and after every pass
+    int n_threads,
+):
+    """Batch passes until no row moves: all rows to the cheapest of the fixed clusters, empty ones dropped, parameters and masks anew.
+
+    Returns the clusters left and the passes made.
+    """
+    cdef Py_ssize_t made = 0, moved = 1
+    cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
+    with nogil:
+        _price_all(pricing, selection, groups, K, work, mask, cost, choose_given)
+        path[0] = _sum(cost, K)
+        while made < max_passes and moved > 0:
+            moved = _one_pass(X, codes, weight, rows, labels, groups, K, pricing, slab, scratch, partial, work, mask, n_threads)
+            made += 1
+            if moved > 0:
+                K = _drop_empty(labels, groups, K, number)
+                _price_all(pricing, selection, groups, K, work, mask, cost, choose_given)
+            path[made] = _sum(cost, K)
+    return K, made
+
+
+cdef double _sum(const double[::1] values, Py_ssize_t n) noexcept nogil:
+    cdef double total = 0.0
+    cdef Py_ssize_t k
+    for k in range(n):
+        total += values[k]
+    return total
+
+
+cdef Py_ssize_t _drop_empty(int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t K, int32_t[::1] number) noexcept nogil:
+    """Close the gaps that clusters without weight leave; the others keep their order. Rows without weight may end at -1."""
+    cdef Py_ssize_t k, i, kept = 0
+    for k in range(K):
+        number[k] = -1
+        if groups[k, 0] > 0:
+            if kept < k:
+                memcpy(&groups[kept, 0], &groups[k, 0], groups.shape[1] * sizeof(int64_t))
+            number[k] = <int32_t> kept
+            kept += 1
+    if kept < K:
+        for i in range(labels.shape[0]):
+            if labels[i] >= 0:
+                labels[i] = number[labels[i]]
+    return kept
+
+
+cdef Py_ssize_t _one_pass(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows, int32_t[::1] labels,
+    int64_t[:, ::1] groups, Py_ssize_t K, Pricing P, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
+    double[:, ::1] work, const uint8_t[:, ::1] mask, int n_threads,
+) noexcept nogil:
+    cdef Py_ssize_t m = labels.shape[0], n_blocks = (m + BLOCK - 1) // BLOCK, b, t, k, moved = 0
+    cdef craft_tables tables = _tables(P, groups, K, work, mask, &slab[0])
+    cdef double[::1] no_best = slab[:0]
+    if n_threads == 1:
+        for b in range(n_blocks):
+            moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * BLOCK, min((b + 1) * BLOCK, m),
+                                  &scratch[0, 0], True, groups)
+        return moved
+    for b in prange(n_blocks, schedule="static", num_threads=n_threads):
+        moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * BLOCK, min((b + 1) * BLOCK, m),
+                              &scratch[omp_get_thread_num(), 0], True, partial[omp_get_thread_num()])
+    for t in range(n_threads):
+        for k in range(K):
+            moments_merge(&groups[k, 0], &partial[t, k, 0], 1, P.grid.first_numeric, P.grid.width)
+            memset(&partial[t, k, 0], 0, P.grid.width * sizeof(int64_t))
+    return moved
+
+
+cdef craft_tables _tables(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask, double *slab,
+) noexcept nogil:
+    """Cost tables of the clusters in the slab; the mixing cost -log(S_k / N) stands in every row's cost."""
+    cdef craft_tables t
+    cdef Py_ssize_t lanes = (K + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD, k, d, j
+    cdef double *base = slab
+    cdef double *constant = base + lanes
+    cdef double *square = constant + lanes
+    cdef double *linear = square + P.grid.p * lanes
+    cdef double *offset = linear + P.grid.p * lanes
+    cdef double *level = offset + P.grid.p * lanes
+    cdef Py_ssize_t *columns = <Py_ssize_t *> (level + P.grid.n_levels * lanes)
+    cdef int32_t *level_offset = <int32_t *> (columns + P.D)
+    cdef parts_t parts
+    cdef bint any_selected
+    for k in range(K):
+        parts = _parts(P, &work[k, 0])
+        table_lane(k, lanes, &groups[k, 0], P.grid, P.unit, P.frequency, parts.shift, parts.precision, &mask[k, 0],
+                   -log(P.unit * groups[k, 0] / P.total) if P.mixing else 0.0, 1.0, True, base, constant, square, linear, offset, level)
+    for k in range(K, lanes):
+        base[k] = constant[k] = INFINITY
+        for j in range(3 * P.grid.p + P.grid.n_levels):
+            square[j * lanes + k] = 0.0
+    t.n_clusters, t.lanes, t.p, t.q = K, lanes, P.grid.p, P.grid.q
+    t.repeat = TILE if max(P.grid.p, P.grid.q) <= CRAFT_FEW else 1
+    t.n_numeric = t.n_categorical = 0
+    for d in range(P.D):
+        any_selected = False
+        for k in range(K):
+            any_selected |= mask[k, d]
+        if any_selected and d < P.grid.p:
+            columns[t.n_numeric] = d
+            t.n_numeric += 1
+        elif any_selected:
+            columns[P.grid.p + t.n_categorical] = d - P.grid.p
+            t.n_categorical += 1
+    for j in range(t.repeat):
+        for d in range(P.grid.q):
+            level_offset[j * P.grid.q + d] = <int32_t> (P.grid.level_start_[d] * lanes)
+    t.numeric, t.categorical = columns, columns + P.grid.p
+    t.centre, t.scale, t.level_offset = P.centre_, P.scale_, level_offset
+    t.base, t.constant, t.square, t.linear, t.offset, t.level = base, constant, square, linear, offset, level
+    return t

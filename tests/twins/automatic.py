@@ -1,0 +1,640 @@
+"""CRAFT with the number of clusters and of features from the data: the twin of that search.
+
+The model is the likelihood model of `tests.twins.craft` with alpha = kappa = 1. A partition
+costs (classification likelihood with prices, ICL)
+
+    J = sum_n sum_d l0_d(x_n) + sum_k cost_k
+    cost_k = h + log(D+1) + log C(D, q_k) + sum_{d in v_k} (p_d h - gain_kd) - S_k log(S_k / N)
+
+where h = price_factor 1/2 log N, D counts the columns that are not constant, q_k = |v_k|, p_d = 2
+for a numeric column and one less than the levels that occur for a categorical one, S_k is the
+weight of the cluster and N that of all rows. The second and the third term, the code of the mask,
+are there only if the masks are "priced". J depends on the partition alone, and every move that
+the search accepts lowers it.
+
+Inside a problem only the rows of positive weight and the columns that are not constant exist;
+columns stand in kernel order: numeric first. Numeric cells are measured as
+z = (x - zeta_0) / sigma_0, so that the background is N(0, 1). All that a cluster has to know are
+the sums of its rows of one wide matrix, the design: 1, then for the numeric columns the presence,
+z and z^2, then the levels of the categorical columns as 0 and 1. A merge adds two rows of sums.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import lgamma, log
+from types import SimpleNamespace
+
+import numpy as np
+
+from tests.twins import craft
+
+SELECTIONS = ("priced", "free", "fixed", "global", "threshold")
+QUANTUM = 1e-9  # values of J, Deltas and scores closer than this are ties
+SPLIT_SLACK = 1e-6  # what a split or a forced merge has to bring
+SOFT_PASSES, PASSES, LOCAL_PASSES = 10, 50, 10
+FORCED_PAIRS, FORCED_TRIES = 5, 400
+
+
+# ----------------------------------------------------------------------------------------
+# The problem: table, background, prices
+# ----------------------------------------------------------------------------------------
+
+
+def problem(
+    numeric,
+    codes,
+    n_levels,
+    *,
+    price_factor=1.0,
+    selection="priced",
+    fraction=0.5,
+    categorical_threshold=0.95,
+    numeric_threshold=0.5,
+    k_max=100,
+    weight=None,
+):
+    """The table as a design, its background and the options, in one namespace.
+
+    ``Z``, ``present`` (n, P), ``levels`` (n, L) and ``design`` are those of all rows; ``rows``
+    are the numbers of the rows of positive weight, the only ones that the search sees.
+    """
+    if selection not in SELECTIONS:
+        raise ValueError(f"selection {selection!r} is none of {', '.join(SELECTIONS)}")
+    numeric, codes = np.asarray(numeric, float), np.asarray(codes, int)
+    cells, weight, back, _ = craft.prepare(numeric, codes, n_levels, [0] * len(numeric), weight)
+    weight = np.array(weight)
+    varies = np.array(back.varies, bool)
+    numbers = np.flatnonzero(varies[: back.p])
+    categories = np.flatnonzero(varies[back.p :])
+
+    sigma_0 = np.sqrt(np.array(back.variance, float)[numbers])
+    Z = (numeric[:, numbers] - np.array(back.zeta, float)[numbers]) / sigma_0
+    present = ~np.isnan(Z)
+    Z = np.where(present, Z, 0.0)
+    # a level that only rows of weight 0 have is none: such a cell costs nothing, as if missing
+    occurring = [(j, d, t) for j, d in enumerate(categories) for t in np.nonzero(back.counts[d])[0]]
+    levels = np.array([codes[:, d] == t for _, d, t in occurring], float).reshape(-1, len(codes)).T
+    column = np.array([j for j, _, _ in occurring], int)
+
+    t = SimpleNamespace(Z=Z, present=present, levels=levels, weight=weight)
+    t.P, t.Q, t.D = len(numbers), len(categories), len(numbers) + len(categories)
+    t.rows = np.flatnonzero(weight > 0.0)
+    t.N = float(weight.sum())
+    t.design = np.hstack([np.ones((len(Z), 1)), present, Z, Z**2, levels])
+    t.eta_0 = np.array([back.eta[d][level] for _, d, level in occurring], float)
+    t.column = column  # of a level among the categorical columns
+    t.in_column = (column[:, None] == np.arange(t.Q)).astype(float)  # (L, Q)
+    t.parameters = np.concatenate([np.full(t.P, 2.0), t.in_column.sum(axis=0) - 1.0])
+    t.l0 = sum(
+        w * craft.background_cost(back, d, row[d])
+        for w, row in zip(weight, cells, strict=True)
+        for d in range(back.D)
+        if w > 0.0
+    )
+    t.price_factor, t.selection, t.fraction, t.k_max = price_factor, selection, fraction, k_max
+    t.categorical_threshold, t.numeric_threshold = categorical_threshold, numeric_threshold
+    t.columns = np.concatenate([numbers, back.p + categories])  # kernel order of the whole table
+    t.all_columns = back.D
+    # the background as the selection rules of the other twin read it, on the scale of z
+    t.back = SimpleNamespace(p=t.P, D=t.D, varies=[True] * t.D, variance=[1.0] * t.P)
+    t.back.counts = [back.counts[d] for d in categories]
+    return t
+
+
+def sums(t, rows, labels, K):
+    """Weighted sums (K, M) of the design over the rows of every cluster."""
+    member = (np.asarray(labels) == np.arange(K)[:, None]).astype(float)
+    return member @ (t.weight[rows, None] * t.design[rows])
+
+
+def parts(t, stats):
+    """The sums by name: weight of the clusters; cells, sum, sum of squares of z; counts."""
+    P = t.P
+    return (
+        stats[:, 0],
+        stats[:, 1 : 1 + P],
+        stats[:, 1 + P : 1 + 2 * P],
+        stats[:, 1 + 2 * P : 1 + 3 * P],
+        stats[:, 1 + 3 * P :],
+    )
+
+
+def parameters(t, stats):
+    """Mean and variance of z (K, P) and level probabilities (K, L), with alpha = kappa = 1."""
+    _, S, sum_z, sum_zz, counts = parts(t, stats)
+    mean = np.divide(sum_z, S, out=np.zeros_like(S), where=S > 0.0)
+    variance = (np.maximum(sum_zz - sum_z * mean, 0.0) + 1.0) / (S + 1.0)
+    S = counts @ t.in_column
+    eta = (counts + t.eta_0) / (S[:, t.column] + 1.0)
+    return mean, variance, eta
+
+
+def gains(t, stats):
+    """gain_kd (K, D): what the likelihood of a cluster wins by its own parameters."""
+    _, variance, eta = parameters(t, stats)
+    _, S, _, sum_zz, counts = parts(t, stats)
+    of_numbers = -(S + 1.0) / 2.0 * np.log(variance) - S / 2.0 + sum_zz / 2.0
+    S = counts @ t.in_column
+    of_categories = (S + 1.0) * ((eta * np.log(eta / t.eta_0)) @ t.in_column)
+    return np.maximum(np.hstack([of_numbers, of_categories]), 0.0)
+
+
+# ----------------------------------------------------------------------------------------
+# Masks and costs
+# ----------------------------------------------------------------------------------------
+
+
+def unit_price(N, price_factor=1.0):
+    """h: the price of a cluster, and half that of a numeric feature."""
+    return price_factor * 0.5 * log(N)
+
+
+def log_choose(D):
+    """log C(D, q) for q = 0 .. D."""
+    return np.array([lgamma(D + 1) - lgamma(q + 1) - lgamma(D - q + 1) for q in range(D + 1)])
+
+
+def priced_mask(gain, p, N, price_factor=1.0):
+    """Mask that maximises sum_{d in v} (gain_d - p_d h) - log C(D, |v|).
+
+    Parameters
+    ----------
+    gain : array (D,) or (K, D)
+        Of the columns that are not constant.
+    p : array (D,)
+        Parameters of the columns.
+    N : float
+        Weight of all rows.
+
+    Returns
+    -------
+    array of bool, shape of ``gain``
+    """
+    gain = np.asarray(gain, float)
+    if gain.ndim == 1:
+        return priced_mask(gain[None], p, N, price_factor)[0]
+    K, D = gain.shape
+    net = gain - np.asarray(p) * unit_price(N, price_factor)
+    unit = QUANTUM * np.maximum(1.0, np.abs(net).max(axis=1, initial=0.0, keepdims=True))
+    rank = np.floor(net / unit + 0.5)
+    order = np.argsort(-rank, axis=1, kind="stable")
+    won = np.cumsum(np.take_along_axis(net, order, axis=1), axis=1)
+    value = np.hstack([np.zeros((K, 1)), won]) - log_choose(D)
+    q = np.argmax(value >= value.max(axis=1, keepdims=True) - unit, axis=1)
+    mask = np.zeros((K, D), bool)
+    np.put_along_axis(mask, order, np.arange(D) < q[:, None], axis=1)
+    return mask
+
+
+def within_thresholds(t, stats):
+    """Columns whose raw spread in the cluster is small enough; no price is involved."""
+    _, S, sum_z, sum_zz, counts = parts(t, stats)
+    masks = []
+    for k in range(len(stats)):
+        own = SimpleNamespace(
+            S=[*S[k], *(counts[k] @ t.in_column)],
+            SS=[
+                max(zz - z * z / s, 0.0) if s > 0.0 else 0.0
+                for s, z, zz in zip(
+                    S[k].tolist(), sum_z[k].tolist(), sum_zz[k].tolist(), strict=True
+                )
+            ],
+            counts=[counts[k, t.column == j].tolist() for j in range(t.Q)],
+        )
+        masks.append(craft.within_thresholds(own, t.back, t))
+    return np.array(masks, bool).reshape(-1, t.D)
+
+
+def masks(t, stats, gain, shared=None):
+    """The mask of every cluster; ``shared`` is the mask in force under "global"."""
+    net = gain - t.parameters * unit_price(t.N, t.price_factor)
+    if t.selection == "priced":
+        return priced_mask(gain, t.parameters, t.N, t.price_factor)
+    if t.selection == "free":
+        return net > 0.0
+    if t.selection == "threshold":
+        return within_thresholds(t, stats)
+    if t.selection == "fixed":
+        chosen = [craft.top_per_kind(row, t.back, t.fraction) for row in net.tolist()]
+        return np.array(chosen, bool).reshape(net.shape)
+    if shared is None:
+        shared = craft.top_per_kind(net.sum(axis=0).tolist(), t.back, t.fraction)
+    return np.tile(np.array(shared, bool), (len(gain), 1))
+
+
+def cluster_cost(gain, mask, S, p, N, *, price_factor=1.0, selection="priced"):
+    """cost_k (K,) of clusters with these gains and masks (K, D) and weights S (K,)."""
+    S, D = np.asarray(S, float), np.shape(gain)[1]
+    h = unit_price(N, price_factor)
+    cost = h + np.where(mask, np.asarray(p) * h - gain, 0.0).sum(axis=1) - S * np.log(S / N)
+    if selection == "priced":
+        cost += log(D + 1) + log_choose(D)[np.sum(mask, axis=1)]
+    return cost
+
+
+def costs(t, stats, shared=None):
+    """cost_k (K,) of clusters known by their sums."""
+    gain = gains(t, stats)
+    mask = masks(t, stats, gain, shared)
+    return priced(t, stats, gain, mask)
+
+
+def priced(t, stats, gain, mask):
+    return cluster_cost(
+        gain,
+        mask,
+        stats[:, 0],
+        t.parameters,
+        t.N,
+        price_factor=t.price_factor,
+        selection=t.selection,
+    )
+
+
+def partition(t, labels):
+    """A partition of the rows of positive weight, fitted.
+
+    ``labels`` 0..K-1 (clusters without rows are dropped, the order stays), ``stats``, ``gain``,
+    ``mask``, ``cost``, ``J``, ``K``; ``shared`` the common mask of the "global" selection.
+    """
+    names, labels = np.unique(labels, return_inverse=True)
+    now = SimpleNamespace(labels=labels, K=len(names))
+    now.stats = sums(t, t.rows, labels, now.K)
+    now.gain = gains(t, now.stats)
+    now.mask = masks(t, now.stats, now.gain)
+    now.shared = now.mask[0] if t.selection == "global" else None
+    now.cost = priced(t, now.stats, now.gain, now.mask)
+    now.J = t.l0 + now.cost.sum()
+    return now
+
+
+# ----------------------------------------------------------------------------------------
+# Passes
+# ----------------------------------------------------------------------------------------
+
+
+def distances(t, rows, stats, mask):
+    """d_nk: sum over the selected, present cells of (own - l0), minus log(S_k / N)."""
+    mean, variance, eta = parameters(t, stats)
+    Z, present = t.Z[rows, None], t.present[rows, None]
+    relative = 0.5 * np.log(variance) + (Z - mean) ** 2 / (2.0 * variance) - Z**2 / 2.0
+    d = np.where(present & mask[:, : t.P], relative, 0.0).sum(axis=2)
+    d += t.levels[rows] @ np.where(mask[:, t.P + t.column], np.log(t.eta_0 / eta), 0.0).T
+    return d - np.log(stats[:, 0] / t.N)
+
+
+def move(t, rows, labels, stats, mask):
+    """Every row to its cheapest cluster; it stays unless another is better by more than 1e-12."""
+    d = distances(t, rows, stats, mask)
+    stay = d[np.arange(len(rows)), labels]
+    return np.where(stay - d.min(axis=1) > craft.STAY_SLACK, d.argmin(axis=1), labels)
+
+
+def passes(t, now, log):
+    """Passes until no row moves."""
+    for _ in range(PASSES):
+        labels = move(t, t.rows, now.labels, now.stats, now.mask)
+        if np.array_equal(labels, now.labels):
+            break
+        now = accept(log, "pass", now, partition(t, labels))
+    return now
+
+
+def soften(t, labels):
+    """At most 10 passes with every feature that gains anything and no price but the mixing."""
+    for _ in range(SOFT_PASSES):
+        names, labels = np.unique(labels, return_inverse=True)
+        stats = sums(t, t.rows, labels, len(names))
+        moved = move(t, t.rows, labels, stats, gains(t, stats) > 1e-9)
+        if np.array_equal(moved, labels):
+            break
+        labels = moved
+    return labels
+
+
+def accept(log, kind, before, after):
+    """Note a move that has been made."""
+    log.append(SimpleNamespace(kind=kind, before=before.J, after=after.J, K=after.K))
+    return after
+
+
+# ----------------------------------------------------------------------------------------
+# Merges
+# ----------------------------------------------------------------------------------------
+
+
+def first_lowest(values):
+    """Index of the first value that no other undercuts by more than 1e-9; None if there is none."""
+    values = np.asarray(values, float)
+    if not np.any(values < np.inf):
+        return None
+    return int(np.argmax(values <= values.min() + QUANTUM))
+
+
+def ascending(values):
+    """Indices of the finite values, lowest first; within 1e-9 the earlier comes first."""
+    left = np.array(values, float)
+    while (i := first_lowest(left)) is not None:
+        yield i
+        left[i] = np.inf
+
+
+def pair_deltas(t, now):
+    """Delta_ij = cost(i+j) - cost_i - cost_j for i < j, infinite elsewhere (K, K)."""
+    delta = np.full((now.K, now.K), np.inf)
+    i, j = np.triu_indices(now.K, 1)
+    if len(i):
+        delta[i, j] = costs(t, now.stats[i] + now.stats[j], now.shared) - now.cost[i] - now.cost[j]
+    return delta
+
+
+def united(t, now, i, j):
+    """The partition with the clusters i < j in one; it keeps number i."""
+    return partition(t, np.where(now.labels == j, i, now.labels))
+
+
+def settle(t, now, log):
+    """Passes, then the merges that pay, until no merge was made."""
+    while True:
+        now = passes(t, now, log)
+        merged = False
+        while now.K > 1:
+            delta = pair_deltas(t, now)
+            i, j = divmod(first_lowest(delta.ravel()), now.K)
+            if not delta.min() < -QUANTUM:
+                break
+            now, merged = accept(log, "merge", now, united(t, now, i, j)), True
+        if not merged:
+            return now
+
+
+def row_set(rows):
+    """A set of row numbers as a key."""
+    return np.asarray(rows, np.int64).tobytes()
+
+
+def forced_merges(t, now, log, failed=None):
+    """Merge pairs that nearly pay although J rises; keep what passes and splits make of it.
+
+    Pairs are taken by Delta, the first five whose union has not been tried yet.
+    """
+    tried, failed = set(), set() if failed is None else failed
+    helped = True
+    while helped:
+        helped = False
+        candidates = []
+        for pair in ascending(pair_deltas(t, now).ravel()):
+            i, j = divmod(pair, now.K)
+            union = row_set(np.flatnonzero((now.labels == i) | (now.labels == j)))
+            if union not in tried:
+                candidates.append((i, j, union))
+            if len(candidates) == FORCED_PAIRS:
+                break
+        for i, j, union in candidates:
+            if len(tried) == FORCED_TRIES:
+                break
+            tried.add(union)
+            moves = []
+            other = grow(t, passes(t, united(t, now, i, j), moves), moves, failed)
+            if other.J < now.J - SPLIT_SLACK:
+                log.extend(moves)
+                now, helped = accept(log, "forced", now, other), True
+                break
+    return now
+
+
+# ----------------------------------------------------------------------------------------
+# Splits
+# ----------------------------------------------------------------------------------------
+
+
+def split_candidates(t, rows):
+    """Ways to cut a cluster in two, in order of creation: True for the rows of side b.
+
+    A categorical column gives its three most frequent levels, each against the rest (one if only
+    two occur), a numeric one the cells above the mean. Missing cells are on side a.
+    """
+    weight, candidates = t.weight[rows], []
+    for j in range(t.Q):
+        of_column = np.flatnonzero(t.column == j)
+        count = weight @ t.levels[np.ix_(rows, of_column)]
+        occur = np.flatnonzero(count > 0.0)
+        frequent = sorted(occur, key=lambda level: (-count[level], level))
+        for level in frequent[: {0: 0, 1: 0, 2: 1}.get(len(occur), 3)]:
+            candidates.append(t.levels[rows, of_column[level]] > 0.0)
+    for d in range(t.P):
+        z, cells = t.Z[rows, d], t.present[rows, d]
+        if cells.any():
+            mean = np.average(z[cells], weights=weight[cells])
+            candidates.append(cells & (z > mean))
+    return [b for b in candidates if b.any() and not b.all()]
+
+
+def cut(t, rows, cost, b, shared=None):
+    """Delta of the cluster of these rows (which costs ``cost``) when side b leaves it."""
+    return costs(t, sums(t, rows, b, 2), shared).sum() - cost
+
+
+def local_passes(t, rows, cost, b, shared=None):
+    """At most 10 passes between the sides of a cut: Delta and side b, or None if a side empties."""
+    side = b.astype(int)
+    for _ in range(LOCAL_PASSES):
+        stats = sums(t, rows, side, 2)
+        moved = move(t, rows, side, stats, masks(t, stats, gains(t, stats), shared))
+        if np.array_equal(moved, side):
+            break
+        side = moved
+        if side.min() == side.max():
+            return None
+    return cut(t, rows, cost, side, shared), side == 1
+
+
+def best_split(t, now, k):
+    """The best cut of cluster k after local passes: Delta and the rows of side b, or None."""
+    here = np.flatnonzero(now.labels == k)  # among the rows of positive weight
+    rows = t.rows[here]
+    candidates = split_candidates(t, rows)
+    scores = [cut(t, rows, now.cost[k], b, now.shared) for b in candidates]
+    polished = [
+        local_passes(t, rows, now.cost[k], candidates[c], now.shared)
+        for c in islice(ascending(scores), 3)
+    ]
+    polished = [result for result in polished if result is not None]
+    if not polished:
+        return None
+    delta, b = polished[first_lowest([delta for delta, _ in polished])]
+    return delta, here[b]
+
+
+def grow(t, now, log, failed=None):
+    """Split all clusters that pay it together and settle, until none does.
+
+    A set of rows in ``failed`` is not tried again. Under "threshold" passes may raise J; splits
+    after which J is not lower than before are taken back, and that is the end: without this rule
+    splits and passes could undo each other for ever.
+    """
+    failed = set() if failed is None else failed
+    while True:
+        deltas, sides = np.full(now.K, np.inf), {}
+        for k in range(now.K):
+            name = row_set(np.flatnonzero(now.labels == k))
+            if now.stats[k, 0] < 4.0 or name in failed:
+                continue
+            found = best_split(t, now, k)
+            if found is not None and found[0] < -SPLIT_SLACK:
+                deltas[k], sides[k] = found
+            else:
+                failed.add(name)
+        labels, K = now.labels.copy(), now.K
+        for k in ascending(deltas):
+            if t.k_max > K:
+                labels[sides[k]] = K
+                K += 1
+        if now.K == K:
+            return now
+        moves = []
+        other = settle(t, accept(moves, "split", now, partition(t, labels)), moves)
+        if not other.J < now.J - QUANTUM:  # only thresholds: their masks do not minimise J
+            return now
+        log.extend(moves)
+        now = other
+
+
+# ----------------------------------------------------------------------------------------
+# The search
+# ----------------------------------------------------------------------------------------
+
+
+def best_merge(t, now):
+    """The cheapest merge, whatever it costs, and passes."""
+    i, j = divmod(first_lowest(pair_deltas(t, now).ravel()), now.K)
+    return passes(t, united(t, now, i, j), [])
+
+
+def with_n_clusters(t, now, n_clusters):
+    """Go on with the best merges or the best splits until there are so many clusters."""
+    while n_clusters < now.K:
+        now = best_merge(t, now)
+    while n_clusters > now.K:
+        found = [best_split(t, now, k) if now.stats[k, 0] >= 2.0 else None for k in range(now.K)]
+        k = first_lowest([np.inf if result is None else result[0] for result in found])
+        if k is None:
+            break
+        labels = now.labels.copy()
+        labels[found[k][1]] = now.K
+        wider = passes(t, partition(t, labels), [])
+        if wider.K <= now.K:  # the passes took the split back: they would do so again
+            break
+        now = wider
+    return now
+
+
+def all_labels(t, now):
+    """Labels of all rows, by first appearance, and the clusters in that order.
+
+    Rows of weight 0 go to the cheapest cluster (ties: lowest number).
+    """
+    everyone = np.arange(len(t.weight))
+    labels = distances(t, everyone, now.stats, now.mask).argmin(axis=1)
+    labels[t.rows] = now.labels
+    order = list(dict.fromkeys(labels.tolist()))
+    return np.argsort(order)[labels], order
+
+
+def search(t, starts, forced=True):
+    """The best of K = 1 and of all starts, polished: partition, J of the starts, moves."""
+    one = partition(t, np.zeros(len(t.rows), int))
+    best, objectives, log = one, [], []
+    for start in starts if t.N >= 10.0 else []:
+        soft = isinstance(start, tuple)
+        labels = np.asarray(start[0] if soft else start)[t.rows]
+        if soft:
+            if start[1] != "soft":
+                raise ValueError(f"a start is labels or (labels, 'soft'), not (.., {start[1]!r})")
+            labels = soften(t, labels)
+        now = grow(t, settle(t, partition(t, labels), log), log)
+        objectives.append(now.J)
+        if now.J < best.J - QUANTUM:
+            best = now
+    if forced and objectives:
+        best = forced_merges(t, best, log)
+    return best, objectives, log
+
+
+def fit(
+    numeric,
+    codes,
+    n_levels,
+    starts,
+    *,
+    price_factor=1.0,
+    selection="priced",
+    fraction=0.5,
+    categorical_threshold=0.95,
+    numeric_threshold=0.5,
+    k_max=100,
+    n_clusters=None,
+    weight=None,
+    forced=True,
+):
+    """Search the partition of lowest J.
+
+    Parameters
+    ----------
+    numeric : array (n, p)
+        Floats, NaN = missing.
+    codes : array (n, q)
+        Integers in 0..n_levels[d]; ``n_levels[d]`` = missing.
+    n_levels : sequence of q ints
+    starts : list
+        Labels, or (labels, "soft") for a start that is softened first. One cluster always
+        competes; under a total weight of 10 nothing else does.
+    n_clusters : int, optional
+        A wish: from the result of the search on, by merges or splits.
+    forced : bool
+        Whether the best start is polished by forced merges.
+
+    Returns
+    -------
+    SimpleNamespace
+        ``labels`` (by first appearance), ``objective``, ``n_clusters``, ``costs`` (K,), ``mask``
+        and ``gains`` (K, p+q) in kernel order, ``start_objectives``, ``merge_path`` (a list of
+        (K, J, labels) from the result to one cluster) and ``log``, the accepted moves with
+        ``kind`` ("pass", "merge", "split", "forced"), ``before``, ``after`` and ``K``. The moves
+        of the wish and of the merge path, where J may rise, are not in it.
+    """
+    t = problem(
+        numeric,
+        codes,
+        n_levels,
+        price_factor=price_factor,
+        selection=selection,
+        fraction=fraction,
+        categorical_threshold=categorical_threshold,
+        numeric_threshold=numeric_threshold,
+        k_max=k_max,
+        weight=weight,
+    )
+    now, objectives, log = search(t, starts, forced)
+    if n_clusters is not None:
+        now = with_n_clusters(t, now, n_clusters)
+
+    labels, order = all_labels(t, now)
+    mask, gain = np.zeros((now.K, t.all_columns), bool), np.zeros((now.K, t.all_columns))
+    mask[:, t.columns], gain[:, t.columns] = now.mask[order], now.gain[order]
+    path, step = [(now.K, now.J, labels)], now
+    while step.K > 1:
+        step = best_merge(t, step)
+        path.append((step.K, step.J, all_labels(t, step)[0]))
+    return SimpleNamespace(
+        labels=labels,
+        objective=now.J,
+        n_clusters=now.K,
+        costs=now.cost[order],
+        mask=mask,
+        gains=gain,
+        start_objectives=objectives,
+        merge_path=path,
+        log=log,
+    )
