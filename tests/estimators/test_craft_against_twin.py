@@ -18,8 +18,9 @@ MODELS = ("likelihood", "paper", "paper-fixed")
 def fit_both(table, labels, weight=None, seed=0, **parameters):
     """(CRAFT, twin) from the same start labels."""
     names = {"fraction": "feature_fraction", "sharing": "feature_sharing", "price": "cluster_price", "cap": "max_clusters"}
+    parameters = {"selection": "fixed", **parameters}
     ours = CRAFT(
-        init=labels, random_state=seed, n_threads=1, **{names.get(name, name): value for name, value in parameters.items()}
+        numeric="raw", init=labels, random_state=seed, n_threads=1, **{names.get(name, name): value for name, value in parameters.items()}
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -187,6 +187,15 @@ def test_skewness_and_kurtosis_against_scipy(sign):
     assert seen == {True, False}
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("wanted", "said"), [(0.95, "as numbers"), (1.05, "by rank")])
+def test_skewness_alone_is_enough(sign, wanted, said):
+    x = stats.gamma(4 / wanted**2).ppf((np.arange(20_000) + 0.5) / 20_000)
+    assert abs(stats.skew(x) - wanted) < 0.02
+    assert stats.kurtosis(x) < 1.9
+    assert words(sign * x) == said
+
+
 def test_ranks_are_normal_scores_of_midranks():
     rng = np.random.default_rng(1)
     x = np.round(rng.lognormal(sigma=1.5, size=500), 1)  # ties
@@ -450,6 +459,14 @@ def test_no_range_is_too_small_or_too_large(scale):
     top = np.finfo(float).max
     wide = fit(np.concatenate([bell(30), [-top, top]]))
     assert np.isfinite(later(wide, [-top, 0.0, top / 3, 5e-324]).numeric).all()
+
+
+def test_knots_next_to_nothing_apart():
+    close = 5e-324 * np.array([0, 2])  # the slope between them overflows
+    encoding = fit(np.concatenate([close, np.exp(bell(30))]))
+    lower, between, upper = later(encoding, [0.0, 5e-324, 1e-323]).numeric[:, 0]
+    assert lower < upper
+    assert np.isfinite(between)
 
 
 def test_tables_of_another_schema_are_refused():
