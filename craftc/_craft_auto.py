@@ -7,7 +7,7 @@ moments; rows are only touched by passes (fully parallel, no chain of openings) 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from craftc._craft_search import (
     Solution,
     assign_only,
     compact,
+    first_appearance,
     one_point,
     one_point_own_costs,
     point_tables,
@@ -225,8 +226,11 @@ class Search:
             else:
                 self._failed.add(key)
 
-    def best_split(self, part: Partition, k: int) -> Split | None:
-        """The best of the three most promising cuts of a cluster, each after its local passes."""
+    def best_split(self, part: Partition, k: int, at_any_price: bool = False) -> Split | None:
+        """The best of the three most promising cuts of a cluster, each after its local passes.
+
+        A cut of which the passes empty a side is no cut, unless there is no other and one is wanted at any price.
+        """
         grid, table = self.pricing.grid, self.problem.table
         level_slot, numeric_slot = np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32)
         threshold = np.empty(grid.p)
@@ -245,10 +249,15 @@ class Search:
             group, part.cost[k], sides[0], self.pricing, self.selection, part.mask[0], score, self._union[0], self._work[0], self._mask[0]
         )
         best: Split | None = None
-        for c in three_best(score):
-            split = self._local_passes(part, k, rows, self._side(rows, c, level_slot, numeric_slot, threshold), sides[0, c])
+        promising = three_best(score)
+        for c in promising:
+            side = self._side(rows, c, level_slot, numeric_slot, threshold)
+            split = self._local_passes(part, k, rows, side, sides[0, c], _LOCAL_PASSES)
             if split is not None and (best is None or split.delta < best.delta - 1e-9):
                 best = split
+        if best is None and at_any_price and promising:
+            c = promising[0]
+            best = self._local_passes(part, k, rows, self._side(rows, c, level_slot, numeric_slot, threshold), sides[0, c], 0)
         return best
 
     def _side(
@@ -264,17 +273,19 @@ class Search:
         z = (table.numeric[rows, d].astype(np.float64) - self.pricing.centre[d]) * self.pricing.scale[d]
         return (z > threshold[d]).astype(np.int32)
 
-    def _local_passes(self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, far: Integers) -> Split | None:
+    def _local_passes(
+        self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, far: Integers, max_passes: int
+    ) -> Split | None:
         """Two-cluster passes over the rows of cluster k; None when one side takes all."""
         table, grid = self.problem.table, self.pricing.grid
         groups = np.stack([part.groups[k], far])
         subtract_group(groups[0], far, self.pricing)
         mask = np.repeat(part.mask[:1], 2, axis=0)
-        cost, path = np.empty(2), np.empty(_LOCAL_PASSES + 1)
+        cost, path = np.empty(2), np.empty(max_passes + 1)
         threads = threads_for(self.n_threads, len(rows) * (grid.p + grid.q))
         K, _ = _kernel.passes(
             table.numeric, table.codes, self.problem.weight, rows, side, groups, 2, self.pricing, self.selection, False,
-            _LOCAL_PASSES, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
+            max_passes, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
         )  # fmt: skip
         if K < 2:
             return None
@@ -345,15 +356,23 @@ class Search:
         while part.K > wish:
             self.merge_best(part)
         while part.K < wish:
-            splits = [(split.delta, k, split) for k in range(part.K) if (split := self.best_split(part, k)) is not None]
-            if not splits:
+            if not self._split_somewhere(part):
                 return
-            _, k, split = min(splits, key=lambda entry: entry[:2])
-            self._apply(part, k, split)
-            before = part.K
-            self.passes(part)
-            if part.K < before:
-                return
+
+    def _split_somewhere(self, part: Partition) -> bool:
+        """The cheapest split that survives the passes, or, if none does, the cheapest as it stands."""
+        splits = [(split.delta, k, split) for k in range(part.K) if (split := self.best_split(part, k, at_any_price=True)) is not None]
+        splits.sort(key=lambda entry: entry[:2])
+        for _, k, split in splits:
+            trial = part.copy()
+            self._apply(trial, k, split)
+            self.passes(trial)
+            if trial.K > part.K:
+                vars(part).update(vars(trial))
+                return True
+        if splits:
+            self._apply(part, *splits[0][1:])
+        return bool(splits)
 
     def merge_best(self, part: Partition) -> None:
         """One step down the merge path."""
@@ -361,16 +380,34 @@ class Search:
         self._force(part, i, j)
         self.passes(part)
 
-    def merge_path(self, part: Partition) -> list[tuple[float, Labels, Integers]]:
+    def merge_path(self, part: Partition) -> Iterator[tuple[float, Labels, Integers]]:
         """(cost, labels, groups) of the partition and of every one on the way down to one cluster."""
         part = part.copy()
-        path = []
         while True:
-            kind = np.uint8 if part.K <= 256 else np.int32
-            path.append((part.objective, part.labels.astype(kind), part.groups[: part.K].copy()))
+            yield part.objective, part.labels.copy(), part.groups[: part.K]
             if part.K == 1:
-                return path
+                return
             self.merge_best(part)
+
+    def step(self, cost: float, labels: Labels, groups: Integers) -> MergeStep:
+        """A step of the merge path as it is kept: labels by first appearance, in the smallest type that holds them."""
+        background, K = self.problem.background, len(groups)
+        if len(self.problem.weight) and (labels < 0).any():
+            moments = Moments(background.grid, background.unit, K)
+            moments.groups[:] = groups
+            settle_weightless(self.problem, PricedClusters(moments, background, self.problem.rules).tables(), labels)
+        renumber(labels, np.argsort(first_appearance(labels, K)).astype(np.int32))
+        return MergeStep(K, background.cost + cost, labels.astype(np.uint8 if K <= 256 else np.int32))
+
+
+def clusters_at(problem: Problem, part: Partition, factor: float) -> int:
+    """Clusters that are left of a partition when merges alone follow a price that is `factor` times as high."""
+    rules = replace(problem.rules, price_factor=factor * problem.rules.price_factor)
+    search = Search(replace(problem, rules=rules), 1)
+    part = Partition(np.empty(0, np.int32), part.groups.copy(), part.K, part.cost.copy(), part.mask.copy())
+    search._price(part)
+    search._merge_while_it_pays(part)
+    return part.K
 
 
 def best_pair(deltas: Floats) -> tuple[int, int]:
@@ -436,11 +473,11 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     if wish is not None:
         search.towards(best, wish)
         path.append(constant + best.objective)
-    steps = [MergeStep(len(groups), constant + cost, labels) for cost, labels, groups in search.merge_path(best)]
+    steps = [search.step(cost, labels, groups) for cost, labels, groups in search.merge_path(best)]
     moments = Moments(background.grid, background.unit, best.K)
     moments.groups[:] = best.groups[: best.K]
     settle_weightless(problem, PricedClusters(moments, background, problem.rules).tables(), best.labels)
-    return Solution(best.labels, moments, path[-1], path, search.n_passes, True, start, problem.rules, steps)
+    return Solution(best.labels, moments, path[-1], path, search.n_passes, True, start, problem.rules, steps, clusters_at(problem, best, 4.0))
 
 
 def start_partition(problem: Problem, kind: str, start: int) -> tuple[Labels, bool]:

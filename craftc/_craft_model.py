@@ -352,11 +352,12 @@ def _top_per_kind(numeric: Floats, categorical: Floats, background: Background, 
 
 
 def _paper_scores(clusters: Clusters) -> tuple[Floats, Floats]:
-    """Scores of the paper's fixed budget: -(sd of the cluster / sd of the table), and G_d - G_kd of raw counts."""
+    """Scores of the paper's fixed budget: lowest sd ("paper": relative to the table's), and G_d - G_kd of raw counts."""
     moments, background = clusters.moments, clusters.background
     present = moments.present
+    unit = background.variance if clusters.rules.model == "paper" else moments.grid.scale**2
     with np.errstate(divide="ignore", invalid="ignore"):
-        numeric = -np.sqrt(clusters.deviations / present / background.variance)
+        numeric = -np.sqrt(clusters.deviations / present / unit)
     seen = background.level_present(moments.counts)
     categorical = background.entropy - background.column_entropy(moments.counts)
     return np.where(present > 0, numeric, -np.inf), np.where(seen > 0, categorical, -np.inf)

@@ -17,7 +17,7 @@ _CHUNK = 8192
 _SAMPLE = 2000  # rows looked at for suspicions
 _ALIKE = 0.98  # share of a column's information that another one repeats: duplicates
 _MANY_CLUSTERS = 10
-_DEPENDENCE = 0.03  # mean squared correlation inside clusters
+_FRAGILE = 0.7
 
 
 def relative_costs(clusters: Clusters, table: MixedTable) -> Floats:
@@ -37,6 +37,25 @@ def margins(clusters: Clusters, table: MixedTable) -> Floats:
             two = np.partition(costs, 1, axis=1)[:, :2]
             out[rows] = two[:, 1] - two[:, 0]
     return out
+
+
+def mean_margins(margin: Floats, labels: NDArray[np.int32], weight: Floats | None, n_clusters: int) -> Floats:
+    """(K,) weighted mean margin of the rows of every cluster."""
+    if n_clusters == 1:
+        return np.array([np.inf])
+    weight = np.ones(len(margin)) if weight is None else weight
+    return np.asarray(np.bincount(labels, margin * weight) / np.bincount(labels, weight))
+
+
+def distinct_rows(table: MixedTable, enough: int) -> int:
+    """Number of distinct rows; counting stops once there are enough."""
+    seen: set[bytes] = set()
+    for first in range(0, len(table), _CHUNK):
+        for x, code in zip(table.numeric[first : first + _CHUNK], table.codes[first : first + _CHUNK], strict=True):
+            seen.add(x.tobytes() + code.tobytes())
+            if len(seen) >= enough:
+                return len(seen)
+    return len(seen)
 
 
 def _in_chunks(clusters: Clusters, table: MixedTable) -> Iterator[tuple[slice, Floats]]:
@@ -66,20 +85,22 @@ def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.int
     return own, other, parts, tables.base[other] - tables.base[own]
 
 
-def suspicions(table: MixedTable, labels: NDArray[np.int32], n_clusters: int) -> list[str]:
-    """Sentences about a table that the model cannot describe well: columns told twice, and dependence inside clusters."""
-    step = max(1, len(table) // _SAMPLE)
-    sample = table.take(np.arange(0, len(table), step))
+def suspicions(table: MixedTable, n_clusters: int, at_4: int | None) -> list[str]:
+    """Sentences about a table that the model cannot describe well: columns told twice, and dependence inside clusters.
+
+    Clusters that are there stand a price four times as high; slices of a table whose columns depend on each other do not.
+    """
+    sample = table.take(np.arange(0, len(table), max(1, len(table) // _SAMPLE)))
     found = []
     for a, b in _duplicates(sample):
         found.append(
             f"Columns {a!r} and {b!r} say (nearly) the same; each counts in full, so clusters along them look twice as clear. "
             "Leave one out."
         )
-    if n_clusters >= _MANY_CLUSTERS and _dependence(sample, labels[::step][: len(sample)]) > _DEPENDENCE:
+    if n_clusters >= _MANY_CLUSTERS and at_4 is not None and at_4 <= _FRAGILE * n_clusters:
         found.append(
-            f"CRAFT found {n_clusters} clusters, and columns still depend on each other inside them; then the number of clusters grows "
-            "with the number of rows. Try price_factor=2 to 4, or cut(k) for fewer."
+            f"CRAFT found {n_clusters} clusters, of which {at_4} would be left at price_factor=4: columns seem to depend on each other "
+            "inside clusters, and then their number grows with the rows. Try price_factor=2 to 4, or cut(k) for fewer."
         )
     return found
 
@@ -100,18 +121,6 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
                 joint = _entropy(np.bincount(sample.codes[:, i].astype(np.intp) * (sample.n_levels[j] + 1) + sample.codes[:, j]))
                 if least + most - joint > _ALIKE * most:
                     yield sample.categorical_names[i], sample.categorical_names[j]
-
-
-def _dependence(sample: MixedTable, labels: NDArray[np.int32]) -> float:
-    """Mean squared correlation of columns (commonest level of a category) inside clusters, beyond what chance leaves."""
-    indicators = [column == np.bincount(column).argmax() for column in sample.codes.T]
-    X = np.column_stack([np.nan_to_num(_centred(sample.numeric)), *indicators]).astype(np.float64)
-    values, index = np.unique(labels, return_inverse=True)
-    means = np.array([X[index == k].mean(axis=0) for k in range(len(values))])
-    correlation = _correlation(X - means[index])
-    pairs = correlation[np.triu_indices(len(correlation), 1)]
-    freedom = max(len(X) - len(values), 1)
-    return float((pairs**2).mean() - 1.0 / freedom) if len(pairs) else 0.0
 
 
 def _centred(X: NDArray[np.float64]) -> Floats:

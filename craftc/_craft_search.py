@@ -95,6 +95,7 @@ class Solution:
     start: int
     rules: Rules
     merge_path: list[MergeStep] = field(default_factory=list)
+    clusters_at_4: int | None = None  # left at four times the price
 
 
 def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution:

@@ -19,7 +19,7 @@ from craftc import _craft_search as search
 from craftc._craft_auto import automatic_outcome
 from craftc._craft_model import Background, Clusters, Rules
 from craftc._craft_price import clusters_of
-from craftc._craft_reading import contributions, margins, relative_costs, suspicions
+from craftc._craft_reading import contributions, distinct_rows, margins, mean_margins, relative_costs, suspicions
 from craftc._kernels import craft as _kernel
 from craftc._moments import Moments, integer_grid, integer_weights
 from craftc._numeric import NumericEncoding
@@ -271,9 +271,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         self.n_iter_, self.converged_ = outcome.n_iter, outcome.converged
         self.merge_path_ = outcome.merge_path
         self.margins_ = margins(self._clusters, table)
-        weight_of = np.ones(len(table)) if weights is None else weights
-        self.cluster_margins_ = np.bincount(labels, self.margins_ * weight_of) / np.bincount(labels, weight_of)
-        for sentence in suspicions(source, labels, self.n_clusters_) if rules.by_length else ():
+        self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
+        for sentence in suspicions(source, self.n_clusters_, outcome.clusters_at_4) if rules.by_length else ():
             warnings.warn(sentence, UserWarning, stacklevel=2)
         return self
 
@@ -321,6 +320,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     def _check_size(self, table: MixedTable) -> None:
         if self.n_clusters is not None and self.n_clusters > len(table):
             raise ValueError(f"n_clusters={self.n_clusters} is more than the {len(table)} rows of the table; ask for fewer clusters.")
+        if self.n_clusters is not None and self._automatic:
+            found = distinct_rows(table, int(self.n_clusters))
+            if found < self.n_clusters:
+                raise ValueError(f"n_clusters={self.n_clusters} is more than the {found} distinct rows of the table; ask for fewer clusters.")
 
     def _given_starts(self, n: int) -> list[search.Labels] | None:
         """Start partitions given as arrays, checked; None when `init` names a rule."""

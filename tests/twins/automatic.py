@@ -86,12 +86,7 @@ def problem(
     t.column = column  # of a level among the categorical columns
     t.in_column = (column[:, None] == np.arange(t.Q)).astype(float)  # (L, Q)
     t.parameters = np.concatenate([np.full(t.P, 2.0), t.in_column.sum(axis=0) - 1.0])
-    t.l0 = sum(
-        w * craft.background_cost(back, d, row[d])
-        for w, row in zip(weight, cells, strict=True)
-        for d in range(back.D)
-        if w > 0.0
-    )
+    t.l0 = sum(w * craft.background_cost(back, d, row[d]) for w, row in zip(weight, cells, strict=True) for d in range(back.D) if w > 0.0)
     t.price_factor, t.selection, t.fraction, t.k_max = price_factor, selection, fraction, k_max
     t.categorical_threshold, t.numeric_threshold = categorical_threshold, numeric_threshold
     t.columns = np.concatenate([numbers, back.p + categories])  # kernel order of the whole table
@@ -196,14 +191,12 @@ def within_thresholds(t, stats):
             S=[*S[k], *(counts[k] @ t.in_column)],
             SS=[
                 max(zz - z * z / s, 0.0) if s > 0.0 else 0.0
-                for s, z, zz in zip(
-                    S[k].tolist(), sum_z[k].tolist(), sum_zz[k].tolist(), strict=True
-                )
+                for s, z, zz in zip(S[k].tolist(), sum_z[k].tolist(), sum_zz[k].tolist(), strict=True)
             ],
             counts=[counts[k, t.column == j].tolist() for j in range(t.Q)],
         )
         masks.append(craft.within_thresholds(own, t.back, t))
-    return np.array(masks, bool).reshape(-1, t.D)
+    return np.array(masks, bool).reshape(len(stats), t.D)
 
 
 def masks(t, stats, gain, shared=None):
@@ -450,17 +443,17 @@ def local_passes(t, rows, cost, b, shared=None):
     return cut(t, rows, cost, side, shared), side == 1
 
 
-def best_split(t, now, k):
+def best_split(t, now, k, at_any_price=False):
     """The best cut of cluster k after local passes: Delta and the rows of side b, or None."""
     here = np.flatnonzero(now.labels == k)  # among the rows of positive weight
     rows = t.rows[here]
     candidates = split_candidates(t, rows)
     scores = [cut(t, rows, now.cost[k], b, now.shared) for b in candidates]
-    polished = [
-        local_passes(t, rows, now.cost[k], candidates[c], now.shared)
-        for c in islice(ascending(scores), 3)
-    ]
+    polished = [local_passes(t, rows, now.cost[k], candidates[c], now.shared) for c in islice(ascending(scores), 3)]
     polished = [result for result in polished if result is not None]
+    if not polished and at_any_price and candidates:
+        c = next(iter(ascending(scores)), None)
+        polished = [] if c is None else [(scores[c], candidates[c])]
     if not polished:
         return None
     delta, b = polished[first_lowest([delta for delta, _ in polished])]
@@ -517,14 +510,21 @@ def with_n_clusters(t, now, n_clusters):
     while n_clusters < now.K:
         now = best_merge(t, now)
     while n_clusters > now.K:
-        found = [best_split(t, now, k) if now.stats[k, 0] >= 2.0 else None for k in range(now.K)]
-        k = first_lowest([np.inf if result is None else result[0] for result in found])
-        if k is None:
-            break
-        labels = now.labels.copy()
-        labels[found[k][1]] = now.K
-        wider = passes(t, partition(t, labels), [])
-        if wider.K <= now.K:  # the passes took the split back: they would do so again
+        found = [best_split(t, now, k, True) if now.stats[k, 0] >= 2.0 else None for k in range(now.K)]
+        deltas = [np.inf if result is None else result[0] for result in found]
+        wider = None
+        for k in sorted(range(now.K), key=lambda k: (deltas[k], k)):
+            if found[k] is None:
+                continue
+            labels = now.labels.copy()
+            labels[found[k][1]] = now.K
+            after = passes(t, partition(t, labels), [])
+            if wider is None:
+                wider = partition(t, labels)  # the cheapest as it stands, if no split survives the passes
+            if after.K > now.K:
+                wider = after
+                break
+        if wider is None:
             break
         now = wider
     return now

@@ -247,13 +247,13 @@ def top_per_kind(scores, back, m):
     return mask
 
 
-def printed_scores(k, back):
-    """Scores as printed: G_d - G_kd on raw counts; minus the relative standard deviation."""
+def printed_scores(k, back, model="paper"):
+    """Scores as printed: G_d - G_kd on raw counts; minus the standard deviation, in "paper" relative to the table's."""
     scores = [-inf] * back.D
     for d in range(back.D):
         if k.S[d] > 0.0 and back.varies[d]:
             if d < back.p:
-                scores[d] = -((k.SS[d] / k.S[d] / back.variance[d]) ** 0.5)
+                scores[d] = -((k.SS[d] / k.S[d] / (back.variance[d] if model == "paper" else 1.0)) ** 0.5)
             else:
                 scores[d] = entropy(back.counts[d - back.p]) - entropy(k.counts[d - back.p])
     return scores
@@ -280,7 +280,7 @@ def select(clusters, back, s):
         shared = top_per_kind(summed, back, s.fraction)
     for k in clusters:
         if s.selection == "fixed":
-            scores = k.gain if s.model == "likelihood" else printed_scores(k, back)
+            scores = k.gain if s.model == "likelihood" else printed_scores(k, back, s.model)
             k.mask = top_per_kind(scores, back, s.fraction)
         elif s.selection == "free":
             k.mask = [back.varies[d] and k.gain[d] > s.F_delta for d in range(back.D)]

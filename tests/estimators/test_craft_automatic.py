@@ -1,0 +1,203 @@
+"""The automatic number of clusters against its NumPy twin, and what it promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from craftc import CRAFT, MixedTable
+from craftc.datasets import load_heart, make_mixed
+from tests.conftest import random_table
+from tests.twins import automatic as twin
+
+
+def structured(seed, n=120):
+    """A mixed table with holes and some clusters in it."""
+    rng = np.random.default_rng(seed)
+    K, p, q, idle = int(rng.integers(2, 5)), int(rng.integers(0, 5)), int(rng.integers(1, 5)), int(rng.integers(0, 3))
+    made = make_mixed(n, K, p, q, idle, n_own=min(3, p + q), missing=0.08, random_state=seed)
+    return MixedTable.from_data(made.data, categorical=made.categorical)
+
+
+def fit_both(table, starts, weight=None, **parameters):
+    """(CRAFT, twin) from the same start partitions."""
+    names = {"fraction": "feature_fraction", "k_max": "max_clusters"}
+    ours = CRAFT(init=starts, numeric="raw", n_threads=1, **{names.get(name, name): value for name, value in parameters.items()})
+    ours.fit(table, sample_weight=weight)
+    theirs = twin.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
+    return ours, theirs
+
+
+def assert_same(ours, theirs, table):
+    order = np.concatenate([table.schema.numeric_index, table.schema.categorical_index])
+    assert ours.objective_ == pytest.approx(theirs.objective, rel=1e-9, abs=1e-8)
+    np.testing.assert_array_equal(ours.labels_, theirs.labels)
+    np.testing.assert_array_equal(ours.feature_mask_[:, order], theirs.mask)
+    np.testing.assert_allclose(ours.feature_gains_[:, order], theirs.gains, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(ours._clusters.costs, theirs.costs, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("selection", ["priced", "free", "fixed", "global", "threshold"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_twin_agrees(seed, selection):
+    table = structured(seed) if seed % 2 else random_table(seed, n=80)
+    rng = np.random.default_rng(seed)
+    starts = [np.zeros(len(table), int), rng.integers(0, 6, len(table)), rng.integers(0, 3, len(table))]
+    ours, theirs = fit_both(table, starts, selection=selection)
+    assert_same(ours, theirs, table)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(6))
+def test_the_twin_agrees_with_weights_and_prices(seed):
+    table = structured(100 + seed, n=90)
+    rng = np.random.default_rng(seed)
+    weight = rng.integers(0, 3, 90).astype(float) if seed % 2 else rng.random(90) * 3
+    weight[0] = 1
+    starts = [rng.integers(0, 5, 90)]
+    ours, theirs = fit_both(table, starts, weight=weight, price_factor=[0.5, 1.0, 2.0][seed % 3], k_max=6)
+    assert_same(ours, theirs, table)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("wish", [1, 2, 4, 7])
+def test_the_twin_agrees_on_a_wished_number_and_the_path(wish):
+    table = structured(7)
+    starts = [np.arange(120) % 5]
+    ours, theirs = fit_both(table, starts, n_clusters=wish)
+    assert_same(ours, theirs, table)
+    assert ours.n_clusters_ == wish
+    assert [step.n_clusters for step in ours.merge_path_] == [step[0] for step in theirs.merge_path]
+    np.testing.assert_allclose([step.objective for step in ours.merge_path_], [step[1] for step in theirs.merge_path], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["numeric", "categorical", "mixed"])
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_is_one_cluster(seed, kind):
+    rng = np.random.default_rng(seed)
+    numbers, letters = rng.normal(size=(300, 12)), rng.integers(0, 5, (300, 12)).astype(float)
+    X = {"numeric": numbers, "categorical": letters, "mixed": np.concatenate([numbers[:, :6], letters[:, :6]], axis=1)}[kind]
+    categorical = {"numeric": [], "categorical": range(12), "mixed": range(6, 12)}[kind]
+    model = CRAFT(categorical=list(categorical), random_state=seed).fit(X)
+    assert model.n_clusters_ == 1
+    assert not model.feature_mask_.any()
+    assert np.isinf(model.margins_).all()
+
+
+@pytest.mark.parametrize("n_clusters", [3, 5])
+def test_clusters_that_are_there_are_found(n_clusters):
+    made = make_mixed(800, n_clusters, 8, 8, 8, random_state=n_clusters)
+    model = CRAFT(categorical=made.categorical, random_state=0).fit(made.data)
+    assert model.n_clusters_ == n_clusters
+    from sklearn.metrics import adjusted_rand_score
+
+    assert adjusted_rand_score(made.target, model.labels_) > 0.9
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_every_better_start_and_step_lowers_the_objective(seed):
+    table = random_table(seed, n=60)
+    model = CRAFT(numeric="raw", n_init=3, random_state=seed).fit(table)
+    assert (np.diff(model.objective_path_) <= 1e-9).all()
+    assert model.objective_ == pytest.approx(model.objective_path_[-1], rel=1e-12)
+    one = model.merge_path_[-1]
+    assert one.n_clusters == 1
+    assert model.objective_ <= one.objective + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_same_bits_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr("craftc._parallel.SMALL_WORK", 0)
+    made = make_mixed(3000, 4, 4, 4, 2, missing=0.05, random_state=0)
+    table = MixedTable.from_data(made.data, categorical=made.categorical)
+    fits = [CRAFT(n_init=4, random_state=1, n_threads=n).fit(table) for n in (1, 2, 3, 7)]
+    for other in fits[1:]:
+        np.testing.assert_array_equal(fits[0].labels_, other.labels_)
+        np.testing.assert_array_equal(fits[0].feature_gains_, other.feature_gains_)
+        np.testing.assert_array_equal(fits[0].objective_path_, other.objective_path_)
+
+
+def test_cut_and_the_merge_path():
+    heart = load_heart().data
+    model = CRAFT(n_clusters=5, random_state=0).fit(heart)
+    assert model.n_clusters_ == 5
+    assert [step.n_clusters for step in model.merge_path_][0] == 5
+    np.testing.assert_array_equal(model.cut(5), model.labels_)
+    for k in (1, 2, 3, 4):
+        labels = model.cut(k)
+        assert len(np.unique(labels)) <= k
+        assert labels.dtype == np.int32
+        first = [int(np.flatnonzero(labels == c)[0]) for c in np.unique(labels)]
+        assert first == sorted(first)
+    with pytest.raises(ValueError, match="n_clusters=6"):
+        model.cut(6)
+    with pytest.raises(ValueError, match="must be"):
+        model.cut(0)
+    with pytest.raises(ValueError, match="merge path"):
+        CRAFT(cluster_price=10.0).fit(heart).cut(2)
+    assert model.summary().attrs["merges"][0] == (5, model.objective_)
+
+
+def test_explain_adds_up_to_the_margin():
+    heart = load_heart().data
+    model = CRAFT(n_clusters=3, random_state=0).fit(heart)
+    why = model.explain(heart.head(20))
+    np.testing.assert_array_equal(why["cluster"], model.predict(heart.head(20)))
+    np.testing.assert_allclose(why.drop(columns=["cluster", "next"]).sum(axis=1), model.score_samples(heart.head(20)), atol=1e-9)
+    np.testing.assert_allclose(model.score_samples(heart), model.margins_)
+    assert (model.margins_ >= 0).all()
+    means = [model.margins_[model.labels_ == k].mean() for k in range(3)]
+    np.testing.assert_allclose(model.cluster_margins_, means)
+    assert model.explain(heart).shape == (270, 16)
+
+
+def test_numeric_columns_in_parts_are_reported_as_one():
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1], 300)
+    paid = np.where(rng.random(600) < np.where(group == 0, 0.8, 0.3), 0.0, np.exp(rng.normal(size=600) + group))
+    other = rng.normal(size=600) + 4 * group
+    frame = pd.DataFrame({"paid": paid, "other": other, "third": rng.normal(size=600) - 3 * group})
+    model = CRAFT(random_state=0).fit(frame)
+    assert model.n_clusters_ == 2
+    assert model.feature_mask_.shape == (2, 3)
+    assert model.centers_.shape == (2, 3)
+    for k in range(2):
+        np.testing.assert_allclose(model.centers_[k], frame[model.labels_ == k].mean(), rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(frame), model.labels_)
+    assert "paid" in set(model.summary()["feature"])
+
+
+def test_few_rows_and_constant_tables_are_one_cluster():
+    assert CRAFT().fit(np.arange(18.0).reshape(9, 2)).n_clusters_ == 1
+    flat = CRAFT().fit(pd.DataFrame({"a": [1.0] * 40, "b": ["x"] * 20 + ["x"] * 20}))
+    assert flat.n_clusters_ == 1
+
+
+def test_suspicious_tables_are_told():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 400)
+    frame = pd.DataFrame({"a": pd.Categorical(a), "again": pd.Categorical(np.array(["u", "v", "w"])[a]), "x": rng.normal(size=400)})
+    with pytest.warns(UserWarning, match="'a' and 'again' say"):
+        CRAFT(random_state=0).fit(frame)
+    made = rng.multivariate_normal(np.zeros(10), 0.1 * np.eye(10) + 0.9, 4000)
+    with pytest.warns(UserWarning, match="price_factor"):
+        model = CRAFT(random_state=0, n_init=2).fit(made)
+    assert model.n_clusters_ >= 10
+    fewer = CRAFT(random_state=0, n_init=2, price_factor=4.0, n_clusters=3).fit(made)
+    assert fewer.n_clusters_ == 3
+
+
+def test_a_wish_beyond_the_distinct_rows():
+    with pytest.raises(ValueError, match="distinct"):
+        CRAFT(n_clusters=4).fit(np.repeat([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], 10, axis=0))
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan")])
+def test_price_factor_must_be_positive(factor):
+    with pytest.raises(ValueError, match="price_factor must be"):
+        CRAFT(price_factor=factor).fit(np.zeros((12, 1)))
