@@ -33,7 +33,7 @@ from craftc._kernels import craft as _pass
 from craftc._kernels import craft_price as _kernel
 from craftc._kernels import moments as _moments
 from craftc._moments import Floats, Integers, Moments
-from craftc._parallel import aligned, threads_for
+from craftc._parallel import aligned, map_side_by_side, threads_for
 from craftc._random import uniform
 
 _MAX_PASSES = 50
@@ -43,7 +43,9 @@ _FORCED_PAIRS = 5
 _FORCED_TRIES = 400
 _START_CLUSTERS = 20
 _SAMPLE = 1 << 16  # rows among which start seeds are sought
-_PLUS_DRAW, _SAMPLE_DRAW = 11, 12  # first keys of the random streams
+_SPLIT_SAMPLE = 2048  # rows by which the cuts of a cluster are ranked
+_PLUS_DRAW, _SAMPLE_DRAW, _SPLIT_DRAW = 11, 12, 13  # first keys of the random streams
+_WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run side by side
 _NO_ROWS = np.empty(0, np.int32)
 
 
@@ -67,6 +69,19 @@ class Partition:
 
     def copy(self) -> Partition:
         return Partition(self.labels.copy(), self.groups.copy(), self.K, self.cost.copy(), self.mask.copy())
+
+
+@dataclass
+class Cuts:
+    """Candidate cuts of a cluster by number: one level against the rest, or above the mean."""
+
+    level_slot: NDArray[np.int32]  # (n_levels,) number of the cut, or -1
+    numeric_slot: NDArray[np.int32]  # (p,) number of the cut, or -1
+    threshold: Floats  # (p,) the mean, in deviations of the table
+
+    def only(self, c: int) -> Cuts:
+        """Cut c alone, as number 0."""
+        return Cuts(np.where(self.level_slot == c, 0, -1).astype(np.int32), np.where(self.numeric_slot == c, 0, -1).astype(np.int32), self.threshold)
 
 
 @dataclass
@@ -143,6 +158,8 @@ class Search:
     def passes(self, part: Partition, selection: int | None = None, max_passes: int = _MAX_PASSES) -> int:
         """Batch passes until nothing moves; returns how many were made."""
         problem, table = self.problem, self.problem.table
+        if problem.stop.is_set():
+            raise KeyboardInterrupt
         grid = problem.background.grid
         threads = threads_for(self.n_threads, len(table) * (grid.p + grid.q) * (-(-part.K // _pass.PAD)))
         path = np.empty(max_passes + 1)
@@ -209,9 +226,13 @@ class Search:
             splits = splits[: max(self.problem.cap - part.K, 0)]
             if not splits:
                 return
+            before = part.copy() if self.problem.rules.selection == "threshold" else None
             for _, k, split in splits:
                 self._apply(part, k, split)
             self.settle(part)
+            if before is not None and part.objective >= before.objective - 1e-9:  # thresholds minimise nothing: passes may undo a split
+                vars(part).update(vars(before))
+                return
 
     def _paying_splits(self, part: Partition) -> Iterator[tuple[int, Split]]:
         if part.K >= self.problem.cap:
@@ -231,47 +252,73 @@ class Search:
 
         A cut of which the passes empty a side is no cut, unless there is no other and one is wanted at any price.
         """
-        grid, table = self.pricing.grid, self.problem.table
-        level_slot, numeric_slot = np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32)
-        threshold = np.empty(grid.p)
-        group = part.groups[k]
-        n_candidates = _kernel.propose_splits(group, self.pricing, level_slot, numeric_slot, threshold)
+        grid = self.pricing.grid
+        cuts = Cuts(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
+        n_candidates = _kernel.propose_splits(part.groups[k], self.pricing, cuts.level_slot, cuts.numeric_slot, cuts.threshold)
         if n_candidates == 0:
             return None
         rows = np.flatnonzero(part.labels == k).astype(np.int32)
-        threads = threads_for(self.n_threads, len(rows) * n_candidates * (grid.p + grid.q))
-        sides = np.zeros((threads, n_candidates, grid.width), np.int64)
-        _kernel.split_moments(
-            table.numeric, table.codes, self.problem.weight, rows, self.pricing, level_slot, numeric_slot, threshold, sides, threads
-        )
-        score = np.empty(n_candidates)
-        _kernel.split_scores(
-            group, part.cost[k], sides[0], self.pricing, self.selection, part.mask[0], score, self._union[0], self._work[0], self._mask[0]
-        )
         best: Split | None = None
+        sides, score = self._scored(part, k, rows, cuts, n_candidates)
         promising = three_best(score)
         for c in promising:
-            side = self._side(rows, c, level_slot, numeric_slot, threshold)
-            split = self._local_passes(part, k, rows, side, sides[0, c], _LOCAL_PASSES)
+            far = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._far_side(rows, cuts.only(c))
+            split = self._local_passes(part, k, rows, self._side(rows, c, cuts), far, _LOCAL_PASSES)
             if split is not None and (best is None or split.delta < best.delta - 1e-9):
                 best = split
         if best is None and at_any_price and promising:
             c = promising[0]
-            best = self._local_passes(part, k, rows, self._side(rows, c, level_slot, numeric_slot, threshold), sides[0, c], 0)
+            best = self._local_passes(part, k, rows, self._side(rows, c, cuts), self._far_side(rows, cuts.only(c)), 0)
         return best
 
-    def _side(
-        self, rows: NDArray[np.int32], c: int, level_slot: Labels, numeric_slot: Labels, threshold: Floats
-    ) -> Labels:
+    def _scored(self, part: Partition, k: int, rows: NDArray[np.int32], cuts: Cuts, n: int) -> tuple[Integers, Floats]:
+        """(n, width) far sides of the candidate cuts and (n,) what each would add to J; a large cluster is judged by a sample."""
+        group, cost, pricing = part.groups[k], part.cost[k], self.pricing
+        if len(rows) <= _SPLIT_SAMPLE:
+            sides = self._sides(rows, cuts, n, -1)
+        else:
+            problem, m = self.problem, len(rows)
+            jitter = uniform(problem.seed, _SPLIT_DRAW, m, np.arange(_SPLIT_SAMPLE))
+            sample = rows[((np.arange(_SPLIT_SAMPLE) + jitter) * (m / _SPLIT_SAMPLE)).astype(np.intp)]
+            sides = self._sides(sample, cuts, n + 1, n)
+            pricing = pricing_of(problem.background, problem.rules, float(group[0]) / max(float(sides[n, 0]), 1.0))
+            group, one = np.ascontiguousarray(sides[n]), self._mask[:1]
+            one[:] = part.mask[0]
+            whole = np.empty(1)
+            _kernel.price_groups(group[None], pricing, self.selection, False, self._work[:1], one, whole)
+            cost, sides = float(whole[0]), sides[:n]
+        score = np.empty(n)
+        _kernel.split_scores(
+            group, cost, sides, pricing, self.selection, part.mask[0], score, self._union[0], self._work[0], self._mask[0]
+        )
+        return sides, score
+
+    def _sides(self, rows: NDArray[np.int32], cuts: Cuts, n: int, everything: int) -> Integers:
+        """(n, width) moments of the far side of every cut, and of all the rows in slot `everything`."""
+        grid, table = self.pricing.grid, self.problem.table
+        threads = threads_for(self.n_threads, len(rows) * n * (grid.p + grid.q))
+        sides = np.zeros((threads, n, grid.width), np.int64)
+        work = np.empty((threads, _kernel.split_work_size(self.pricing)))
+        _kernel.split_moments(
+            table.numeric, table.codes, self.problem.weight, rows, self.pricing, cuts.level_slot, cuts.numeric_slot, cuts.threshold,
+            everything, sides, work, threads,
+        )  # fmt: skip
+        return sides[0]
+
+    def _far_side(self, rows: NDArray[np.int32], cut: Cuts) -> Integers:
+        """(width,) moments of the far side of one cut, numbered 0."""
+        return self._sides(rows, cut, 1, -1)[0]
+
+    def _side(self, rows: NDArray[np.int32], c: int, cuts: Cuts) -> Labels:
         """(m,) 1 for the rows on the far side of candidate c."""
         table, grid = self.problem.table, self.pricing.grid
-        at = np.flatnonzero(level_slot == c)
+        at = np.flatnonzero(cuts.level_slot == c)
         if len(at):
             d = int(np.searchsorted(grid.level_start, at[0], side="right")) - 1
             return (table.codes[rows, d] == at[0] - grid.level_start[d]).astype(np.int32)
-        d = int(np.flatnonzero(numeric_slot == c)[0])
+        d = int(np.flatnonzero(cuts.numeric_slot == c)[0])
         z = (table.numeric[rows, d].astype(np.float64) - self.pricing.centre[d]) * self.pricing.scale[d]
-        return (z > threshold[d]).astype(np.int32)
+        return (z > cuts.threshold[d]).astype(np.int32)
 
     def _local_passes(
         self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, far: Integers, max_passes: int
@@ -461,9 +508,7 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     best, start = search.partition(np.zeros(len(problem.table), np.int32)), -1
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
-    for s, line in enumerate(lines if searchable else ()):
-        other = Search(line, problem.n_threads)
-        part = other.run(given[s].copy(), False) if given is not None else other.run(*start_partition(line, kind, s))
+    for s, (other, part) in enumerate(run_lines(lines, given, kind) if searchable else ()):
         if part.objective < best.objective - 1e-9:
             search, best, start = other, part, s
             path.append(constant + best.objective)
@@ -477,7 +522,26 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     moments = Moments(background.grid, background.unit, best.K)
     moments.groups[:] = best.groups[: best.K]
     settle_weightless(problem, PricedClusters(moments, background, problem.rules).tables(), best.labels)
-    return Solution(best.labels, moments, path[-1], path, search.n_passes, True, start, problem.rules, steps, clusters_at(problem, best, 4.0))
+    return Solution(best.labels, moments, path[-1], path, max(search.n_passes, 1), True, start, problem.rules, steps, clusters_at(problem, best, 4.0))
+
+
+def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> list[tuple[Search, Partition]]:
+    """Every start searched to its end: side by side on threads where a pass is too short to be shared, else one after the other."""
+    first = lines[0]
+    cells = len(first.table) * (first.background.grid.p + first.background.grid.q)
+    beside = first.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
+
+    def run(s: int) -> tuple[Search, Partition]:
+        line = Search(lines[s], 1 if beside > 1 else first.n_threads)
+        if given is not None:
+            return line, line.run(given[s].copy(), False)
+        return line, line.run(*start_partition(lines[s], kind, s))
+
+    try:
+        return map_side_by_side(run, range(len(lines)), beside)
+    except BaseException:
+        first.stop.set()
+        raise
 
 
 def start_partition(problem: Problem, kind: str, start: int) -> tuple[Labels, bool]:

@@ -34,12 +34,12 @@ def half_log(background: Background, rules: Rules) -> float:
     return rules.price_factor * 0.5 * math.log(background.weight) if background.weight > 1 else 0.0
 
 
-def pricing_of(background: Background, rules: Rules) -> _kernel.Pricing:
-    """What the kernels need to price a group of rows of this table."""
+def pricing_of(background: Background, rules: Rules, scale_up: float = 1.0) -> _kernel.Pricing:
+    """What the kernels need to price a group of rows of this table; a sample of them counts `scale_up` times."""
     price, log_choose = feature_prices(background, rules)
     return _kernel.Pricing(
         background.grid,
-        background.unit,
+        background.unit * scale_up,
         background.weight,
         half_log(background, rules) if rules.price is None else rules.price,
         rules.by_length,

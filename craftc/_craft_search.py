@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ class Problem:
     n_threads: int
     unit_weight: Floats | None = None  # min(w, 1) of every row, None = all one
     on_pass: Callable[[int, int, float], None] | None = None  # (pass, clusters, objective)
+    stop: Event = field(default_factory=Event)  # set: whoever works on this problem should give up
 
     def threads(self, n_clusters: int) -> int:
         """Threads for one pass over n_clusters."""

@@ -19,6 +19,8 @@ Cell = list[tuple[str, str]]  # parts of a cell: what may be cut short, and what
 EIGHTHS = "▏▎▍▌▋▊▉█"
 
 _BAR = 10
+_STEPS = 4  # of the merge path
+_TIE = 5.0  # nats
 _MOST_CLASSES = 50
 
 
@@ -93,7 +95,7 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
     blocks : str
         Parts of a block, the smallest first and the full one last, of which bars are made.
     """
-    schema, moments = model.schema_, model._moments
+    schema, moments = model.schema_, model._shown
     inside, everywhere = cells(moments, schema)
     share = moments.sizes / moments.sizes.sum()
     gains = np.where(model.feature_mask_, model.feature_gains_, 0.0)
@@ -103,11 +105,16 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
     first = min(max(map(width, [*names, "feature"])), room // 4)
     second = third = (room - 2 - first - 6 - 7 - 1 - bars) // 2
     whole = "in the whole table" if third >= 18 else "whole table"
-    head = pad("feature", first), pad("in the cluster", second), pad(whole, third)
+    here = "in the cluster" if second >= 14 else "in cluster"
+    head = pad("feature", first), pad(here, second), pad(whole, third)
     lines: list[str] = []
     for k in np.argsort(-moments.sizes, kind="stable"):
         rows = plural(int(moments.sizes[k]), "row")
         lines += ["", f"Cluster {k} - {rows} ({percent(share[k])})"]
+        margin = model.cluster_margins_[k]
+        if np.isfinite(margin):
+            words = f", {nats(margin)} nats inside", " on average"
+            lines[-1] += "".join(words if width(lines[-1] + "".join(words)) <= room else words[:1])
         chosen = np.flatnonzero(model.feature_mask_[k])
         ranked = chosen[np.argsort(-gains[k, chosen], kind="stable")]
         shown = ranked if most is None else [d for d in ranked[:most] if gains[k, d] >= 1.0]
@@ -121,12 +128,34 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
             own, of = inside[k][d], everywhere[k][d]
             n = min(fitting(cell, second) for cell in (own, of) if cell)  # the same levels in both
             texts = pad(names[d], first), fill(own[:n], second), fill(of[:n], third)
-            size = f"{gain:,.0f}" if gain >= 100 else f"{gain:.1f}"
-            lines.append(f"  {'  '.join(texts)}  {size:>7} {bar}".rstrip())
+            lines.append(f"  {'  '.join(texts)}  {nats(gain):>7} {bar}".rstrip())
         left = len(ranked) - len(shown)
         if left:
             lines.append(f"  and {plural(left, 'feature')} of smaller gain")
     return lines
+
+
+def nats(value: float) -> str:
+    """ "1,234", "12.3"."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
+
+
+def fewer(steps: Sequence[Any]) -> str:
+    """What the next smaller numbers of clusters cost, by a merge path: "Fewer clusters: ..."."""
+    said: list[str] = []
+    for step in steps[1 : _STEPS + 1]:
+        worse = step.objective - steps[0].objective
+        verb = "costs" if step.n_clusters == 1 else "cost"
+        unit = "" if said else " nats"
+        more = "more" if worse >= 0 else "less"
+        said.append(f"{step.n_clusters} {verb} {nats(abs(worse))}{unit} {more}")
+        if not said[1:] and 0 <= worse < _TIE:
+            said[0] += " (nearly as good)"
+    if not said:
+        return ""
+    text = f"Fewer clusters: {', '.join(said)}" + (", …" if len(steps) > _STEPS + 1 else ".")
+    least = min(step.objective for step in steps)
+    return text + (" So fewer describe the table better." if least < steps[0].objective else "")
 
 
 def bar_of(length: float, blocks: str) -> str:

@@ -1,6 +1,6 @@
 """The command ``craftc``: clusters of a table file, and new rows put into them.
 
-craftc cluster TABLE [--target COL] [--clusters K] [--out DIR]
+craftc cluster TABLE [--target COL] [--out DIR]
 craftc predict MODEL TABLE [--out FILE]
 craftc info
 """
@@ -30,7 +30,6 @@ from craftc._writing import replacing
 from craftc.craft import CRAFT
 
 _MOST_FEATURES = 8
-_MANY_CLUSTERS = 12
 _ROWS_AT_ONCE = 1 << 16
 
 _READING = f"""\
@@ -40,7 +39,9 @@ how a table is read:
   An empty cell and "?" are missing. Among numbers NA, N/A, NaN, null, none and - are missing too;
   in a text column they are levels like any other.
   Text and truth values are categories. Whole numbers with at most {FEW_VALUES} different values are
-  taken for codes of categories; --numeric and --categorical correct that.
+  taken for codes of categories and shown level by level; --numeric shows their mean instead.
+  Numbers need no scaling: skewed ones count by rank, a value that fills a fifth of its column
+  counts by itself, and a column of at most 10 different values counts value by value.
   Columns with dates, without any value, with a different text in every row, or that only count
   the rows are set aside, and the output says so.
 """
@@ -91,7 +92,13 @@ def _sentence(error: BaseException) -> str:
         return f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
     if isinstance(error, MemoryError):
         return "the table does not fit into memory."
-    return _printing.clean(error)
+    return _printing.clean(_in_options(str(error)))
+
+
+def _in_options(sentence: str) -> str:
+    """What the estimator says in the words of the command line."""
+    words = sentence.replace("price_factor=", "--price-factor ").replace("n_clusters=", "--clusters ")
+    return words.replace("cut(k)", "--clusters K").removeprefix("CRAFT found ")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     verb.add_argument("table", metavar="TABLE", help="file with one row per thing")
-    verb.add_argument("--clusters", type=int, metavar="K", help="how many clusters at most")
+    verb.add_argument("--clusters", type=int, metavar="K", help="as many clusters as this (default: as many as the table shows)")
     verb.add_argument("--target", metavar="COL", help="known classes: compared, not clustered")
     several: dict[str, Any] = {"nargs": "+", "action": "extend", "metavar": "COL", "default": []}
     verb.add_argument("--ignore", help="columns to leave out", **several)
@@ -124,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=1.0,
         metavar="F",
-        help="above 1: fewer clusters (default 1; no effect with --clusters)",
+        help="above 1: clusters must be clearer to count, so there are fewer (default 1)",
     )
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="random seed (default 0)")
     verb.add_argument(
@@ -194,14 +201,12 @@ def _cluster(options: argparse.Namespace) -> None:
     written = [] if options.out is None else _write(Path(options.out), model, choice)
 
     room = min(max(shutil.get_terminal_size((100, 0)).columns, 60), 100)
-    notes += [*choice.notes, *(str(warning.message) for warning in caught)]
-    lines = _opening(options.table, choice, notes, room)
-    lines += ["", *_headline(model, room)]
-    if model.n_clusters_ > _MANY_CLUSTERS and options.clusters is None:
-        factor = f"{3 * options.price_factor:g}"
-        lines.append(f"For fewer, use --clusters {_MANY_CLUSTERS // 2} or --price-factor {factor}.")
-    most = None if options.all_features else _MOST_FEATURES
-    lines += _printing.clusters(model, room, most=most, blocks=_blocks())
+    lines = _opening(options.table, choice, notes + choice.notes, room)
+    lines += ["", *_headline(model, options.clusters, room)]
+    lines += _notes([_in_options(str(warning.message)) for warning in caught], room)
+    if model.n_clusters_ > 1:
+        most = None if options.all_features else _MOST_FEATURES
+        lines += _printing.clusters(model, room, most=most, blocks=_blocks())
     if choice.target is not None:
         lines += _printing.comparison(options.target, choice.target, model.labels_, room)
     if written:
@@ -214,7 +219,8 @@ def _opening(table: str, choice: Choice, notes: list[str], room: int) -> list[st
     features, numbers = choice.features, choice.numbers
     holes = int(features.isna().to_numpy().sum())
     found = (
-        f"{len(features):,} rows; {_printing.plural(len(numbers), 'numeric column')}, "
+        f"{_printing.plural(len(features), 'row')}; "
+        f"{_printing.plural(len(numbers), 'numeric column')}, "
         f"{_printing.plural(len(choice.categories), 'categorical column')}, "
         + (_printing.plural(holes, "missing cell") if holes else "no missing cells")
     )
@@ -230,9 +236,11 @@ def _opening(table: str, choice: Choice, notes: list[str], room: int) -> list[st
     for reason in dict.fromkeys(choice.aside.values()):
         names = [name for name, why in choice.aside.items() if why == reason]
         lines += _printing.listed(f"  not used ({reason}):", names, room)
-    for note in notes:
-        lines += _wrap(f"Note: {_printing.clean(note)}", room)
-    return lines
+    return lines + _notes(notes, room)
+
+
+def _notes(sentences: list[str], room: int) -> list[str]:
+    return [line for text in sentences for line in _wrap(f"Note: {_printing.clean(text)}", room)]
 
 
 def _wrap(text: str, room: int, indent: str = "  ") -> list[str]:
@@ -242,13 +250,20 @@ def _wrap(text: str, room: int, indent: str = "  ") -> list[str]:
     )
 
 
-def _headline(model: CRAFT, room: int) -> list[str]:
+def _headline(model: CRAFT, wish: int | None, room: int) -> list[str]:
+    """How many clusters there are, how the numbers below are meant, and what fewer would cost."""
+    K = model.n_clusters_
+    if K == 1:
+        found = "1 cluster, as asked for." if wish == 1 else "The table does not fall into groups: 1 cluster."
+        return _wrap(found, room, "")
+    short = "" if wish is None or wish == K else f" (the table cannot be cut into {wish})"
     text = (
-        f"{_printing.plural(model.n_clusters_, 'cluster')}, largest first. Gain: how much better "
-        "(in nats) the cluster's own values of a feature describe its rows than those of the "
-        "whole table do."
+        f"{_printing.plural(K, 'cluster')}{short}, largest first. Gain: how much better (in nats) the "
+        "cluster's own values of a feature describe its rows than those of the whole table do. "
+        "Inside: how much better a row fits its cluster than the next best one; at 5 nats it is 150 "
+        "times likelier there, near 0 it lies between the two."
     )
-    return _wrap(text, room, "")
+    return _wrap(text, room, "") + _wrap(_printing.fewer(model.merge_path_), room)
 
 
 def _blocks() -> str:

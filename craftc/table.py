@@ -176,8 +176,8 @@ class Schema:
         if self.missing == "error" and n_missing.any():
             j = int((n_missing > 0).argmax())
             raise ValueError(
-                f"Column {self.columns[j]!r} has {n_missing[j]} missing cell(s); fill them, or let "
-                "missing='ignore' or missing='category' say what they mean."
+                f"Column {self.columns[j]!r} has {n_missing[j]} missing cell(s); fill them (they are NaN "
+                "or null), or let missing='ignore' or missing='category' say what they mean."
             )
         return n_missing
 

@@ -23,6 +23,28 @@ static inline void moments_add_cell(int64_t *cell, double offset_scaled, int64_t
     int128_store(cell + 3, int128_add(int128_load(cell + 3), int128_scale(wq, q)));
 }
 
+/* one numeric cell made ready to be added to many groups */
+typedef struct {
+    ptrdiff_t at;                   /* where it goes in a group */
+    craftc_int128 sum, square;      /* w q and w q^2 */
+} moments_cell;
+
+static inline void moments_prepare(moments_cell *cell, ptrdiff_t at, double offset_scaled, int64_t weight)
+{
+    int64_t q = (int64_t)llrint(offset_scaled);
+    cell->at = at;
+    cell->sum = int128_scale(int128_of(q), weight);
+    cell->square = int128_scale(cell->sum, q);
+}
+
+static inline void moments_add_prepared(int64_t *group, const moments_cell *cell, int64_t weight)
+{
+    int64_t *to = group + cell->at;
+    to[0] += weight;
+    int128_store(to + 1, int128_add(int128_load(to + 1), cell->sum));
+    int128_store(to + 3, int128_add(int128_load(to + 3), cell->square));
+}
+
 /* to += sign * from, both rows of `width` cells; `first_numeric` is where the numeric cells start */
 static inline void moments_merge(int64_t *to, const int64_t *from, int64_t sign, ptrdiff_t first_numeric, ptrdiff_t width)
 {

@@ -22,7 +22,9 @@ from craftc._kernels.craft cimport (
     BLOCK, CRAFT_FEW, CRAFT_PAD, TILE, assign_block, categorical_gain, craft_scratch_size, craft_tables, levels_of, numeric_gain,
     table_lane,
 )
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, add_row, moments_mean, moments_merge
+from craftc._kernels.moments cimport (
+    CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare,
+)
 
 cdef enum:
     PRICED = 0          # every feature pays its description length, the mask its code
@@ -388,7 +390,7 @@ def propose_splits(
             if P.usable[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
                 threshold[d] = (
                     moments_mean(&group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations) - P.mean[d]
-                ) * P.inverse_deviation[d]
+                ) * P.inverse_deviation[d] + 1e-9     # a cell at the mean is not above it, whatever the rounding
                 if deviations > 0:
                     numeric_slot[d] = n
                     n += 1
@@ -404,54 +406,76 @@ def split_moments(
     const int32_t[::1] level_slot,          # IN  (n_levels,)
     const int32_t[::1] numeric_slot,        # IN  (p,)
     const double[::1] threshold,            # IN  (p,)
+    Py_ssize_t everything,                  # a slot for all the rows, or -1
     int64_t[:, :, ::1] sides,               # INOUT (n_threads, C, width) zeros; the sums end in sides[0]
+    double[:, ::1] work,                    # WORK (n_threads, split_work_size)
     int n_threads,
 ):
     """Moments of the far side of every candidate split of a cluster, in one pass over its rows."""
     cdef Py_ssize_t m = rows.shape[0], n_blocks = (m + BLOCK - 1) // BLOCK, b, t, c
     if n_threads == 1:
         with nogil:
-            _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, sides[0], 0, m)
+            _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[0], &work[0, 0], 0, m)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, sides[omp_get_thread_num()],
-                    b * BLOCK, min((b + 1) * BLOCK, m))
+        _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[omp_get_thread_num()],
+                    &work[omp_get_thread_num(), 0], b * BLOCK, min((b + 1) * BLOCK, m))
     with nogil:
         for t in range(1, sides.shape[0]):
             for c in range(sides.shape[1]):
                 moments_merge(&sides[0, c, 0], &sides[t, c, 0], 1, pricing.grid.first_numeric, pricing.grid.width)
 
 
+def split_work_size(Pricing pricing):
+    """Doubles of scratch one thread of `split_moments` needs."""
+    return pricing.grid.p * (sizeof(moments_cell) // 8) + pricing.grid.q
+
+
 cdef void _split_rows(
     const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows, Pricing P,
-    const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold, int64_t[:, ::1] sides,
-    Py_ssize_t start, Py_ssize_t stop,
+    const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t everything,
+    int64_t[:, ::1] sides, double *work, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
-    cdef Py_ssize_t i, d, row
+    """A row's cells are made ready once and added to every side the row falls on."""
+    cdef Py_ssize_t i, d, row, n, p = P.grid.p, q = P.grid.q
     cdef int64_t w = 1
-    cdef int32_t slot
-    cdef const void *x = NULL
-    cdef const code_t *code = NULL
+    cdef double cell
+    cdef moments_cell *numbers = <moments_cell *> work
+    cdef Py_ssize_t *levels = <Py_ssize_t *> (numbers + p)
     for i in range(start, stop):
         row = rows[i]
         if weight.shape[0] > 0:
             w = weight[row]
         if w == 0:
             continue
-        if P.grid.p:
-            x = &X[row, 0]
-        if P.grid.q:
-            code = &codes[row, 0]
-        for d in range(P.grid.q):
-            slot = level_slot[P.grid.level_start_[d] + code[d]]
-            if slot >= 0:
-                add_row(&sides[slot, 0], P.grid.centre_, P.grid.scale_, P.grid.level_start_, P.grid.first_numeric, P.grid.p, P.grid.q,
-                        x, floating is float, code, w)
-        for d in range(P.grid.p):
-            slot = numeric_slot[d]
-            if slot >= 0 and (<double> X[row, d] - P.centre_[d]) * P.scale_[d] > threshold[d]:
-                add_row(&sides[slot, 0], P.grid.centre_, P.grid.scale_, P.grid.level_start_, P.grid.first_numeric, P.grid.p, P.grid.q,
-                        x, floating is float, code, w)
+        n = 0
+        for d in range(p):
+            cell = X[row, d]
+            if cell == cell:
+                moments_prepare(&numbers[n], P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d,
+                                (cell - P.grid.centre_[d]) * P.grid.scale_[d], w)
+                n += 1
+        for d in range(q):
+            levels[d] = P.grid.level_start_[d] + codes[row, d]
+        if everything >= 0:
+            _add_prepared(&sides[everything, 0], numbers, n, levels, q, w)
+        for d in range(q):
+            if level_slot[levels[d]] >= 0:
+                _add_prepared(&sides[level_slot[levels[d]], 0], numbers, n, levels, q, w)
+        for d in range(p):
+            if numeric_slot[d] >= 0 and (<double> X[row, d] - P.centre_[d]) * P.scale_[d] > threshold[d]:
+                _add_prepared(&sides[numeric_slot[d], 0], numbers, n, levels, q, w)
+
+
+cdef inline void _add_prepared(
+    int64_t *group, const moments_cell *numbers, Py_ssize_t n, const Py_ssize_t *levels, Py_ssize_t q, int64_t w,
+) noexcept nogil:
+    cdef Py_ssize_t j
+    group[0] += w
+    for j in range(q):
+        group[1 + levels[j]] += w
+    for j in range(n):
+        moments_add_prepared(group, &numbers[j], w)
 
 
 def split_scores(

@@ -85,9 +85,12 @@ def split_moments(
     level_slot: NDArray[np.int32],
     numeric_slot: NDArray[np.int32],
     threshold: NDArray[np.float64],
+    everything: int,
     sides: NDArray[np.int64],
+    work: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def split_work_size(pricing: Pricing) -> int: ...
 def split_scores(
     group: NDArray[np.int64],
     cost: float,

@@ -6,6 +6,10 @@ from craftc._kernels._common cimport code_t
 cdef extern from "_moments.h" nogil:
     void moments_add_cell(int64_t *cell, double offset_scaled, int64_t weight)
     void moments_merge(int64_t *to, const int64_t *source, int64_t sign, Py_ssize_t first_numeric, Py_ssize_t width)
+    ctypedef struct moments_cell:
+        pass
+    void moments_prepare(moments_cell *cell, Py_ssize_t at, double offset_scaled, int64_t weight)
+    void moments_add_prepared(int64_t *group, const moments_cell *cell, int64_t weight)
     double moments_mean(const int64_t *cell, double *deviations)
     int CRAFTC_NUMERIC_CELLS
 

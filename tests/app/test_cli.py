@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import os
 import pickle
 import random
@@ -94,16 +95,18 @@ def predictions(text):
 
 
 def test_heart(run, tmp_path):
+    """No number of clusters is asked for: it comes out of the table."""
     out = tmp_path / "new" / "folder"
-    code, said, err = run("cluster", HEART, "--target", "class", "--clusters", 3, "--out", out)
+    code, said, err = run("cluster", HEART, "--target", "class", "--out", out)
     assert (code, err) == (0, "")
     for text in (
         "270 rows; 5 numeric columns, 8 categorical columns, no missing cells",
         "numbers:    age, rest_bp, chol, max_hr, oldpeak",
         "whole numbers of at most 5 values: sex, chest_pain, fbs, restecg, exang, slope, ca, thal",
         "not used (the target): class",
-        "3 clusters, largest first",
-        "purity 0.",
+        "2 clusters, largest first",
+        "Fewer clusters: 1 costs 5",
+        "purity 0.7",
         "NMI 0.",
         "absent  present  mostly",
     ):
@@ -115,18 +118,121 @@ def test_heart(run, tmp_path):
     assert (labels["row"] == np.arange(270)).all()
     assert (labels["class"] == pd.read_csv(HEART)["class"]).all()
     for cluster, rows in labels["cluster"].value_counts().items():
-        assert f"Cluster {cluster} - {rows} rows ({100 * rows / 270:.0f} %)" in said
-    assert (craftc.load_model(out / "model.craftc").labels_ == labels["cluster"]).all()
+        assert f"Cluster {cluster} - {rows} rows ({100 * rows / 270:.0f} %), " in said
+    fitted = craftc.load_model(out / "model.craftc")
+    assert (fitted.labels_ == labels["cluster"]).all()
+    for margin in fitted.cluster_margins_:
+        assert f"), {margin:.1f} nats inside on average\n" in said
     summary = pd.read_csv(out / "summary.csv")
-    assert set(summary["cluster"]) == {0, 1, 2}
+    assert set(summary["cluster"]) == {0, 1}
 
 
 def test_same_command_same_output(run, tmp_path):
     first = run("cluster", HEART, "--ignore", "class", "--threads", 1)
     assert first == run("cluster", HEART, "--ignore", "class", "--threads", 2)
-    assert "For fewer, use --clusters 6 or --price-factor 3." in first[1]
-    fewer = run("cluster", HEART, "--ignore", "class", "--price-factor", 3)
-    assert fewer[1].count("\nCluster ") < first[1].count("\nCluster ")
+    fewer = run("cluster", HEART, "--ignore", "class", "--price-factor", 9)
+    assert "The table does not fall into groups: 1 cluster." in fewer[1]
+    assert "Cluster 0" not in fewer[1]
+
+
+def test_wished_number(run):
+    """More clusters than the table shows, and what the merges back would change."""
+    command = ("cluster", HEART, "--ignore", "class")
+    said = " ".join(run(*command, "--clusters", 8)[1].split())
+    assert "8 clusters, largest first" in said
+    model = craftc.CRAFT(8, random_state=0).fit(as_the_command_reads(HEART).drop(columns="class"))
+    steps = model.merge_path_
+    words = [
+        f"{step.n_clusters} cost {abs(worse):.1f} nats {'more' if worse >= 0 else 'less'}"
+        for step in steps[1:5]
+        if (worse := step.objective - steps[0].objective) is not None
+    ]
+    listed = said[said.index("Fewer clusters: ") : said.index(" Cluster ")].replace(" nats", "")
+    assert listed.startswith(f"Fewer clusters: {', '.join(words)}, …".replace(" nats", ""))
+    assert listed.endswith(" So fewer describe the table better.")
+    assert "1 cluster, as asked for." in run(*command, "--clusters", 1)[1]
+
+
+def as_the_command_reads(path):
+    return craftc._columns.choose(craftc._reading.read_file(path)[0]).features
+
+
+def test_near_ties_are_seen():
+    """From a merge path alone: at most four steps, and which number is nearly as good."""
+    step = craftc._craft_search.MergeStep
+    path = [step(k, 100.0 + extra, None) for k, extra in ((4, 0.0), (3, 4.9), (2, 80.14), (1, 1234.5))]
+    assert _printing.fewer(path) == (
+        "Fewer clusters: 3 cost 4.9 nats more (nearly as good), 2 cost 80.1 more, 1 costs 1,234 more."
+    )
+    assert _printing.fewer(path[1:]).startswith("Fewer clusters: 2 cost 75.2 nats more, 1 costs")
+    assert _printing.fewer(path[3:]) == _printing.fewer([]) == ""
+    path = [step(k, 100.0 - k, None) for k in range(9, 0, -1)]
+    assert _printing.fewer(path).count(" cost ") == 4
+    assert _printing.fewer(path).endswith(", …")
+    path = [step(2, 0.0, None), step(1, -3.0, None)]
+    assert _printing.fewer(path) == (
+        "Fewer clusters: 1 costs 3.0 nats less. So fewer describe the table better."
+    )
+
+
+def test_warnings_are_notes(run, tmp_path):
+    rng = random.Random(5)
+    lines = ["a,b,c"]
+    for i in range(200):
+        x = rng.gauss(6 * (i % 2), 1)
+        lines.append(f"{x},{2 * x + 1},{rng.gauss(0, 1)}")
+    code, said, err = run("cluster", write(tmp_path / "t.csv", "\n".join(lines)))
+    assert (code, err) == (0, "")
+    assert "\nNote: Columns 'a' and 'b' say (nearly) the same;" in said
+    assert "Warning" not in said
+
+
+def test_warnings_in_the_words_of_the_command():
+    assert craftc.cli._in_options(
+        "CRAFT found 17 clusters. Try price_factor=2 to 4, or cut(k) for fewer."
+    ) == ("17 clusters. Try --price-factor 2 to 4, or --clusters K for fewer.")
+
+
+def test_numbers_in_parts_show_their_own_units(run, tmp_path):
+    """A zero-inflated, skewed column is taken apart inside, and shown as it is."""
+    rng = random.Random(1)
+    lines = ["paid,size"]
+    for i in range(300):
+        g = i % 2
+        paid = 0.0 if rng.random() < 0.3 + 0.5 * g else round(rng.lognormvariate(2 - 2 * g, 1), 2)
+        lines.append(f"{paid},{rng.gauss(5 * g, 1):.3f}")
+    path = write(tmp_path / "t.csv", "\n".join(lines))
+    code, said, _ = run("cluster", path, "--all-features", "--out", tmp_path)
+    assert code == 0
+    model = craftc.load_model(tmp_path / "model.craftc")
+    assert not model._encoding.identity
+    assert model.n_clusters_ == 2
+    paid = pd.read_csv(path)["paid"]
+    for k in range(2):
+        here = paid[model.labels_ == k]
+        ours, everywhere = (
+            _printing.typical(cells.mean(), cells.std(ddof=0), paid.std(ddof=0))
+            for cells in (here, paid)
+        )
+        assert f"\n  paid     {ours} " in said
+        assert f" {everywhere} " in said
+    code, out, _ = run("predict", tmp_path / "model.craftc", path)
+    assert predictions(out)[0] == model.labels_.tolist()
+
+
+def test_no_groups(run, tmp_path):
+    rng = random.Random(2)
+    rows = [f"{rng.gauss(0, 1)},{rng.choice('abc')}" for _ in range(200)]
+    for n in (1, 12, 200):
+        path = write(tmp_path / "t.csv", "\n".join(["x,c", *rows[:n]]))
+        code, said, err = run("cluster", path, "--out", tmp_path / "o")
+        assert (code, err) == (0, "")
+        assert f": {n} row{'s' if n > 1 else ''}; " in said
+        assert "The table does not fall into groups: 1 cluster." in said
+        assert "inside" not in said
+        assert set(pd.read_csv(tmp_path / "o" / "labels.csv")["cluster"]) == {0}
+    code, out, _ = run("predict", tmp_path / "o" / "model.craftc", path)
+    assert predictions(out)[0] == [0] * 200
 
 
 def test_forced_kinds(run):
@@ -239,7 +345,8 @@ def test_repeated_and_missing_names(run, tmp_path):
 
 def test_missing_policies(run, fails, strange):
     assert run("cluster", strange, "--clusters", 2, "--missing", "category")[0] == 0
-    assert "missing cell(s)" in fails("cluster", strange, "--missing", "error")
+    said = fails("cluster", strange, "--missing", "error")
+    assert "missing cell(s); fill them (they are NaN or null)" in said
 
 
 def test_targets(run, tmp_path):
@@ -263,12 +370,16 @@ def test_targets(run, tmp_path):
 
 
 def test_adult(run, data_folder, tmp_path):
-    adult = data_folder / "adult.csv.gz"
-    code, said, _ = run("cluster", adult, "--target", "class", "--clusters", 5, "--out", tmp_path)
+    """The first 5000 rows."""
+    adult = tmp_path / "adult.csv"
+    with gzip.open(data_folder / "adult.csv.gz", "rt", encoding="utf-8") as file:
+        write(adult, "".join(itertools.islice(file, 5001)))
+    code, said, _ = run("cluster", adult, "--target", "class", "--out", tmp_path)
     assert code == 0
-    assert "48,842 rows; 6 numeric columns, 8 categorical columns, 6,465 missing cells" in (
-        " ".join(said.split())
-    )
+    words = " ".join(said.split())
+    assert "5,000 rows; 6 numeric columns, 8 categorical columns, 759 missing cells" in words
+    assert " cost " in words
+    assert "price_factor" not in words
     assert max(map(len, said.replace(str(tmp_path), "").splitlines())) <= 100
     code, out, err = run("predict", tmp_path / "model.craftc", adult)
     assert (code, err) == (0, "craftc: note: not in the model, so not used: 'class'.\n")
@@ -402,7 +513,7 @@ def test_mistakes(fails, tmp_path):
     both = ("--numeric", "sex", "--categorical", "sex")
     assert "both --categorical and --numeric" in fails("cluster", HEART, *both)
     assert "it holds 'present'" in fails("cluster", HEART, "--numeric", "class")
-    assert "more than the 270 rows" in fails("cluster", HEART, "--clusters", "999")
+    assert "--clusters 999 is more than" in fails("cluster", HEART, "--clusters", "999")
     for option in (("--clusters", "-1"), ("--clusters", "x"), ("--threads", "0")):
         fails("cluster", HEART, *option)
     fails("cluster", HEART, "--price-factor", "0")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import warnings
 import zipfile
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,8 @@ FITTED = [
     "centers_",
     "variances_",
     "labels_",
+    "margins_",
+    "cluster_margins_",
     "objective_path_",
     "n_iter_",
     "converged_",
@@ -68,7 +72,18 @@ def check_equal(model, again, X):
     assert same_bits(model.predict(X), again.predict(X))
     assert same_bits(model.transform(X), again.transform(X))
     assert model.score(X) == again.score(X)
-    pd.testing.assert_frame_equal(model.summary(), again.summary(), check_exact=True)
+    assert same_bits(model.score_samples(X), again.score_samples(X))
+    summary, other = model.summary(), again.summary()
+    pd.testing.assert_frame_equal(summary, other, check_exact=True)
+    assert summary.attrs == other.attrs
+    pd.testing.assert_frame_equal(model.explain(X), again.explain(X), check_exact=True)
+    assert len(model.merge_path_) == len(again.merge_path_)
+    for step, twin in zip(model.merge_path_, again.merge_path_, strict=True):
+        assert step[:2] == twin[:2]
+        assert same_bits(step.labels, twin.labels)
+    if model.merge_path_:
+        for k in range(1, model.n_clusters_ + 1):
+            assert same_bits(model.cut(k), again.cut(k))
 
 
 def test_heart(heart, tmp_path):
@@ -81,7 +96,65 @@ def test_heart(heart, tmp_path):
     assert (again.predict(heart[::-1]) == model.labels_[::-1]).all()
 
 
-@pytest.mark.parametrize("selection", ["fixed", "free", "threshold", "global"])
+def mixed_kinds(n=240):
+    """Every way for a number to enter: as it is, by rank, in parts, as categories; and holes."""
+    rng = np.random.default_rng(4)
+    group = rng.integers(0, 3, n)
+    frame = pd.DataFrame(
+        {
+            "plain": rng.normal(4.0 * group, 1.0),
+            "skewed": np.exp(rng.normal(2.0 * group, 1.0)),
+            "parts": np.where(rng.random(n) < 0.5, 0.0, np.exp(rng.normal(group, 1.0))),
+            "few": rng.integers(0, 3, n) + group,
+            "kind": np.array(list("abc"))[group],
+            "constant": 1.5,
+        }
+    )
+    frame.loc[::7, "parts"] = np.nan
+    frame.loc[::11, "skewed"] = np.nan
+    return frame
+
+
+@pytest.mark.parametrize("numeric", ["auto", "rank", "raw"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_encoding(numeric, weighted, tmp_path):
+    frame = mixed_kinds()
+    weight = np.linspace(0.0, 2.0, len(frame)) if weighted else None
+    model = CRAFT(numeric=numeric, random_state=0).fit(frame, sample_weight=weight)
+    assert model.n_clusters_ > 1
+    again = round_trip(model, tmp_path)
+    assert again._encoding.identity == (numeric == "raw")
+    assert again._encoding.to_dict() == model._encoding.to_dict()
+    new = frame.assign(parts=frame["parts"] * 1.01, few=frame["few"] + 2, kind="d")
+    for X in (frame, new):
+        check_equal(model, again, X)
+    once_more = round_trip(again, tmp_path)
+    check_equal(model, once_more, frame)
+    assert (tmp_path / "model").stat().st_size < 60_000
+
+
+def test_many_clusters(tmp_path):
+    """More than 256, so that labels no longer fit one byte."""
+    X = np.repeat(np.eye(20)[:, ::-1] * 9.0 + np.arange(20)[:, None], 15, axis=0)
+    model = CRAFT(270, max_clusters=300, n_init=1, numeric="raw", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X + np.random.default_rng(0).normal(size=X.shape))
+    assert model.n_clusters_ > 256
+    again = round_trip(model, tmp_path)
+    for step, twin in zip(model.merge_path_, again.merge_path_, strict=True):
+        assert step[:2] == twin[:2]
+        assert same_bits(step.labels, twin.labels)
+
+
+def test_one_cluster(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = CRAFT(random_state=0).fit(X)
+    assert model.n_clusters_ == 1
+    check_equal(model, round_trip(model, tmp_path), X)
+
+
+@pytest.mark.parametrize("selection", ["priced", "fixed", "free", "threshold", "global"])
 @pytest.mark.parametrize("shape", [(3, 3), (0, 4), (4, 0)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_any_table(selection, shape, dtype, tmp_path):
@@ -117,9 +190,8 @@ def test_parameters_that_are_arrays(heart, tmp_path):
 
 
 def test_levels_keep_their_kind(tmp_path):
-    frame = pd.DataFrame(
-        {"flag": [True, False] * 10, "code": [3, 10] * 10, "日本": ["a\U0001f600", "b"] * 10}
-    )
+    kinds = {"flag": [True, False, True], "code": [3, 10, 10], "日本": ["a\U0001f600"] * 2 + ["b"]}
+    frame = pd.DataFrame({name: cells * 10 for name, cells in kinds.items()})
     model = CRAFT(n_clusters=2, categorical=["flag", "code", "日本"], random_state=0).fit(frame)
     assert round_trip(model, tmp_path).levels_ == [[False, True], [3, 10], ["a\U0001f600", "b"]]
 
@@ -228,12 +300,87 @@ def test_newer_format(saved):
         {"scale": lambda a: a * np.nan},
         {"labels": lambda a: a + 7},
         {"labels": lambda a: a[:, None]},
+        {"margins": lambda a: a[1:]},
+        {"margins": lambda a: a.astype(np.float32)},
+        {"cluster_margins": lambda a: a[1:]},
+        {"shown_groups": lambda a: a[1:]},
+        {"shown_groups": lambda a: a[::-1]},
+        {"shown_groups": lambda a: a[:, 1:]},
+        {"shown_centre": lambda a: a[1:]},
+        {"shown_scale": lambda a: -a},
+        {"merge_labels": lambda a: a[1:]},
+        {"merge_labels": lambda a: a.T},
+        {"merge_labels": lambda a: a + 1},
+        {"merge_labels": lambda a: a.astype(float)},
+        {"merge_clusters": lambda a: a[::-1]},
+        {"merge_clusters": lambda a: a + 1},
+        {"merge_objectives": lambda a: a[1:]},
+        {"encoding": {"recipes": []}},
+        {"encoding": {}},
+        {"rules": {}},
     ],
 )
 def test_contents_that_do_not_fit(saved, changes):
     rewrite(saved, **changes)
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rest": "pictures"},
+        {"rest": "numbers"},
+        {"rest": "values"},
+        {"scores": []},
+        {"scores": [[0.0]]},
+        {"values": [3.0, 2.0, 1.0], "scores": [0.0, 1.0, 2.0]},
+        {"values": [], "scores": []},
+        {"values": [1.0, "x"]},
+        {"spikes": [0.0], "shares": []},
+        {"spikes": [1e999]},
+        {"spikes": 3},
+    ],
+)
+def test_encodings_that_make_no_sense(tmp_path, change):
+    path = tmp_path / "m"
+    model = CRAFT(random_state=0).fit(mixed_kinds())
+    save_model(model, path)
+    encoding = model._encoding.to_dict()
+    by_rank = next(recipe for recipe in encoding["recipes"] if recipe["rest"] == "ranks")
+    by_rank |= change
+    rewrite(path, encoding=encoding)
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"selection": "new"},
+        {"model": "new"},
+        {"price": "auto"},
+        {"price_factor": None},
+        {"price_factor": "1"},
+        {"sharing": True},
+        {"extra": 1},
+    ],
+)
+def test_rules_that_make_no_sense(saved, change):
+    rewrite(saved, rules=asdict(load_model(saved)._rules) | change)
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(saved)
+
+
+def test_sums_that_are_missing(tmp_path):
+    path = tmp_path / "m"
+    save_model(CRAFT(random_state=0).fit(mixed_kinds()), path)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files if name != "shown_groups"}
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(path)
 
 
 def test_public_names():

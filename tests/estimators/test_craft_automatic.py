@@ -184,7 +184,7 @@ def test_suspicious_tables_are_told():
     frame = pd.DataFrame({"a": pd.Categorical(a), "again": pd.Categorical(np.array(["u", "v", "w"])[a]), "x": rng.normal(size=400)})
     with pytest.warns(UserWarning, match="'a' and 'again' say"):
         CRAFT(random_state=0).fit(frame)
-    made = rng.multivariate_normal(np.zeros(10), 0.1 * np.eye(10) + 0.9, 4000)
+    made = rng.normal(size=(1000, 2)) @ rng.normal(size=(2, 30)) + 0.7 * rng.normal(size=(1000, 30))
     with pytest.warns(UserWarning, match="price_factor"):
         model = CRAFT(random_state=0, n_init=2).fit(made)
     assert model.n_clusters_ >= 10

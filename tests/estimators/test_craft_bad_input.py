@@ -127,4 +127,4 @@ def test_it_says_when_it_did_not_converge():
     from sklearn.exceptions import ConvergenceWarning
 
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        CRAFT(n_clusters=6, max_iter=1, n_init=1, random_state=0).fit(load_heart().data)
+        CRAFT(6, cluster_price=0.0, selection="fixed", max_iter=1, n_init=1, random_state=0).fit(load_heart().data)

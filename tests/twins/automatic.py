@@ -420,7 +420,7 @@ def split_candidates(t, rows):
         z, cells = t.Z[rows, d], t.present[rows, d]
         if cells.any():
             mean = np.average(z[cells], weights=weight[cells])
-            candidates.append(cells & (z > mean))
+            candidates.append(cells & (z > mean + QUANTUM))
     return [b for b in candidates if b.any() and not b.all()]
 
 
