@@ -24,7 +24,7 @@ _MODULES = ("cli", "datasets", "metrics", "table")
 __all__ = [*_NAMES, *_MODULES]
 
 try:
-    from craftc._kernels import craft as _craft, moments as _moments_kernel, parallel as _parallel_kernel  # noqa: F401
+    importlib.import_module("craftc._kernels.craft")
 except ImportError as error:
     raise ImportError(
         f"craftc's kernels are not built here ({error}). In a checkout: `pip install -e .`, or "

@@ -1,491 +1,32 @@
-"""The search for the number of clusters: passes, merges, splits and forced merges on the description-length objective.
-
-Every accepted step lowers J, which depends on the partition alone, so the search ends. Merges and splits are priced from exact
-moments; rows are only touched by passes (fully parallel, no chain of openings) and by the one look a split takes at its cluster.
-"""
+"""The search for the number of clusters: one cluster, several starts, the best of them polished, and the way down from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-
 import numpy as np
-from numpy.typing import NDArray
 
-from craftc._craft_model import Mask, cost_tables
-from craftc._craft_price import PricedClusters, pricing_of
+from craftc._craft_model import cost_tables
+from craftc._craft_moves import START_CLUSTERS, Partition, Search, clusters_at
+from craftc._craft_price import PricedClusters
 from craftc._craft_search import (
     Labels,
-    MergeStep,
     Problem,
     Solution,
     assign_only,
     compact,
-    first_appearance,
     one_point,
     one_point_own_costs,
     point_tables,
-    renumber,
     settle_weightless,
     start_labels,
 )
 from craftc._kernels import craft as _pass
-from craftc._kernels import craft_price as _kernel
-from craftc._kernels import moments as _moments
-from craftc._moments import Floats, Integers, Moments
-from craftc._parallel import aligned, map_side_by_side, threads_for
+from craftc._moments import Moments
+from craftc._parallel import map_side_by_side
 from craftc._random import uniform
 
-_MAX_PASSES = 50
-_LOCAL_PASSES = 10
-_SOFT_PASSES = 10
-_FORCED_PAIRS = 5
-_FORCED_TRIES = 400
-_START_CLUSTERS = 20
 _SAMPLE = 1 << 16  # rows among which start seeds are sought
-_SPLIT_SAMPLE = 2048  # rows by which the cuts of a cluster are ranked
-_PLUS_DRAW, _SAMPLE_DRAW, _SPLIT_DRAW = 11, 12, 13  # first keys of the random streams
+_PLUS_DRAW, _SAMPLE_DRAW = 11, 12  # first keys of the random streams
 _WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run side by side
-_NO_ROWS = np.empty(0, np.int32)
-
-
-@dataclass
-class Partition:
-    """A partition in the search: labels, exact moments, and what each cluster costs.
-
-    Arrays over clusters have room for `capacity`; the first `K` entries count.
-    """
-
-    labels: Labels
-    groups: Integers
-    K: int
-    cost: Floats
-    mask: Mask
-
-    @property
-    def objective(self) -> float:
-        """Sum of the cluster costs: J less the background, nats."""
-        return float(np.add.reduce(self.cost[: self.K]))
-
-    def copy(self) -> Partition:
-        return Partition(self.labels.copy(), self.groups.copy(), self.K, self.cost.copy(), self.mask.copy())
-
-
-@dataclass
-class Cuts:
-    """Candidate cuts of a cluster by number: one level against the rest, or above the mean."""
-
-    level_slot: NDArray[np.int32]  # (n_levels,) number of the cut, or -1
-    numeric_slot: NDArray[np.int32]  # (p,) number of the cut, or -1
-    threshold: Floats  # (p,) the mean, in deviations of the table
-
-    def only(self, c: int) -> Cuts:
-        """Cut c alone, as number 0."""
-        return Cuts(np.where(self.level_slot == c, 0, -1).astype(np.int32), np.where(self.numeric_slot == c, 0, -1).astype(np.int32), self.threshold)
-
-
-@dataclass
-class Split:
-    """A way to cut a cluster in two, after its local passes."""
-
-    delta: float
-    moved: NDArray[np.int32]  # rows that leave
-    groups: Integers  # (2, width) what stays, what leaves
-    cost: Floats  # (2,)
-    mask: Mask  # (2, D)
-
-
-class Search:
-    """One line of search over a table; several may run side by side, each with a workplace of its own.
-
-    Parameters
-    ----------
-    problem : Problem
-        With rules that price by description length; its cap bounds the clusters.
-    n_threads : int
-        Threads for the rows of a pass.
-    """
-
-    def __init__(self, problem: Problem, n_threads: int) -> None:
-        self.problem, self.n_threads = problem, n_threads
-        self.pricing = pricing_of(problem.background, problem.rules)
-        self.selection = _kernel.SELECTIONS[problem.rules.selection]
-        self.capacity = max(problem.cap, _START_CLUSTERS)
-        grid, D = problem.background.grid, self.pricing.D
-        self._slab = aligned((_kernel.slab_size(self.pricing, self.capacity),))
-        self._scratch = aligned((n_threads, _kernel.pass_scratch_size(self.pricing, self.capacity)))
-        self._partial = np.zeros((n_threads if n_threads > 1 else 0, self.capacity, grid.width), np.int64)
-        self._work = np.empty((max(self.capacity, n_threads), _kernel.parts_size(self.pricing)))
-        self._union = np.empty((n_threads, grid.width), np.int64)
-        self._mask = np.empty((max(n_threads, 2), D), np.uint8)
-        self._failed: set[bytes] = set()
-        self.n_passes = 0
-
-    # ---- the steps ----
-
-    def partition(self, labels: Labels) -> Partition:
-        """A partition from labels 0..K-1, priced."""
-        problem = self.problem
-        K = int(labels.max()) + 1
-        moments = Moments.of_partition(
-            problem.background.grid, problem.background.unit, problem.table, problem.weight, labels, K, self.n_threads
-        )
-        groups = np.zeros((max(self.capacity, K), moments.grid.width), np.int64)
-        groups[:K] = moments.groups
-        part = Partition(labels, groups, K, np.empty(len(groups)), np.zeros((len(groups), self.pricing.D), np.uint8))
-        self._drop_empty(part)
-        self._price(part)
-        return part
-
-    def _drop_empty(self, part: Partition) -> None:
-        kept = np.flatnonzero(part.groups[: part.K, 0])
-        if len(kept) < part.K:
-            self._renumber(part, kept)
-
-    def _renumber(self, part: Partition, kept: NDArray[np.intp]) -> None:
-        """Keep some clusters, in order; rows of the others (which carry no weight) get -1."""
-        number = np.full(part.K + 1, -1, np.int32)
-        number[kept] = np.arange(len(kept), dtype=np.int32)
-        renumber(part.labels, number)
-        part.groups[: len(kept)] = part.groups[kept]
-        part.K = len(kept)
-
-    def _price(self, part: Partition, choose_given: bool = True) -> None:
-        K = part.K
-        work = self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
-        _kernel.price_groups(part.groups[:K], self.pricing, self.selection, choose_given, work[:K], part.mask[:K], part.cost[:K])
-
-    def passes(self, part: Partition, selection: int | None = None, max_passes: int = _MAX_PASSES) -> int:
-        """Batch passes until nothing moves; returns how many were made."""
-        problem, table = self.problem, self.problem.table
-        if problem.stop.is_set():
-            raise KeyboardInterrupt
-        grid = problem.background.grid
-        threads = threads_for(self.n_threads, len(table) * (grid.p + grid.q) * (-(-part.K // _pass.PAD)))
-        path = np.empty(max_passes + 1)
-        part.K, made = _kernel.passes(
-            table.numeric, table.codes, problem.weight, _NO_ROWS, part.labels, part.groups, part.K, self.pricing,
-            self.selection if selection is None else selection, True, max_passes, self._slab, self._scratch, self._partial,
-            self._work, part.mask, part.cost, path, threads,
-        )  # fmt: skip
-        self.n_passes += made
-        if problem.on_pass:
-            problem.on_pass(made, part.K, problem.background.cost + part.objective)
-        return made
-
-    def settle(self, part: Partition) -> None:
-        """Passes and merges in turn until no merge pays."""
-        while True:
-            self.passes(part)
-            if not self._merge_while_it_pays(part):
-                return
-
-    def _merge_while_it_pays(self, part: Partition) -> bool:
-        deltas = self._pair_deltas(part)
-        before = part.K
-        place = np.arange(before, dtype=np.int32)  # where the clusters of the labels have gone
-        while part.K > 1:
-            i, j = best_pair(deltas)
-            if not deltas[i, j] < -1e-9:
-                break
-            deltas = self._merge(part, i, j, deltas)
-            place[place == j] = i
-            place[place > j] -= 1
-        if part.K < before:
-            relabel(part.labels, place)
-        return part.K < before
-
-    def _pair_deltas(self, part: Partition, only: int = -1, deltas: Floats | None = None) -> Floats:
-        """(K, K) what each merge would add to J; +inf on and below the diagonal."""
-        K = part.K
-        if deltas is None:
-            deltas = np.full((K, K), np.inf)
-        threads = threads_for(self.n_threads, K * K * self.pricing.grid.width * 20 if only < 0 else 0)
-        _kernel.pair_deltas(
-            part.groups[:K], part.cost[:K], self.pricing, self.selection, part.mask[0], only, deltas,
-            self._union, self._work, self._mask, threads,
-        )  # fmt: skip
-        return deltas
-
-    def _merge(self, part: Partition, i: int, j: int, deltas: Floats) -> Floats:
-        """Cluster j joins i < j; later numbers shift down. Labels are the caller's. Returns the table of pairs that is left."""
-        add_group(part.groups[i], part.groups[j], self.pricing)
-        for array in (part.groups, part.cost, part.mask):
-            array[j : part.K - 1] = array[j + 1 : part.K]
-        part.K -= 1
-        one = slice(i, i + 1)
-        _kernel.price_groups(part.groups[one], self.pricing, self.selection, False, self._work[:1], part.mask[one], part.cost[one])
-        rest = np.delete(np.arange(part.K + 1), j)
-        return self._pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)]))
-
-    def grow(self, part: Partition) -> None:
-        """Split every cluster that a split makes cheaper, all together, settle, and again until none is left."""
-        while True:
-            splits = [(split.delta, k, split) for k, split in self._paying_splits(part)]
-            splits.sort(key=lambda entry: entry[:2])
-            splits = splits[: max(self.problem.cap - part.K, 0)]
-            if not splits:
-                return
-            before = part.copy() if self.problem.rules.selection == "threshold" else None
-            for _, k, split in splits:
-                self._apply(part, k, split)
-            self.settle(part)
-            if before is not None and part.objective >= before.objective - 1e-9:  # thresholds minimise nothing: passes may undo a split
-                vars(part).update(vars(before))
-                return
-
-    def _paying_splits(self, part: Partition) -> Iterator[tuple[int, Split]]:
-        if part.K >= self.problem.cap:
-            return
-        for k in range(part.K):
-            key = part.groups[k].tobytes()
-            if key in self._failed or part.groups[k, 0] * self.pricing.unit < 4:
-                continue
-            split = self.best_split(part, k)
-            if split is not None and split.delta < -1e-6:
-                yield k, split
-            else:
-                self._failed.add(key)
-
-    def best_split(self, part: Partition, k: int, at_any_price: bool = False) -> Split | None:
-        """The best of the three most promising cuts of a cluster, each after its local passes.
-
-        A cut of which the passes empty a side is no cut, unless there is no other and one is wanted at any price.
-        """
-        grid = self.pricing.grid
-        cuts = Cuts(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
-        n_candidates = _kernel.propose_splits(part.groups[k], self.pricing, cuts.level_slot, cuts.numeric_slot, cuts.threshold)
-        if n_candidates == 0:
-            return None
-        rows = np.flatnonzero(part.labels == k).astype(np.int32)
-        best: Split | None = None
-        sides, score = self._scored(part, k, rows, cuts, n_candidates)
-        promising = three_best(score)
-        for c in promising:
-            far = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._far_side(rows, cuts.only(c))
-            split = self._local_passes(part, k, rows, self._side(rows, c, cuts), far, _LOCAL_PASSES)
-            if split is not None and (best is None or split.delta < best.delta - 1e-9):
-                best = split
-        if best is None and at_any_price and promising:
-            c = promising[0]
-            best = self._local_passes(part, k, rows, self._side(rows, c, cuts), self._far_side(rows, cuts.only(c)), 0)
-        return best
-
-    def _scored(self, part: Partition, k: int, rows: NDArray[np.int32], cuts: Cuts, n: int) -> tuple[Integers, Floats]:
-        """(n, width) far sides of the candidate cuts and (n,) what each would add to J; a large cluster is judged by a sample."""
-        group, cost, pricing = part.groups[k], part.cost[k], self.pricing
-        if len(rows) <= _SPLIT_SAMPLE:
-            sides = self._sides(rows, cuts, n, -1)
-        else:
-            problem, m = self.problem, len(rows)
-            jitter = uniform(problem.seed, _SPLIT_DRAW, m, np.arange(_SPLIT_SAMPLE))
-            sample = rows[((np.arange(_SPLIT_SAMPLE) + jitter) * (m / _SPLIT_SAMPLE)).astype(np.intp)]
-            sides = self._sides(sample, cuts, n + 1, n)
-            pricing = pricing_of(problem.background, problem.rules, float(group[0]) / max(float(sides[n, 0]), 1.0))
-            group, one = np.ascontiguousarray(sides[n]), self._mask[:1]
-            one[:] = part.mask[0]
-            whole = np.empty(1)
-            _kernel.price_groups(group[None], pricing, self.selection, False, self._work[:1], one, whole)
-            cost, sides = float(whole[0]), sides[:n]
-        score = np.empty(n)
-        _kernel.split_scores(
-            group, cost, sides, pricing, self.selection, part.mask[0], score, self._union[0], self._work[0], self._mask[0]
-        )
-        return sides, score
-
-    def _sides(self, rows: NDArray[np.int32], cuts: Cuts, n: int, everything: int) -> Integers:
-        """(n, width) moments of the far side of every cut, and of all the rows in slot `everything`."""
-        grid, table = self.pricing.grid, self.problem.table
-        threads = threads_for(self.n_threads, len(rows) * n * (grid.p + grid.q))
-        sides = np.zeros((threads, n, grid.width), np.int64)
-        work = np.empty((threads, _kernel.split_work_size(self.pricing)))
-        _kernel.split_moments(
-            table.numeric, table.codes, self.problem.weight, rows, self.pricing, cuts.level_slot, cuts.numeric_slot, cuts.threshold,
-            everything, sides, work, threads,
-        )  # fmt: skip
-        return sides[0]
-
-    def _far_side(self, rows: NDArray[np.int32], cut: Cuts) -> Integers:
-        """(width,) moments of the far side of one cut, numbered 0."""
-        return self._sides(rows, cut, 1, -1)[0]
-
-    def _side(self, rows: NDArray[np.int32], c: int, cuts: Cuts) -> Labels:
-        """(m,) 1 for the rows on the far side of candidate c."""
-        table, grid = self.problem.table, self.pricing.grid
-        at = np.flatnonzero(cuts.level_slot == c)
-        if len(at):
-            d = int(np.searchsorted(grid.level_start, at[0], side="right")) - 1
-            return (table.codes[rows, d] == at[0] - grid.level_start[d]).astype(np.int32)
-        d = int(np.flatnonzero(cuts.numeric_slot == c)[0])
-        z = (table.numeric[rows, d].astype(np.float64) - self.pricing.centre[d]) * self.pricing.scale[d]
-        return (z > cuts.threshold[d]).astype(np.int32)
-
-    def _local_passes(
-        self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, far: Integers, max_passes: int
-    ) -> Split | None:
-        """Two-cluster passes over the rows of cluster k; None when one side takes all."""
-        table, grid = self.problem.table, self.pricing.grid
-        groups = np.stack([part.groups[k], far])
-        subtract_group(groups[0], far, self.pricing)
-        mask = np.repeat(part.mask[:1], 2, axis=0)
-        cost, path = np.empty(2), np.empty(max_passes + 1)
-        threads = threads_for(self.n_threads, len(rows) * (grid.p + grid.q))
-        K, _ = _kernel.passes(
-            table.numeric, table.codes, self.problem.weight, rows, side, groups, 2, self.pricing, self.selection, False,
-            max_passes, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
-        )  # fmt: skip
-        if K < 2:
-            return None
-        return Split(float(cost[0] + cost[1] - part.cost[k]), rows[side == 1], groups, cost, mask)
-
-    def _apply(self, part: Partition, k: int, split: Split) -> None:
-        """Cut cluster k; what leaves becomes the last cluster."""
-        part.labels[split.moved] = part.K
-        for side, cluster in ((0, k), (1, part.K)):
-            part.groups[cluster], part.cost[cluster], part.mask[cluster] = split.groups[side], split.cost[side], split.mask[side]
-        part.K += 1
-
-    def forced_merges(self, part: Partition) -> Partition:
-        """Merge the cheapest pairs although J rises, let the rest find its place, and keep what ends lower."""
-        tried: set[bytes] = set()
-        improved = True
-        while improved and part.K > 1:
-            improved = False
-            for i, j in self._untried_pairs(part, tried):
-                trial = part.copy()
-                self._force(trial, i, j)
-                self.passes(trial)
-                self.grow(trial)
-                if trial.objective < part.objective - 1e-6:
-                    part, improved = trial, True
-                    break
-        return part
-
-    def _untried_pairs(self, part: Partition, tried: set[bytes]) -> Iterator[tuple[int, int]]:
-        deltas = self._pair_deltas(part)
-        order = np.argsort(deltas, axis=None, kind="stable")[: part.K * (part.K - 1) // 2]
-        given = 0
-        for flat in order:
-            i, j = divmod(int(flat), part.K)
-            union = part.groups[i].copy()
-            add_group(union, part.groups[j], self.pricing)
-            key = union.tobytes()
-            if key in tried:
-                continue
-            if given == _FORCED_PAIRS or len(tried) >= _FORCED_TRIES:
-                return
-            tried.add(key)
-            given += 1
-            yield i, j
-
-    def _force(self, part: Partition, i: int, j: int) -> None:
-        """Merge i < j whatever it costs."""
-        place = np.arange(part.K, dtype=np.int32)
-        place[j] = i
-        place[place > j] -= 1
-        self._merge(part, i, j, np.full((part.K, part.K), np.inf))
-        relabel(part.labels, place)
-
-    # ---- the search ----
-
-    def run(self, labels: Labels, soft: bool) -> Partition:
-        """Settle and grow from a start partition; a random one is softened first, for priced it would collapse at once."""
-        part = self.partition(labels)
-        if soft:
-            self.passes(part, _kernel.SELECTIONS["soft"], _SOFT_PASSES)
-            self._price(part)
-        self.settle(part)
-        self.grow(part)
-        return part
-
-    def towards(self, part: Partition, wish: int) -> None:
-        """Best merges down, or best splits up, to `wish` clusters (as near as the table allows)."""
-        while part.K > wish:
-            self.merge_best(part)
-        while part.K < wish:
-            if not self._split_somewhere(part):
-                return
-
-    def _split_somewhere(self, part: Partition) -> bool:
-        """The cheapest split that survives the passes, or, if none does, the cheapest as it stands."""
-        splits = [(split.delta, k, split) for k in range(part.K) if (split := self.best_split(part, k, at_any_price=True)) is not None]
-        splits.sort(key=lambda entry: entry[:2])
-        for _, k, split in splits:
-            trial = part.copy()
-            self._apply(trial, k, split)
-            self.passes(trial)
-            if trial.K > part.K:
-                vars(part).update(vars(trial))
-                return True
-        if splits:
-            self._apply(part, *splits[0][1:])
-        return bool(splits)
-
-    def merge_best(self, part: Partition) -> None:
-        """One step down the merge path."""
-        i, j = best_pair(self._pair_deltas(part))
-        self._force(part, i, j)
-        self.passes(part)
-
-    def merge_path(self, part: Partition) -> Iterator[tuple[float, Labels, Integers]]:
-        """(cost, labels, groups) of the partition and of every one on the way down to one cluster."""
-        part = part.copy()
-        while True:
-            yield part.objective, part.labels.copy(), part.groups[: part.K]
-            if part.K == 1:
-                return
-            self.merge_best(part)
-
-    def step(self, cost: float, labels: Labels, groups: Integers) -> MergeStep:
-        """A step of the merge path as it is kept: labels by first appearance, in the smallest type that holds them."""
-        background, K = self.problem.background, len(groups)
-        if len(self.problem.weight) and (labels < 0).any():
-            moments = Moments(background.grid, background.unit, K)
-            moments.groups[:] = groups
-            settle_weightless(self.problem, PricedClusters(moments, background, self.problem.rules).tables(), labels)
-        renumber(labels, np.argsort(first_appearance(labels, K)).astype(np.int32))
-        return MergeStep(K, background.cost + cost, labels.astype(np.uint8 if K <= 256 else np.int32))
-
-
-def clusters_at(problem: Problem, part: Partition, factor: float) -> int:
-    """Clusters that are left of a partition when merges alone follow a price that is `factor` times as high."""
-    rules = replace(problem.rules, price_factor=factor * problem.rules.price_factor)
-    search = Search(replace(problem, rules=rules), 1)
-    part = Partition(np.empty(0, np.int32), part.groups.copy(), part.K, part.cost.copy(), part.mask.copy())
-    search._price(part)
-    search._merge_while_it_pays(part)
-    return part.K
-
-
-def best_pair(deltas: Floats) -> tuple[int, int]:
-    """First pair (i < j) within 1e-9 of the smallest entry."""
-    i, j = divmod(int(np.argmax(deltas <= deltas.min() + 1e-9)), len(deltas))
-    return i, j
-
-
-def three_best(score: Floats) -> list[int]:
-    """Up to three finite scores, best first; within 1e-9 the earlier counts as better."""
-    chosen: list[int] = []
-    score = score.copy()
-    while len(chosen) < 3 and np.isfinite(score.min(initial=np.inf)):
-        chosen.append(int(np.argmax(score <= score.min() + 1e-9)))
-        score[chosen[-1]] = np.inf
-    return chosen
-
-
-def relabel(labels: Labels, place: NDArray[np.int32]) -> None:
-    """labels = place[labels] in place; -1 stays."""
-    renumber(labels, np.append(place, np.int32(-1)))
-
-
-def add_group(group: Integers, other: Integers, pricing: _kernel.Pricing) -> None:
-    """group += other, exactly."""
-    _moments.merge(group, other, 1, pricing.grid.first_numeric)
-
-
-def subtract_group(group: Integers, other: Integers, pricing: _kernel.Pricing) -> None:
-    """group -= other, exactly."""
-    _moments.merge(group, other, -1, pricing.grid.first_numeric)
 
 
 def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels] | None, kind: str, wish: int | None) -> Solution:
@@ -522,7 +63,8 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     moments = Moments(background.grid, background.unit, best.K)
     moments.groups[:] = best.groups[: best.K]
     settle_weightless(problem, PricedClusters(moments, background, problem.rules).tables(), best.labels)
-    return Solution(best.labels, moments, path[-1], path, max(search.n_passes, 1), True, start, problem.rules, steps, clusters_at(problem, best, 4.0))
+    at_4 = clusters_at(problem, best, 4.0)
+    return Solution(best.labels, moments, path[-1], path, max(search.n_passes, 1), True, start, problem.rules, steps, at_4)
 
 
 def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> list[tuple[Search, Partition]]:
@@ -546,7 +88,7 @@ def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> li
 
 def start_partition(problem: Problem, kind: str, start: int) -> tuple[Labels, bool]:
     """Labels of a start, and whether it is to be softened: one cluster first, every fourth random, the others k-means++ like."""
-    K0 = min(max(2, min(_START_CLUSTERS, int(problem.background.weight // 5))), problem.cap)
+    K0 = min(max(2, min(START_CLUSTERS, int(problem.background.weight // 5))), problem.cap)
     if kind == "auto":
         kind = "single" if start == 0 else "random" if start % 4 == 3 else "plus"
     if kind == "plus":
@@ -573,9 +115,8 @@ def plus_labels(problem: Problem, K0: int, start: int) -> Labels:
     shift = np.concatenate([point.means()[0] for point in points])
     shift = (shift - background.mean) / np.sqrt(background.variance)
     mask = np.repeat(background.usable[None], len(seeds), axis=0)
-    tables = cost_tables(
-        np.concatenate([point.groups for point in points]), 1.0, background, problem.rules, shift, np.ones_like(shift), mask, np.zeros(len(seeds))
-    )
+    groups = np.concatenate([point.groups for point in points])
+    tables = cost_tables(groups, 1.0, background, problem.rules, shift, np.ones_like(shift), mask, np.zeros(len(seeds)))
     labels = np.full(n, -1, np.int32)
     assign_only(problem.table, tables, labels, problem.threads(len(seeds)))
     return compact(labels)

@@ -232,7 +232,7 @@ class Clusters:
         rules, mask = self.rules, self.mask.astype(bool)
         selected = self.price + rules.f_delta * mask.sum(axis=1)
         if rules.coherent:
-            return selected - np.where(mask, self.gains, 0.0).sum(axis=1)
+            return np.asarray(selected - np.where(mask, self.gains, 0.0).sum(axis=1))
         p, counts = self.moments.grid.p, self.moments.counts * (self.background.frequency > 0)
         numeric = 0.5 * self.deviations / self.background.variance * self.precision
         probability = self.level_probabilities()
@@ -240,11 +240,8 @@ class Clusters:
             saved = np.where(counts > 0, counts * (np.log(probability) + self.background.level_cost), 0.0)
         start = self.moments.grid.level_start
         categorical = np.add.reduceat(saved, start, axis=1) if len(start) else np.zeros((len(mask), 0))
-        return (
-            selected
-            + np.where(mask[:, :p], numeric, 0.0).sum(axis=1)
-            - np.where(mask[:, p:], categorical, 0.0).sum(axis=1)
-        )
+        numbers = np.where(mask[:, :p], numeric, 0.0).sum(axis=1)
+        return np.asarray(selected + numbers - np.where(mask[:, p:], categorical, 0.0).sum(axis=1))
 
     @property
     def price(self) -> float:
@@ -327,8 +324,9 @@ def _select(clusters: Clusters) -> Mask:
     p, usable = clusters.moments.grid.p, background.usable
     if rules.features_by_length:
         return np.zeros(gains.shape, np.uint8)  # chosen with the price
+    mask: NDArray[np.bool_]
     if rules.selection == "free":
-        mask = (gains > rules.f_delta) & (usable > 0)
+        mask = np.asarray((gains > rules.f_delta) & (usable > 0))
     elif rules.selection == "threshold":
         mask = _within_threshold(clusters)
     elif rules.selection == "global":
@@ -366,7 +364,7 @@ def _paper_scores(clusters: Clusters) -> tuple[Floats, Floats]:
 def _within_threshold(clusters: Clusters) -> NDArray[np.bool_]:
     """The approximate budget: raw entropy lost > eps_c G_d, raw variance < eps_v sigma_0^2."""
     moments, background, rules = clusters.moments, clusters.background, clusters.rules
-    p, present = moments.grid.p, moments.present
+    present = moments.present
     variance = clusters.deviations / np.maximum(present, 1e-300)
     numeric = (present > 0) & (variance < rules.numeric_threshold * background.variance)
     lost = background.entropy - background.column_entropy(moments.counts)

@@ -83,7 +83,7 @@ class PricedClusters(Clusters):
         return half_log(self.background, self.rules) if self.rules.price is None else self.rules.price
 
     @property
-    def costs(self) -> Floats:  # type: ignore[override]
+    def costs(self) -> Floats:
         """(K,) what every cluster adds to the objective beyond the background, nats."""
         return self._costs
 

@@ -256,7 +256,8 @@ class Walk:
         if not mask.any() and usable.any():
             candidates = np.flatnonzero(usable)
             mask[candidates[int(uniform(problem.seed, self.start, _REPAIR_DRAW, self.n_opened) * len(candidates))]] = 1
-        return mask[None]
+        single: Mask = mask[None]
+        return single
 
 
 def one_point(problem: Problem, row: int, unit: float) -> Moments:
@@ -409,10 +410,7 @@ def farthest_first(problem: Problem, n_seeds: int, start: int) -> tuple[Labels, 
     table, background, n = problem.table, problem.background, len(problem.table)
     whole = replace(problem, rules=Rules(model=problem.rules.model, fraction=1.0))
     everything = background.usable[None].copy()
-    if whole.rules.coherent:
-        own = one_point_own_costs(whole)
-    else:
-        own = -background.categorical_row_costs(table.codes)
+    own = one_point_own_costs(whole) if whole.rules.coherent else -background.categorical_row_costs(table.codes)
     idle = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
     labels, best = np.full(n, -1, np.int32), np.full(n, np.inf)
     row = problem.random_row(start, _ROW_DRAW, 1)

@@ -143,17 +143,17 @@ class Moments:
     @property
     def sizes(self) -> Floats:
         """(K,) weight of every cluster."""
-        return self.groups[:, 0] * self.unit
+        return np.asarray(self.groups[:, 0] * self.unit, dtype=np.float64)
 
     @property
     def counts(self) -> Floats:
         """(K, n_levels) weight of every level, each column's missing level behind its own."""
-        return self.groups[:, 1 : self.grid.first_numeric] * self.unit
+        return np.asarray(self.groups[:, 1 : self.grid.first_numeric] * self.unit, dtype=np.float64)
 
     @property
     def present(self) -> Floats:
         """(K, p) weight of the numeric cells that are present."""
-        return self.groups[:, self.grid.first_numeric :: _NUMERIC_CELLS] * self.unit
+        return np.asarray(self.groups[:, self.grid.first_numeric :: _NUMERIC_CELLS] * self.unit, dtype=np.float64)
 
     def means(self) -> tuple[Floats, Floats]:
         """(K, p) means and (K, p) sums of squared deviations (weighted), in grid steps; 0 where nothing is present."""

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _mix(z: np.ndarray) -> np.ndarray:
+def _mix(z: Any) -> Any:
     """Finaliser of SplitMix64 on uint64 arrays."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -28,16 +28,13 @@ def cluster_summary(model: Any) -> Any:
     schema, moments = model.schema_, model._shown
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
     share = moments.sizes / moments.sizes.sum()
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for k in range(model.n_clusters_):
         gains = np.where(model.feature_mask_[k], model.feature_gains_[k], -1.0)
         ranked = [d for d in np.argsort(-gains, kind="stable") if model.feature_mask_[k, d]]
-        for d in ranked:
-            rows.append((schema.columns[d], float(gains[d]), inside[k][d], everywhere[d]))
-        if not ranked:
-            rows.append(("(none: like the whole table)", 0.0, "", ""))
-        for i in range(len(rows) - max(len(ranked), 1), len(rows)):
-            rows[i] = (k, model.cluster_sizes_[k], float(share[k]), *rows[i])
+        lines = [(schema.columns[d], float(gains[d]), inside[k][d], everywhere[d]) for d in ranked]
+        for line in lines or [("(none: like the whole table)", 0.0, "", "")]:
+            rows.append((k, model.cluster_sizes_[k], float(share[k]), *line))
     frame = pd.DataFrame(rows, columns=["cluster", "rows", "share", "feature", "gain", "in the cluster", "in the whole table"])
     frame.attrs["merges"] = [(step.n_clusters, step.objective) for step in model.merge_path_]
     return frame

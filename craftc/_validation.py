@@ -41,15 +41,16 @@ def check_number(
     wanted = f"{name} must be a {'whole ' if whole else ''}number {' and '.join(bounds)}, got {value!r}."
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
         raise TypeError(wanted)
+    number = float(value)
     if (
-        not np.isfinite(float(value))
-        or (least is not None and value < least)
-        or (above is not None and value <= above)
-        or (most is not None and value > most)
-        or (below is not None and value >= below)
+        not np.isfinite(number)
+        or (least is not None and number < least)
+        or (above is not None and number <= above)
+        or (most is not None and number > most)
+        or (below is not None and number >= below)
     ):
         raise ValueError(wanted)
-    return float(value)
+    return number
 
 
 def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

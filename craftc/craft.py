@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,15 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 from craftc import _craft_search as search
 from craftc._craft_auto import automatic_outcome
 from craftc._craft_model import Background, Clusters, Rules
+from craftc._craft_parameters import check_size, given_starts, rules_of
 from craftc._craft_price import clusters_of
-from craftc._craft_reading import contributions, distinct_rows, margins, mean_margins, relative_costs, suspicions
+from craftc._craft_reading import contributions, margins, mean_margins, relative_costs, suspicions
 from craftc._kernels import craft as _kernel
 from craftc._moments import Moments, integer_grid, integer_weights
 from craftc._numeric import NumericEncoding
-from craftc._parallel import effective_n_threads
+from craftc._parallel import effective_n_threads, threads_for
 from craftc._random import seed_of
 from craftc._summary import cluster_summary, need_pandas
-from craftc._validation import check_choice, check_number, check_weight, read_table
+from craftc._validation import check_number, check_weight, read_table
 from craftc.table import MixedTable, Schema
 
 _GUESS = 8  # clusters the paper's heuristic is told to expect when nobody says
@@ -227,12 +227,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             A parameter, the table or the weights cannot be used; the sentence says why and what to do. Nothing is
             changed then.
         """
-        rules = self._check_parameters()
+        rules = rules_of(self)
         source = read_table(self, X, categorical=self.categorical, missing=self.missing)
         weights = check_weight(sample_weight, len(source))
         weight, unit = integer_weights(weights)
-        self._check_size(source)
-        given = self._given_starts(len(source))
+        check_size(self, source)
+        given = given_starts(self, len(source))
         encoding = NumericEncoding.fit(source, weights, self.numeric)
         table = encoding.apply(source)
 
@@ -276,67 +276,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             warnings.warn(sentence, UserWarning, stacklevel=2)
         return self
 
-    def _check_parameters(self) -> Rules:
-        """Rules of the model from the parameters, each checked."""
-        check_choice("selection", self.selection, ("priced", "fixed", "free", "threshold", "global"))
-        check_choice("model", self.model, ("likelihood", "paper", "paper-fixed"))
-        check_choice("numeric", self.numeric, ("auto", "raw", "rank"))
-        check_choice("missing", self.missing, ("ignore", "category", "error"))
-        check_choice("unknown", self.unknown, ("ignore", "error"))
-        if isinstance(self.cluster_price, str):
-            check_choice("cluster_price", self.cluster_price, ("auto", "farthest-first"), "or a number of nats >= 0")
-            if self.cluster_price == "farthest-first" and self.n_clusters is None:
-                raise ValueError("cluster_price='farthest-first' needs a guess of the number of clusters: give n_clusters.")
-        else:
-            check_number("cluster_price", self.cluster_price, least=0.0)
-        check_number("price_factor", self.price_factor, above=0.0)
-        m = check_number("feature_fraction", self.feature_fraction, above=0.0, most=1.0)
-        if self.feature_sharing is not None:
-            if m == 1.0:
-                raise ValueError("feature_sharing has no meaning with feature_fraction=1; leave it None.")
-            check_number("feature_sharing", self.feature_sharing, above=0.0, below=m * (1 - m), hint="m(1 - m)")
-        check_number("categorical_threshold", self.categorical_threshold, least=0.0)
-        check_number("numeric_threshold", self.numeric_threshold, least=0.0)
-        for name in ("max_clusters", "n_init", "max_iter"):
-            check_number(name, getattr(self, name), least=1, whole=True)
-        if self.n_clusters is not None:
-            check_number("n_clusters", self.n_clusters, least=1, whole=True)
-        return Rules(
-            self.model,
-            "fixed" if self.selection == "priced" and self.model != "likelihood" else self.selection,
-            None if self._automatic else 0.0,
-            float(self.price_factor),
-            m,
-            self.feature_sharing,
-            float(self.categorical_threshold),
-            float(self.numeric_threshold),
-        )
-
     @property
     def _automatic(self) -> bool:
         """Whether clusters pay by description length."""
         return self.model == "likelihood" and isinstance(self.cluster_price, str) and self.cluster_price == "auto"
-
-    def _check_size(self, table: MixedTable) -> None:
-        if self.n_clusters is not None and self.n_clusters > len(table):
-            raise ValueError(f"n_clusters={self.n_clusters} is more than the {len(table)} rows of the table; ask for fewer clusters.")
-        if self.n_clusters is not None and self._automatic:
-            found = distinct_rows(table, int(self.n_clusters))
-            if found < self.n_clusters:
-                raise ValueError(f"n_clusters={self.n_clusters} is more than the {found} distinct rows of the table; ask for fewer clusters.")
-
-    def _given_starts(self, n: int) -> list[search.Labels] | None:
-        """Start partitions given as arrays, checked; None when `init` names a rule."""
-        if isinstance(self.init, str):
-            check_choice("init", self.init, ("auto", "single", "random", "farthest"), "or labels")
-            return None
-        many = isinstance(self.init, (list, tuple)) and len(self.init) > 0 and not isinstance(self.init[0], numbers.Number)
-        starts = [_check_labels(labels, n) for labels in (self.init if many else [self.init])]
-        cap = self._cap()
-        for labels in starts:
-            if labels.max() >= cap:
-                raise ValueError(f"init has {labels.max() + 1} clusters but at most {cap} are allowed; raise n_clusters or max_clusters.")
-        return starts
 
     def _cap(self) -> int:
         """Clusters allowed; a wished number is no cap where merges lead to it."""
@@ -445,7 +388,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         table = self._read_new(X)
         labels = np.full(len(table), -1, np.int32)
         lanes = -(-self.n_clusters_ // _kernel.PAD)
-        threads = search.threads_for(effective_n_threads(self.n_threads), len(table) * len(self._encoding.source) * lanes)
+        threads = threads_for(effective_n_threads(self.n_threads), len(table) * len(self._encoding.source) * lanes)
         search.assign_only(table, self._clusters.tables(), labels, threads)
         return labels
 
@@ -556,7 +499,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         check_number("n_clusters", n_clusters, least=1, whole=True)
         if n_clusters > self.n_clusters_:
             raise ValueError(
-                f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters found; fit with n_clusters={n_clusters} to split further."
+                f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters found; fit with n_clusters={n_clusters} "
+                "to split further."
             )
         step = next(step for step in self.merge_path_ if step.n_clusters <= n_clusters)
         return step.labels.astype(np.int32)
@@ -573,16 +517,3 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         """
         check_is_fitted(self)
         return cluster_summary(self)
-
-
-def _check_labels(labels: Any, n: int) -> search.Labels:
-    """Start labels as contiguous int32, clusters renumbered 0..K-1 in order of value."""
-    array = np.asarray(labels)
-    if array.ndim != 1 or len(array) != n:
-        raise ValueError(f"init labels must be one label for each of the {n} rows, got an array of shape {array.shape}.")
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"init labels must be whole numbers >= 0, got an array of {array.dtype}.")
-    if array.min() < 0:
-        raise ValueError(f"init labels must be >= 0, got {array.min()}; every row needs a cluster to start from.")
-    compact: search.Labels = np.unique(array, return_inverse=True)[1].astype(np.int32)
-    return compact

@@ -1,4 +1,4 @@
-"""CRAFT priced by description length: exact cost of a cluster, of every merge and split, and passes without openings.
+"""CRAFT priced by description length: exact cost of a cluster and of every merge and split.
 
 A cluster costs (spec: number of clusters, section 1)
 
@@ -18,29 +18,15 @@ from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport code_t, omp_get_thread_num
-from craftc._kernels.craft cimport (
-    BLOCK, CRAFT_FEW, CRAFT_PAD, TILE, assign_block, categorical_gain, craft_scratch_size, craft_tables, levels_of, numeric_gain,
-    table_lane,
+from craftc._kernels.craft cimport BLOCK, CRAFT_FEW, TILE, categorical_gain, levels_of, numeric_gain
+from craftc._kernels.craft_price cimport (
+    FIXED, FREE, GIVEN, PRICED, SOFT, THRESHOLD, Pricing, _parts, _parts_size, parts_t, ranked_t,
 )
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare,
 )
 
-cdef enum:
-    PRICED = 0          # every feature pays its description length, the mask its code
-    FREE = 1            # every feature that pays its parameters
-    FIXED = 2           # the best of each kind, a fixed number
-    GIVEN = 3           # one mask for all, decided outside
-    THRESHOLD = 4       # the paper's approximate budget
-    SOFT = 5            # all features with a gain, nothing priced: random starts
-
 SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT}
-
-cdef struct ranked_t:
-    double rank         # net gain in units of the tie
-    double net
-    Py_ssize_t feature
-
 
 cdef int _by_rank(const void *a, const void *b) noexcept nogil:
     cdef const ranked_t *x = <const ranked_t *> a
@@ -83,25 +69,9 @@ cdef class Pricing:
         eps_c, eps_v.
     """
 
-    cdef readonly Grid grid
-    cdef readonly tuple arrays
-    cdef readonly double unit, total, h, eps_c, eps_v
-    cdef readonly bint mixing
-    cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical
-    cdef readonly object centre, scale
-    cdef const double *centre_
-    cdef const double *scale_
-    cdef const double *mean
-    cdef const double *variance
-    cdef const double *inverse_deviation
-    cdef const double *frequency
-    cdef const uint8_t *usable
-    cdef const double *price
-    cdef const double *log_choose
-    cdef const double *entropy
-
-    def __cinit__(self, Grid grid, double unit, double total, double h, bint mixing, centre, scale, mean, variance, inverse_deviation, frequency,
-                  usable, price, log_choose, entropy, Py_ssize_t n_numeric, Py_ssize_t n_categorical, thresholds):
+    def __cinit__(self, Grid grid, double unit, double total, double h, bint mixing, centre, scale, mean, variance,
+                  inverse_deviation, frequency, usable, price, log_choose, entropy, Py_ssize_t n_numeric,
+                  Py_ssize_t n_categorical, thresholds):
         self.grid, self.unit, self.total, self.h, self.mixing = grid, unit, total, h, mixing
         self.n_usable = int(np.count_nonzero(usable))
         self.n_numeric, self.n_categorical = n_numeric, n_categorical
@@ -115,32 +85,13 @@ cdef class Pricing:
         self.usable = &flags[0] if self.D else NULL
         self.centre_, self.scale_ = _first(self.centre), _first(self.scale)
         self.mean, self.variance, self.inverse_deviation = _first(mean), _first(variance), _first(inverse_deviation)
-        self.frequency, self.price, self.log_choose, self.entropy = _first(frequency), _first(price), _first(log_choose), _first(entropy)
+        self.frequency, self.price = _first(frequency), _first(price)
+        self.log_choose, self.entropy = _first(log_choose), _first(entropy)
 
 
 cdef const double *_first(array) except? NULL:
     cdef const double[::1] view = array
     return &view[0] if view.shape[0] else NULL
-
-
-cdef struct parts_t:
-    double *shift       # (p) (zeta - zeta_0) / sigma_0
-    double *precision   # (p) sigma_0^2 / sigma^2
-    double *gain        # (D)
-    ranked_t *ranked    # (D) room to sort
-
-
-cdef inline Py_ssize_t _parts_size(Pricing P) noexcept nogil:
-    return 2 * P.grid.p + P.D + 3 * P.D
-
-
-cdef inline parts_t _parts(Pricing P, double *work) noexcept nogil:
-    cdef parts_t parts
-    parts.shift = work
-    parts.precision = work + P.grid.p
-    parts.gain = work + 2 * P.grid.p
-    parts.ranked = <ranked_t *> (work + 2 * P.grid.p + P.D)
-    return parts
 
 
 cdef void _fit(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
@@ -282,10 +233,10 @@ def price_groups(
 ):
     """Cost and mask of every cluster."""
     with nogil:
-        _price_all(pricing, selection, groups, groups.shape[0], work, mask, cost, choose_given)
+        price_all(pricing, selection, groups, groups.shape[0], work, mask, cost, choose_given)
 
 
-cdef void _price_all(
+cdef void price_all(
     Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask,
     double[::1] cost, bint choose_given,
 ) noexcept nogil:
@@ -363,7 +314,7 @@ def propose_splits(
     """Candidate splits of a cluster in order of creation: its three commonest levels per column, its mean per number."""
     cdef Pricing P = pricing
     cdef Grid grid = P.grid
-    cdef Py_ssize_t d, t, turn, n_levels, occurring, best
+    cdef Py_ssize_t d, t, _turn, n_levels, occurring, best
     cdef const int64_t *counts
     cdef int32_t n = 0
     cdef double deviations = 0.0
@@ -377,7 +328,7 @@ def propose_splits(
                 occurring += counts[t] > 0
             if occurring < 2 or not P.usable[grid.p + d]:
                 continue
-            for turn in range(1 if occurring == 2 else 3):
+            for _turn in range(1 if occurring == 2 else 3):
                 best = -1
                 for t in range(n_levels):
                     if counts[t] > 0 and level_slot[grid.level_start_[d] + t] < 0 and (best < 0 or counts[t] > counts[best]):
@@ -504,150 +455,3 @@ def split_scores(
             moments_merge(&rest[0], &sides[c, 0], -1, P.grid.first_numeric, width)
             score[c] = _price(P, selection, &sides[c, 0], _parts(P, &work[0]), &mask[0]) - cost
             score[c] += _price(P, selection, &rest[0], _parts(P, &work[0]), &mask[0])
-
-
-def slab_size(Pricing pricing, Py_ssize_t capacity):
-    """Doubles of the cost tables of `capacity` clusters, their level offsets and lists of columns included."""
-    lanes = -(-capacity // CRAFT_PAD) * CRAFT_PAD
-    grid = pricing.grid
-    return lanes * (2 + 3 * grid.p + grid.n_levels) + TILE * grid.q + pricing.D + 8
-
-
-def pass_scratch_size(Pricing pricing, Py_ssize_t capacity):
-    """Doubles of scratch one thread of a pass needs, gathered rows included."""
-    lanes = -(-capacity // CRAFT_PAD) * CRAFT_PAD
-    return -(-(craft_scratch_size(pricing.grid.p, pricing.grid.q, lanes) + TILE * (pricing.grid.p + pricing.grid.q)) // 8) * 8
-
-
-def passes(
-    const floating[:, ::1] X,               # IN    (n, p)
-    const code_t[:, ::1] codes,             # IN    (n, q)
-    const int64_t[::1] weight,              # IN    (n,) or empty
-    const int32_t[::1] rows,                # IN    (m,) the rows to be partitioned, empty = all
-    int32_t[::1] labels,                    # INOUT (m,) or (n,)
-    int64_t[:, ::1] groups,                 # INOUT (capacity, width) moments of the clusters
-    Py_ssize_t K,                           # clusters at the start, none empty
-    Pricing pricing,
-    int selection,
-    bint choose_given,                      # GIVEN: choose the shared mask anew after every pass
-    Py_ssize_t max_passes,
-    double[::1] slab,                       # WORK  (slab_size,) on a cache line
-    double[:, ::1] scratch,                 # WORK  (n_threads, pass_scratch_size) on cache lines
-    int64_t[:, :, ::1] partial,             # WORK  (n_threads, capacity, width) zeros
-    double[:, ::1] work,                    # WORK  (capacity, parts_size)
-    uint8_t[:, ::1] mask,                   # INOUT (capacity, D)
-    double[::1] cost,                       # OUT   (capacity,) of the clusters that are left
-    double[::1] path,                       # OUT   (max_passes + 1,) summed costs, before and after every pass
-    int n_threads,
-):
-    """Batch passes until no row moves: all rows to the cheapest of the fixed clusters, empty ones dropped, parameters and masks anew.
-
-    Returns the clusters left and the passes made.
-    """
-    cdef Py_ssize_t made = 0, moved = 1
-    cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
-    with nogil:
-        _price_all(pricing, selection, groups, K, work, mask, cost, choose_given)
-        path[0] = _sum(cost, K)
-        while made < max_passes and moved > 0:
-            moved = _one_pass(X, codes, weight, rows, labels, groups, K, pricing, slab, scratch, partial, work, mask, n_threads)
-            made += 1
-            if moved > 0:
-                K = _drop_empty(labels, groups, K, number)
-                _price_all(pricing, selection, groups, K, work, mask, cost, choose_given)
-            path[made] = _sum(cost, K)
-    return K, made
-
-
-cdef double _sum(const double[::1] values, Py_ssize_t n) noexcept nogil:
-    cdef double total = 0.0
-    cdef Py_ssize_t k
-    for k in range(n):
-        total += values[k]
-    return total
-
-
-cdef Py_ssize_t _drop_empty(int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t K, int32_t[::1] number) noexcept nogil:
-    """Close the gaps that clusters without weight leave; the others keep their order. Rows without weight may end at -1."""
-    cdef Py_ssize_t k, i, kept = 0
-    for k in range(K):
-        number[k] = -1
-        if groups[k, 0] > 0:
-            if kept < k:
-                memcpy(&groups[kept, 0], &groups[k, 0], groups.shape[1] * sizeof(int64_t))
-            number[k] = <int32_t> kept
-            kept += 1
-    if kept < K:
-        for i in range(labels.shape[0]):
-            if labels[i] >= 0:
-                labels[i] = number[labels[i]]
-    return kept
-
-
-cdef Py_ssize_t _one_pass(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows, int32_t[::1] labels,
-    int64_t[:, ::1] groups, Py_ssize_t K, Pricing P, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
-    double[:, ::1] work, const uint8_t[:, ::1] mask, int n_threads,
-) noexcept nogil:
-    cdef Py_ssize_t m = labels.shape[0], n_blocks = (m + BLOCK - 1) // BLOCK, b, t, k, moved = 0
-    cdef craft_tables tables = _tables(P, groups, K, work, mask, &slab[0])
-    cdef double[::1] no_best = slab[:0]
-    if n_threads == 1:
-        for b in range(n_blocks):
-            moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * BLOCK, min((b + 1) * BLOCK, m),
-                                  &scratch[0, 0], True, groups)
-        return moved
-    for b in prange(n_blocks, schedule="static", num_threads=n_threads):
-        moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * BLOCK, min((b + 1) * BLOCK, m),
-                              &scratch[omp_get_thread_num(), 0], True, partial[omp_get_thread_num()])
-    for t in range(n_threads):
-        for k in range(K):
-            moments_merge(&groups[k, 0], &partial[t, k, 0], 1, P.grid.first_numeric, P.grid.width)
-            memset(&partial[t, k, 0], 0, P.grid.width * sizeof(int64_t))
-    return moved
-
-
-cdef craft_tables _tables(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask, double *slab,
-) noexcept nogil:
-    """Cost tables of the clusters in the slab; the mixing cost -log(S_k / N) stands in every row's cost."""
-    cdef craft_tables t
-    cdef Py_ssize_t lanes = (K + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD, k, d, j
-    cdef double *base = slab
-    cdef double *constant = base + lanes
-    cdef double *square = constant + lanes
-    cdef double *linear = square + P.grid.p * lanes
-    cdef double *offset = linear + P.grid.p * lanes
-    cdef double *level = offset + P.grid.p * lanes
-    cdef Py_ssize_t *columns = <Py_ssize_t *> (level + P.grid.n_levels * lanes)
-    cdef int32_t *level_offset = <int32_t *> (columns + P.D)
-    cdef parts_t parts
-    cdef bint any_selected
-    for k in range(K):
-        parts = _parts(P, &work[k, 0])
-        table_lane(k, lanes, &groups[k, 0], P.grid, P.unit, P.frequency, parts.shift, parts.precision, &mask[k, 0],
-                   -log(P.unit * groups[k, 0] / P.total) if P.mixing else 0.0, 1.0, True, base, constant, square, linear, offset, level)
-    for k in range(K, lanes):
-        base[k] = constant[k] = INFINITY
-        for j in range(3 * P.grid.p + P.grid.n_levels):
-            square[j * lanes + k] = 0.0
-    t.n_clusters, t.lanes, t.p, t.q = K, lanes, P.grid.p, P.grid.q
-    t.repeat = TILE if max(P.grid.p, P.grid.q) <= CRAFT_FEW else 1
-    t.n_numeric = t.n_categorical = 0
-    for d in range(P.D):
-        any_selected = False
-        for k in range(K):
-            any_selected |= mask[k, d]
-        if any_selected and d < P.grid.p:
-            columns[t.n_numeric] = d
-            t.n_numeric += 1
-        elif any_selected:
-            columns[P.grid.p + t.n_categorical] = d - P.grid.p
-            t.n_categorical += 1
-    for j in range(t.repeat):
-        for d in range(P.grid.q):
-            level_offset[j * P.grid.q + d] = <int32_t> (P.grid.level_start_[d] * lanes)
-    t.numeric, t.categorical = columns, columns + P.grid.p
-    t.centre, t.scale, t.level_offset = P.centre_, P.scale_, level_offset
-    t.base, t.constant, t.square, t.linear, t.offset, t.level = base, constant, square, linear, offset, level
-    return t

@@ -45,8 +45,6 @@ class Pricing:
     ) -> None: ...
 
 def parts_size(pricing: Pricing) -> int: ...
-def slab_size(pricing: Pricing, capacity: int) -> int: ...
-def pass_scratch_size(pricing: Pricing, capacity: int) -> int: ...
 def price_groups(
     groups: NDArray[np.int64],
     pricing: Pricing,
@@ -103,24 +101,3 @@ def split_scores(
     work: NDArray[np.float64],
     mask: NDArray[np.uint8],
 ) -> None: ...
-def passes(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
-    rows: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    groups: NDArray[np.int64],
-    K: int,
-    pricing: Pricing,
-    selection: int,
-    choose_given: bool,
-    max_passes: int,
-    slab: NDArray[np.float64],
-    scratch: NDArray[np.float64],
-    partial: NDArray[np.int64],
-    work: NDArray[np.float64],
-    mask: NDArray[np.uint8],
-    cost: NDArray[np.float64],
-    path: NDArray[np.float64],
-    n_threads: int,
-) -> tuple[int, int]: ...

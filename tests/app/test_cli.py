@@ -108,9 +108,9 @@ def test_heart(run, tmp_path):
         "Fewer clusters: 1 costs 5",
         "purity 0.7",
         "NMI 0.",
-        "absent  present  mostly",
+        "absent present mostly",
     ):
-        assert text in said
+        assert " ".join(text.split()) in " ".join(said.split())  # long paths wrap the lines
     assert max(map(_printing.width, said.replace(str(out), "out").splitlines())) <= 100
     assert sorted(path.name for path in out.iterdir()) == OURS
     labels = pd.read_csv(out / "labels.csv")
@@ -318,7 +318,7 @@ def test_parquet_types(run, tmp_path):
     assert "numbers:    size\n" in said
     assert "categories: flag, kind, count\n" in said
     assert "not used (dates): when, day" in said
-    assert "not used (a different text in every row): key" in said
+    assert "not used (a different text in every row): key" in " ".join(said.split())
     code, out, _ = run("predict", tmp_path / "model.craftc", tmp_path / "t.parquet")
     assert predictions(out)[0] == pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
 

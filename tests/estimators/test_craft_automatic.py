@@ -126,7 +126,7 @@ def test_cut_and_the_merge_path():
     heart = load_heart().data
     model = CRAFT(n_clusters=5, random_state=0).fit(heart)
     assert model.n_clusters_ == 5
-    assert [step.n_clusters for step in model.merge_path_][0] == 5
+    assert model.merge_path_[0].n_clusters == 5
     np.testing.assert_array_equal(model.cut(5), model.labels_)
     for k in (1, 2, 3, 4):
         labels = model.cut(k)

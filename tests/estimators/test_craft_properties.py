@@ -72,7 +72,9 @@ def test_the_same_bits_on_any_number_of_threads(always_parallel, seed, model):
     weight = np.random.default_rng(seed).random(5000)
     fits = [
         quiet_fit(
-            CRAFT(cluster_price=30.0, selection="fixed", numeric="raw", model=model, n_init=2, max_iter=8, random_state=seed, n_threads=n_threads),
+            CRAFT(None, cluster_price=30.0, selection="fixed", numeric="raw", model=model, n_init=2, max_iter=8).set_params(
+                random_state=seed, n_threads=n_threads
+            ),
             table,
             weight if seed % 2 else None,
         )
@@ -96,8 +98,9 @@ def test_the_same_bits_on_every_instruction_set_and_block_order():
         "h = hashlib.sha256()\n"
         "for seed in range(12):\n"
         "    t = random_table(seed, n=400)\n"
-        "    m = CRAFT(cluster_price=5.0, selection='fixed', numeric='raw', n_init=3, random_state=seed, max_clusters=20).fit(t)\n"
-        "    for a in (m.labels_, m.objective_path_, m.feature_gains_, m.transform(t)): h.update(np.ascontiguousarray(a).tobytes())\n"
+        "    m = CRAFT(cluster_price=5.0, selection='fixed', numeric='raw', n_init=3, random_state=seed).fit(t)\n"
+        "    for a in (m.labels_, m.objective_path_, m.feature_gains_, m.transform(t)):\n"
+        "        h.update(np.ascontiguousarray(a).tobytes())\n"
         "print(h.hexdigest())\n"
     )
     digests = set()
@@ -208,7 +211,7 @@ def test_float32_is_close_to_float64():
     single = heart.copy()
     for name in load_heart().numeric_names:
         single[name] = single[name].astype(np.float32)
-    a = CRAFT(n_clusters=3, random_state=0).fit(heart.astype({n: float for n in load_heart().numeric_names}))
+    a = CRAFT(n_clusters=3, random_state=0).fit(heart.astype(dict.fromkeys(load_heart().numeric_names, float)))
     b = CRAFT(n_clusters=3, random_state=0).fit(single)
     np.testing.assert_array_equal(a.labels_, b.labels_)
     assert a.objective_ == pytest.approx(b.objective_, rel=1e-6)

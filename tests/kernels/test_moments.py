@@ -49,7 +49,7 @@ def test_both_kinds_of_128_bit_integers_agree_with_python(a, b, factor):
 
 def exact_moments(grid, column, d, weight):
     """S, mean and sum of squared deviations of a column on the grid, in rational numbers."""
-    q = [int(round((x - grid.centre[d]) * grid.scale[d])) for x in column]
+    q = [round((x - grid.centre[d]) * grid.scale[d]) for x in column]
     S = sum(weight)
     if S == 0:
         return 0, Fraction(0), Fraction(0)
