@@ -297,7 +297,7 @@ def cost_tables(
         groups, grid, unit, background.frequency, shift, precision, mask, extra, rules.prior, rules.coherent,
         base, constant, square, linear, offset, level,
     )  # fmt: skip
-    active = mask.any(axis=0)
+    active = np.asarray(mask.any(axis=0))
     return _kernel.Tables(
         len(groups), grid, background.centre, background.scale, base, constant, square, linear, offset, level,
         np.flatnonzero(active[: grid.p]), np.flatnonzero(active[grid.p :]),

@@ -2,12 +2,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from craftc._kernels.moments import Grid
 
 PAD: int
 FAR: float
 
+@disjoint_base
 class Tables:
     base: NDArray[np.float64]
     constant: NDArray[np.float64]
@@ -19,6 +21,7 @@ class Tables:
     categorical: NDArray[np.intp]
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
+    level_offset: NDArray[np.int32]
     grid: Grid
     def __init__(
         self,

@@ -2,11 +2,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from craftc._kernels.moments import Grid
 
 SELECTIONS: dict[str, int]
 
+@disjoint_base
 class Pricing:
     grid: Grid
     arrays: tuple[NDArray[Any], ...]

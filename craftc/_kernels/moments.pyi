@@ -2,7 +2,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
+@disjoint_base
 class Grid:
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
