@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from craftc._craft_model import cost_tables
@@ -25,7 +27,8 @@ from craftc._parallel import map_side_by_side
 from craftc._random import uniform
 
 _SAMPLE = 1 << 16  # rows among which start seeds are sought
-_PLUS_DRAW, _SAMPLE_DRAW = 11, 12  # first keys of the random streams
+_STAGE_ROWS = 1 << 14  # a larger table is searched on so many rows first
+_PLUS_DRAW, _SAMPLE_DRAW, _STAGE_DRAW = 11, 12, 14  # first keys of the random streams
 _WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run side by side
 
 
@@ -49,6 +52,8 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     best, start = search.partition(np.zeros(len(problem.table), np.int32)), -1
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
+    if searchable and given is None and len(problem.table) > _STAGE_ROWS:
+        given = [from_a_sample(problem, lines, kind)]
     for s, (other, part) in enumerate(run_lines(lines, given, kind) if searchable else ()):
         if part.objective < best.objective - 1e-9:
             search, best, start = other, part, s
@@ -67,11 +72,30 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     return Solution(best.labels, moments, path[-1], path, max(search.n_passes, 1), True, start, problem.rules, steps, at_4)
 
 
+def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
+    """A start for a large table: all starts searched on a sample of its rows, the best one's clusters given to every row."""
+    n = len(problem.table)
+    jitter = uniform(problem.seed, _STAGE_DRAW, np.arange(_STAGE_ROWS))
+    rows = ((np.arange(_STAGE_ROWS) + jitter) * (n / _STAGE_ROWS)).astype(np.intp)
+    sample = problem.of_rows(rows)
+    results = run_lines([replace(sample, on_pass=line.on_pass) for line in lines], None, kind)
+    _, best = min(results, key=lambda result: result[1].objective)
+    background = problem.background
+    moments = Moments(background.grid, background.unit, best.K)
+    moments.groups[:] = best.groups[: best.K]
+    labels = np.full(n, -1, np.int32)
+    assign_only(problem.table, PricedClusters(moments, background, problem.rules).tables(), labels, problem.threads(best.K))
+    return compact(labels)
+
+
 def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> list[tuple[Search, Partition]]:
     """Every start searched to its end: side by side on threads where a pass is too short to be shared, else one after the other."""
     first = lines[0]
     cells = len(first.table) * (first.background.grid.p + first.background.grid.q)
     beside = first.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
+
+    if given is not None:
+        lines = lines[: len(given)]
 
     def run(s: int) -> tuple[Search, Partition]:
         line = Search(lines[s], 1 if beside > 1 else first.n_threads)

@@ -101,7 +101,7 @@ class Search:
 
     def __init__(self, problem: Problem, n_threads: int) -> None:
         self.problem, self.n_threads = problem, n_threads
-        self.pricing = pricing_of(problem.background, problem.rules)
+        self.pricing = pricing_of(problem.background, problem.rules, total=problem.total)
         self.selection = _kernel.SELECTIONS[problem.rules.selection]
         self.capacity = max(problem.cap, START_CLUSTERS)
         grid, D = problem.background.grid, self.pricing.D
@@ -274,7 +274,8 @@ class Search:
             jitter = uniform(problem.seed, _SPLIT_DRAW, m, np.arange(_SPLIT_SAMPLE))
             sample = rows[((np.arange(_SPLIT_SAMPLE) + jitter) * (m / _SPLIT_SAMPLE)).astype(np.intp)]
             sides = self._sides(sample, cuts, n + 1, n)
-            pricing = pricing_of(problem.background, problem.rules, float(group[0]) / max(float(sides[n, 0]), 1.0))
+            scale_up = float(group[0]) / max(float(sides[n, 0]), 1.0)
+            pricing = pricing_of(problem.background, problem.rules, scale_up, problem.total)
             group, one = np.ascontiguousarray(sides[n]), self._mask[:1]
             one[:] = part.mask[0]
             whole = np.empty(1)

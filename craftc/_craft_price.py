@@ -34,13 +34,23 @@ def half_log(background: Background, rules: Rules) -> float:
     return rules.price_factor * 0.5 * math.log(background.weight) if background.weight > 1 else 0.0
 
 
-def pricing_of(background: Background, rules: Rules, scale_up: float = 1.0) -> _kernel.Pricing:
-    """What the kernels need to price a group of rows of this table; a sample of them counts `scale_up` times."""
+def pricing_of(background: Background, rules: Rules, scale_up: float = 1.0, total: float | None = None) -> _kernel.Pricing:
+    """What the kernels need to price a group of rows of this table.
+
+    Parameters
+    ----------
+    background : Background
+    rules : Rules
+    scale_up : float, default=1.0
+        How often each row counts: a sample that stands for all.
+    total : float, optional
+        Weight of the rows that are partitioned, where they are only some of the table's.
+    """
     price, log_choose = feature_prices(background, rules)
     return _kernel.Pricing(
         background.grid,
         background.unit * scale_up,
-        background.weight,
+        background.weight if total is None else total,
         half_log(background, rules) if rules.price is None else rules.price,
         rules.by_length,
         background.centre,

@@ -44,6 +44,7 @@ class Problem:
     n_threads: int
     unit_weight: Floats | None = None  # min(w, 1) of every row, None = all one
     on_pass: Callable[[int, int, float], None] | None = None  # (pass, clusters, objective)
+    total: float | None = None  # weight of the rows, where they are only some of the background's
     stop: Event = field(default_factory=Event)  # set: whoever works on this problem should give up
 
     def threads(self, n_clusters: int) -> int:
@@ -68,7 +69,8 @@ class Problem:
         """The same problem for some of the rows, under the whole table's background."""
         weight = self.weight[rows] if len(self.weight) else self.weight
         unit = None if self.unit_weight is None else self.unit_weight[rows]
-        return replace(self, table=self.table.take(rows), weight=weight, unit_weight=unit)
+        total = float(weight.sum()) * self.background.unit if len(weight) else float(len(rows))
+        return replace(self, table=self.table.take(rows), weight=weight, unit_weight=unit, total=total)
 
     @cached_property
     def limits(self) -> Floats:

@@ -34,10 +34,10 @@ typedef struct {
     const double *level;                    /* (levels + q, lanes): all levels of a column, then a row of zeros for missing */
 } craft_tables;
 
-/* scratch of one thread, in doubles: z, level offsets, costs */
+/* scratch of one thread, in doubles: z, level offsets, costs, a list of columns */
 static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t lanes)
 {
-    return CRAFT_TILE * (p + q + lanes);
+    return CRAFT_TILE * (p + q + lanes) + (p + 7) / 8 * 8;
 }
 
 #define CRAFT_NAME_(stem, suffix) stem##suffix
@@ -83,7 +83,8 @@ static inline const double *craft_tile(const craft_tables *t, const void *x, int
 {
     double *z = scratch, *cost = scratch + CRAFT_TILE * (t->p + t->q);
     int32_t *level = (int32_t *)(scratch + CRAFT_TILE * t->p);
-    CRAFT_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost));
+    CRAFT_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost,
+                                 (ptrdiff_t *)(cost + CRAFT_TILE * t->lanes)));
     CRAFT_DISPATCH(craft_cheapest, (t, cost, best, arg));
     return cost;
 }

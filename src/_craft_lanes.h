@@ -39,27 +39,28 @@ CRAFT_ATTRIBUTE static int THIS(craft_fill_##type)(const craft_tables *t, const 
         }                                                                               \
     return holes;                                                                       \
 }                                                                                       \
-/* where the sums of a row with holes start: its own C added up in its place of `cost` */ \
-CRAFT_ATTRIBUTE static void THIS(craft_holes_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,   \
-                                                     double *cost, const double **start) \
-{                                                                                       \
-    const ptrdiff_t lanes = t->lanes;                                                   \
-    for (ptrdiff_t r = 0; r < rows; r++) {                                              \
-        double *own = cost + r * lanes;                                                 \
-        int holes = 0;                                                                  \
-        for (ptrdiff_t a = 0; a < t->n_numeric; a++)                                    \
-            holes |= x[r * t->p + t->numeric[a]] != x[r * t->p + t->numeric[a]];        \
-        if (!holes)                                                                     \
-            continue;                                                                   \
-        memcpy(own, t->base, sizeof(double) * lanes);                                   \
-        for (ptrdiff_t a = 0; a < t->n_numeric; a++) {                                  \
-            ptrdiff_t d = t->numeric[a];                                                \
-            if (x[r * t->p + d] == x[r * t->p + d])                                     \
-                for (ptrdiff_t k = 0; k < lanes; k++)                                   \
-                    own[k] += t->offset[d * lanes + k];                                 \
-        }                                                                               \
-        start[r] = own;                                                                 \
-    }                                                                                   \
+/* where the sums of a row with holes start: the C of its present cells added up in its place of `cost` */    \
+CRAFT_ATTRIBUTE static void THIS(craft_holes_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,\
+                                                     double *cost, const double **start, ptrdiff_t *present)  \
+{                                                                                                             \
+    const ptrdiff_t lanes = t->lanes;                                                                         \
+    for (ptrdiff_t r = 0; r < rows; r++) {                                                                    \
+        double *own = cost + r * lanes;                                                                       \
+        ptrdiff_t n = 0;                                                                                      \
+        for (ptrdiff_t a = 0; a < t->n_numeric; a++) {                                                        \
+            present[n] = t->numeric[a] * lanes;                                                               \
+            n += x[r * t->p + t->numeric[a]] == x[r * t->p + t->numeric[a]];                                  \
+        }                                                                                                     \
+        if (n == t->n_numeric)                                                                                \
+            continue;                                                                                         \
+        for (ptrdiff_t k = 0; k < lanes; k += CRAFT_WIDTH) {                                                  \
+            LANE sum = *(const LANE *)(t->base + k);                                                          \
+            for (ptrdiff_t j = 0; j < n; j++)                                                                 \
+                sum += *(const LANE *)(t->offset + present[j] + k);                                           \
+            *(LANE *)(own + k) = sum;                                                                         \
+        }                                                                                                     \
+        start[r] = own;                                                                                       \
+    }                                                                                                         \
 }
 #define CRAFT_Z(cell, centre, scale)                                                    \
     ((cell) != (cell) ? 0.0                                                             \
@@ -124,7 +125,7 @@ FILL_LEVELS(uint16_t)
 
 CRAFT_ATTRIBUTE static void THIS(craft_costs)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
                                               ptrdiff_t first, ptrdiff_t rows, double *restrict z, int32_t *restrict level,
-                                              double *restrict cost)
+                                              double *restrict cost, ptrdiff_t *present)
 {
     const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes, p = t->p, q = t->q;
     const ptrdiff_t *numeric = t->numeric, *categorical = t->categorical;
@@ -136,11 +137,11 @@ CRAFT_ATTRIBUTE static void THIS(craft_costs)(const craft_tables *t, const void 
     if (n_numeric && single) {
         holes = THIS(craft_fill_float)(t, (const float *)x + first * p, rows, z);
         if (holes)
-            THIS(craft_holes_float)(t, (const float *)x + first * p, rows, cost, start);
+            THIS(craft_holes_float)(t, (const float *)x + first * p, rows, cost, start, present);
     } else if (n_numeric) {
         holes = THIS(craft_fill_double)(t, (const double *)x + first * p, rows, z);
         if (holes)
-            THIS(craft_holes_double)(t, (const double *)x + first * p, rows, cost, start);
+            THIS(craft_holes_double)(t, (const double *)x + first * p, rows, cost, start, present);
     }
     if (n_categorical && wide)
         THIS(craft_fill_uint16_t)(t, (const uint16_t *)codes + first * q, rows, level);
