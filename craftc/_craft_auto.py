@@ -15,14 +15,13 @@ from craftc._craft_search import (
     Solution,
     assign_only,
     compact,
+    first_appearance,
     one_point,
     one_point_own_costs,
     point_tables,
-    settle_weightless,
     start_labels,
 )
 from craftc._kernels import craft as _pass
-from craftc._moments import Moments
 from craftc._parallel import map_side_by_side
 from craftc._random import uniform
 
@@ -64,12 +63,11 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     if wish is not None:
         search.towards(best, wish)
         path.append(constant + best.objective)
-    steps = [search.step(cost, labels, groups) for cost, labels, groups in search.merge_path(best)]
-    moments = Moments(background.grid, background.unit, best.K)
-    moments.groups[:] = best.groups[: best.K]
-    settle_weightless(problem, PricedClusters(moments, background, problem.rules).tables(), best.labels)
+    order = first_appearance(search.settled(best), best.K)
+    search.reorder(best, order)
     at_4 = clusters_at(problem, best, 4.0)
-    return Solution(best.labels, moments, path[-1], path, max(search.n_passes, 1), True, start, problem.rules, steps, at_4)
+    merge_path, n_passes = search.merge_path(best), max(search.n_passes, 1)
+    return Solution(best.labels, search.moments(best), path[-1], path, n_passes, True, start, problem.rules, merge_path, at_4)
 
 
 def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
@@ -79,12 +77,10 @@ def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
     rows = ((np.arange(_STAGE_ROWS) + jitter) * (n / _STAGE_ROWS)).astype(np.intp)
     sample = problem.of_rows(rows)
     results = run_lines([replace(sample, on_pass=line.on_pass) for line in lines], None, kind)
-    _, best = min(results, key=lambda result: result[1].objective)
-    background = problem.background
-    moments = Moments(background.grid, background.unit, best.K)
-    moments.groups[:] = best.groups[: best.K]
+    search, best = min(results, key=lambda result: result[1].objective)
+    tables = PricedClusters(search.moments(best), problem.background, problem.rules).tables()
     labels = np.full(n, -1, np.int32)
-    assign_only(problem.table, PricedClusters(moments, background, problem.rules).tables(), labels, problem.threads(best.K))
+    assign_only(problem.table, tables, labels, problem.threads(best.K))
     return compact(labels)
 
 

@@ -16,7 +16,7 @@ from craftc._craft_model import Mask
 from craftc._craft_price import PricedClusters, pricing_of
 from craftc._craft_search import (
     Labels,
-    MergeStep,
+    MergePath,
     Problem,
     first_appearance,
     renumber,
@@ -423,24 +423,37 @@ class Search:
         self._force(part, i, j)
         self.passes(part)
 
-    def merge_path(self, part: Partition) -> Iterator[tuple[float, Labels, Integers]]:
-        """(cost, labels, groups) of the partition and of every one on the way down to one cluster."""
-        part = part.copy()
-        while True:
-            yield part.objective, part.labels.copy(), part.groups[: part.K]
-            if part.K == 1:
-                return
+    def merge_path(self, part: Partition) -> MergePath:
+        """The partition (labels by first appearance, every row in a cluster) and every one on the way down to one cluster."""
+        constant, part = self.problem.background.cost, part.copy()
+        shown = part.labels.copy()
+        path = MergePath(shown, part.K, constant + part.objective)
+        while part.K > 1:
             self.merge_best(part)
+            after = self.settled(part).copy()
+            renumber(after, np.argsort(first_appearance(after, part.K)).astype(np.int32))
+            path.append(part.K, constant + part.objective, shown, after)
+            shown = after
+        return path
 
-    def step(self, cost: float, labels: Labels, groups: Integers) -> MergeStep:
-        """A step of the merge path as it is kept: labels by first appearance, in the smallest type that holds them."""
-        background, K = self.problem.background, len(groups)
-        if len(self.problem.weight) and (labels < 0).any():
-            moments = Moments(background.grid, background.unit, K)
-            moments.groups[:] = groups
-            settle_weightless(self.problem, PricedClusters(moments, background, self.problem.rules).tables(), labels)
-        renumber(labels, np.argsort(first_appearance(labels, K)).astype(np.int32))
-        return MergeStep(K, background.cost + cost, labels.astype(np.uint8 if K <= 256 else np.int32))
+    def settled(self, part: Partition) -> Labels:
+        """The partition's labels, rows of weight 0 that lost their cluster put into the cheapest."""
+        if len(self.problem.weight) and (part.labels < 0).any():
+            clusters = PricedClusters(self.moments(part), self.problem.background, self.problem.rules)
+            settle_weightless(self.problem, clusters.tables(), part.labels)
+        return part.labels
+
+    def reorder(self, part: Partition, order: NDArray[np.intp]) -> None:
+        """Number the clusters anew; none is lost."""
+        renumber(part.labels, np.argsort(order).astype(np.int32))
+        for array in (part.groups, part.cost, part.mask):
+            array[: part.K] = array[order]
+
+    def moments(self, part: Partition) -> Moments:
+        """Exact moments of a partition."""
+        moments = Moments(self.problem.background.grid, self.problem.background.unit, part.K)
+        moments.groups[:] = part.groups[: part.K]
+        return moments
 
 
 def clusters_at(problem: Problem, part: Partition, factor: float) -> int:

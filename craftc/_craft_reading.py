@@ -43,8 +43,13 @@ def mean_margins(margin: Floats, labels: NDArray[np.int32], weight: Floats | Non
     """(K,) weighted mean margin of the rows of every cluster."""
     if n_clusters == 1:
         return np.array([np.inf])
-    weight = np.ones(len(margin)) if weight is None else weight
-    return np.asarray(np.bincount(labels, margin * weight) / np.bincount(labels, weight))
+    total, size = np.zeros((2, n_clusters))
+    for first in range(0, len(labels), _CHUNK):
+        rows = slice(first, first + _CHUNK)
+        of_rows = np.ones(len(labels[rows])) if weight is None else weight[rows]
+        total += np.bincount(labels[rows], margin[rows] * of_rows, n_clusters)
+        size += np.bincount(labels[rows], of_rows, n_clusters)
+    return total / size
 
 
 def distinct_rows(table: MixedTable, enough: int) -> int:

@@ -6,7 +6,7 @@ parallel; then a serial walk over the few rows dear enough to open a cluster, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
@@ -86,6 +86,47 @@ class MergeStep(NamedTuple):
     labels: NDArray[Any]
 
 
+class MergePath(Sequence[MergeStep]):
+    """Partitions down to one cluster, kept as what changes from one to the next; labels are worked out when asked for.
+
+    Parameters
+    ----------
+    labels : ndarray (n,) of int32
+        Labels of the first step.
+    n_clusters : int
+    objective : float
+    """
+
+    def __init__(self, labels: Labels, n_clusters: int, objective: float) -> None:
+        self._labels = labels
+        self._steps = [(n_clusters, objective)]
+        self._changes: list[tuple[Labels, Labels, Labels]] = []  # new number of every cluster; rows that moved, and where
+
+    def append(self, n_clusters: int, objective: float, before: Labels, after: Labels) -> None:
+        """One step further: the partition `before`, numbered as its step is, becomes `after`, numbered by first appearance."""
+        pairs = np.zeros((self._steps[-1][0], n_clusters), np.int64)
+        for rows in chunks(len(before)):
+            np.add.at(pairs, (before[rows], after[rows]), 1)
+        place = pairs.argmax(axis=1).astype(np.int32)  # where most of a cluster's rows went
+        moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
+        self._steps.append((n_clusters, objective))
+        self._changes.append((place, moved.astype(np.int32), after[moved]))
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        i = range(len(self))[i]
+        labels = self._labels.copy()
+        for place, moved, where in self._changes[:i]:
+            renumber(labels, place)
+            labels[moved] = where
+        n_clusters, objective = self._steps[i]
+        return MergeStep(n_clusters, objective, labels)
+
+
 @dataclass
 class Solution:
     """A partition that the search ended with."""
@@ -98,7 +139,7 @@ class Solution:
     converged: bool
     start: int
     rules: Rules
-    merge_path: list[MergeStep] = field(default_factory=list)
+    merge_path: Sequence[MergeStep] = ()
     clusters_at_4: int | None = None  # left at four times the price
 
 

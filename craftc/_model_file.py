@@ -16,6 +16,7 @@ import os
 import warnings
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -134,7 +135,7 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         )
 
 
-def _path_arrays(steps: list[MergeStep], n: int) -> Arrays:
+def _path_arrays(steps: Sequence[MergeStep], n: int) -> Arrays:
     """The merge path as arrays; small numbers, as there are seldom more than 256 clusters."""
     labels = np.empty((n, len(steps)), np.result_type(np.uint8, *(step.labels for step in steps)))
     for column, step in zip(labels.T, steps, strict=True):
@@ -303,7 +304,7 @@ def _moments(arrays: Arrays, prefix: str, schema: Schema, unit: float) -> Moment
     return moments
 
 
-def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> list[MergeStep]:
+def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
     """The partitions on the way down to one cluster."""
     clusters, objectives = arrays["merge_clusters"], arrays["merge_objectives"]
     labels = arrays["merge_labels"]

@@ -301,13 +301,13 @@ class NumericEncoding:
         return cls(schema, recipes)
 
 
-def normal_scores(counts: Integers) -> Floats:
+def normal_scores(counts: NDArray[Any]) -> Floats:
     """Phi^-1((midrank - 1/2) / n) of distinct values in ascending order, from their counts."""
     upto = np.cumsum(counts)
     return np.asarray(ndtri((2 * upto - counts) / (2.0 * upto[-1])))
 
 
-def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, Integers]:
+def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
     """Distinct present values of rows of weight > 0, ascending, and the integer weight of each."""
     present = cells == cells
     if weight is not None:
@@ -320,14 +320,19 @@ def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, Intege
         cells, weight = cells[order], weight[present][order]
     if not len(cells):
         return _no_floats(), np.empty(0, np.int64)
-    first = np.flatnonzero(np.append(True, cells[1:] != cells[:-1]))
-    values = cells[first].astype(np.float64) + 0.0  # no negative zero
+    new = np.ones(len(cells), bool)
+    np.not_equal(cells[1:], cells[:-1], out=new[1:])
+    if weight is None and new.all():  # nothing to tally, and no room spent on it
+        cells += 0.0  # no negative zero
+        return cells.astype(np.float64, copy=False), np.ones(len(cells), np.int32)
+    first = np.flatnonzero(new)
+    values = cells[first].astype(np.float64) + 0.0
     if weight is None:
         return values, np.diff(np.append(first, len(cells)))
     return values, np.add.reduceat(weight, first)
 
 
-def _decide(values: Floats, counts: Integers, ranks: bool) -> Recipe:
+def _decide(values: Floats, counts: NDArray[Any], ranks: bool) -> Recipe:
     """The rules above, for a column of these distinct values and weights."""
     if not len(values):
         return Recipe()  # no cell counts: left to be ignored as a constant column
@@ -350,16 +355,21 @@ def _decide(values: Floats, counts: Integers, ranks: bool) -> Recipe:
     return Recipe(tuple(spikes), tuple(shares))
 
 
-def _far_from_normal(values: Floats, counts: Integers) -> bool:
+def _far_from_normal(values: Floats, counts: NDArray[Any]) -> bool:
     """Whether skewness or excess kurtosis is too large for a normal density."""
     low, high = values[0], values[-1]
-    # in half ranges around the middle, so that no power over- or underflows
-    x = (values - (low / 2 + high / 2)) / (high / 2 - low / 2)
-    n = counts.sum()
-    x -= (counts * x).sum() / n
-    square = x * x
-    second, fourth = (counts * square).sum() / n, (counts * square * square).sum() / n
-    third = (counts * square * x).sum() / n
+    # in half ranges around the middle, so that no power over- or underflows; slice by slice, so that no room is spent
+    middle, half = low / 2 + high / 2, high / 2 - low / 2
+    n = int(counts.sum(dtype=np.int64))
+    slices = [slice(start, start + _ROWS) for start in range(0, len(values), _ROWS)]
+    mean = sum(float((counts[part] * ((values[part] - middle) / half)).sum()) for part in slices) / n
+    second = third = fourth = 0.0
+    for part in slices:
+        x = (values[part] - middle) / half - mean
+        square = x * x
+        second += float((counts[part] * square).sum()) / n
+        third += float((counts[part] * square * x).sum()) / n
+        fourth += float((counts[part] * square * square).sum()) / n
     skewness, kurtosis = third / second**1.5, fourth / second**2 - 3.0
     return bool(abs(skewness) > MAX_SKEWNESS or kurtosis > MAX_KURTOSIS)
 

@@ -110,7 +110,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         Passes over the table that led to the result.
     converged_ : bool
         Whether the last pass moved no row.
-    merge_path_ : list of MergeStep
+    merge_path_ : sequence of MergeStep
         ``(n_clusters, objective, labels)`` of the result and on the way down to one cluster, always merging the cheapest pair
         ("auto" only); `cut` reads it.
     margins_ : ndarray (n,) of float64
@@ -502,8 +502,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
                 f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters found; fit with n_clusters={n_clusters} "
                 "to split further."
             )
-        step = next(step for step in self.merge_path_ if step.n_clusters <= n_clusters)
-        return step.labels.astype(np.int32)
+        at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= n_clusters)
+        labels: search.Labels = self.merge_path_[at].labels.astype(np.int32)
+        return labels
 
     def summary(self) -> Any:
         """Each cluster in words: its size and its features by gain, beside the whole table.
