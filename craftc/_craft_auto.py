@@ -40,7 +40,7 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     lines : list of Problem
         The same problem as each start sees it (somebody may follow its passes).
     given : list of labels or None
-        Start partitions, used as they are.
+        Start partitions; they are worked on in place.
     kind : {"auto", "single", "random", "farthest"}
         Kind of the starts where none are given.
     wish : int or None
@@ -52,7 +52,7 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
     if searchable and given is None and len(problem.table) > _STAGE_ROWS:
-        given = [from_a_sample(problem, lines, kind)]
+        lines, given = lines[:1], [from_a_sample(problem, lines, kind)]
     for s, (other, part) in enumerate(run_lines(lines, given, kind) if searchable else ()):
         if part.objective < best.objective - 1e-9:
             search, best, start = other, part, s
@@ -96,7 +96,7 @@ def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> li
     def run(s: int) -> tuple[Search, Partition]:
         line = Search(lines[s], 1 if beside > 1 else first.n_threads)
         if given is not None:
-            return line, line.run(given[s].copy(), False)
+            return line, line.run(given[s], False)
         return line, line.run(*start_partition(lines[s], kind, s))
 
     try:

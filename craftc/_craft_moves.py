@@ -425,15 +425,14 @@ class Search:
 
     def merge_path(self, part: Partition) -> MergePath:
         """The partition (labels by first appearance, every row in a cluster) and every one on the way down to one cluster."""
-        constant, part = self.problem.background.cost, part.copy()
-        shown = part.labels.copy()
-        path = MergePath(shown, part.K, constant + part.objective)
+        constant = self.problem.background.cost
+        path = MergePath(part.labels, part.K, constant + part.objective)
+        part = part.copy()
         while part.K > 1:
+            before = part.labels.astype(np.uint8 if part.K <= 256 else np.int32)
             self.merge_best(part)
-            after = self.settled(part).copy()
-            renumber(after, np.argsort(first_appearance(after, part.K)).astype(np.int32))
-            path.append(part.K, constant + part.objective, shown, after)
-            shown = after
+            self.reorder(part, first_appearance(self.settled(part), part.K))
+            path.append(part.K, constant + part.objective, before, part.labels)
         return path
 
     def settled(self, part: Partition) -> Labels:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from craftc._moments import Floats
 from craftc._parallel import aligned
 from craftc.table import MixedTable
 
-_CHUNK = 8192
+_CHUNK = 2048  # rows with a temporary per cluster
 _SAMPLE = 2000  # rows looked at for suspicions
 _ALIKE = 0.98  # share of a column's information that another one repeats: duplicates
 _MANY_CLUSTERS = 10
@@ -29,9 +30,9 @@ def relative_costs(clusters: Clusters, table: MixedTable) -> Floats:
     return out
 
 
-def margins(clusters: Clusters, table: MixedTable) -> Floats:
+def margins(clusters: Clusters, table: MixedTable, dtype: type = np.float64) -> NDArray[Any]:
     """(n,) nats by which every row prefers its cheapest cluster to the next; inf with one cluster."""
-    out = np.full(len(table), np.inf)
+    out: NDArray[Any] = np.full(len(table), np.inf, dtype)
     if len(clusters.mask) > 1:
         for rows, costs in _in_chunks(clusters, table):
             two = np.partition(costs, 1, axis=1)[:, :2]
@@ -39,7 +40,7 @@ def margins(clusters: Clusters, table: MixedTable) -> Floats:
     return out
 
 
-def mean_margins(margin: Floats, labels: NDArray[np.int32], weight: Floats | None, n_clusters: int) -> Floats:
+def mean_margins(margin: NDArray[Any], labels: NDArray[np.int32], weight: Floats | None, n_clusters: int) -> Floats:
     """(K,) weighted mean margin of the rows of every cluster."""
     if n_clusters == 1:
         return np.array([np.inf])

@@ -102,7 +102,7 @@ class MergePath(Sequence[MergeStep]):
         self._steps = [(n_clusters, objective)]
         self._changes: list[tuple[Labels, Labels, Labels]] = []  # new number of every cluster; rows that moved, and where
 
-    def append(self, n_clusters: int, objective: float, before: Labels, after: Labels) -> None:
+    def append(self, n_clusters: int, objective: float, before: NDArray[Any], after: Labels) -> None:
         """One step further: the partition `before`, numbered as its step is, becomes `after`, numbered by first appearance."""
         pairs = np.zeros((self._steps[-1][0], n_clusters), np.int64)
         for rows in chunks(len(before)):

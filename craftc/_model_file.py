@@ -54,7 +54,7 @@ _ARRAYS = {
     "centre": "float64",
     "scale": "float64",
     "labels": "int32",
-    "margins": "float64",
+    "margins": "float32",
     "cluster_margins": "float64",
     "objective_path": "float64",
     "merge_clusters": "int64",

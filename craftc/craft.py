@@ -113,7 +113,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     merge_path_ : sequence of MergeStep
         ``(n_clusters, objective, labels)`` of the result and on the way down to one cluster, always merging the cheapest pair
         ("auto" only); `cut` reads it.
-    margins_ : ndarray (n,) of float64
+    margins_ : ndarray (n,) of float32
         Nats by which each row prefers its cluster to the next best; inf with one cluster.
     cluster_margins_ : ndarray (K,) of float64
         Mean margin of the rows of each cluster.
@@ -270,7 +270,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         self.objective_path_ = np.array(outcome.path)
         self.n_iter_, self.converged_ = outcome.n_iter, outcome.converged
         self.merge_path_ = outcome.merge_path
-        self.margins_ = margins(self._clusters, table)
+        self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
         for sentence in suspicions(source, self.n_clusters_, outcome.clusters_at_4) if rules.by_length else ():
             warnings.warn(sentence, UserWarning, stacklevel=2)
@@ -448,8 +448,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         ndarray (n,) of float64
             Near 0: a row between two clusters. 5: e^5 = 150 times likelier in its own.
         """
-        table = self._read_new(X)
-        return margins(self._clusters, table)
+        return np.asarray(margins(self._clusters, self._read_new(X)))
 
     def explain(self, X: Any) -> Any:
         """Why each row is where it is: per feature, the nats by which it speaks for the row's cluster against the next best.

@@ -301,7 +301,7 @@ def test_newer_format(saved):
         {"labels": lambda a: a + 7},
         {"labels": lambda a: a[:, None]},
         {"margins": lambda a: a[1:]},
-        {"margins": lambda a: a.astype(np.float32)},
+        {"margins": lambda a: a.astype(np.float64)},
         {"cluster_margins": lambda a: a[1:]},
         {"shown_groups": lambda a: a[1:]},
         {"shown_groups": lambda a: a[::-1]},
