@@ -17,6 +17,7 @@ from craftc.table import MixedTable
 _CHUNK = 2048  # rows with a temporary per cluster
 _SAMPLE = 2000  # rows looked at for suspicions
 _ALIKE = 0.98  # share of a column's information that another one repeats: duplicates
+_FEW_VALUES = 64  # distinct values of a number that may be a category's code
 _MANY_CLUSTERS = 10
 _FRAGILE = 0.7
 
@@ -112,21 +113,27 @@ def suspicions(table: MixedTable, n_clusters: int, at_4: int | None) -> list[str
 
 
 def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
-    """Pairs of columns of which each tells the other."""
-    names, n = sample.numeric_names, len(sample)
-    if n < 10:
+    """Pairs of columns of which each tells the other: numbers in step, or values one to one (numbers of few values included)."""
+    names = sample.numeric_names
+    if len(sample) < 10:
         return
     correlation = _correlation(np.nan_to_num(_centred(sample.numeric)))
     for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
         yield names[i], names[j]
-    entropies = [_entropy(np.bincount(column)) for column in sample.codes.T]
-    for i in range(len(entropies)):
-        for j in range(i + 1, len(entropies)):
+    columns = [(name, column.astype(np.intp)) for name, column in zip(sample.categorical_names, sample.codes.T, strict=True)]
+    n_categorical = len(columns)
+    for name, numbers in zip(names, sample.numeric.T, strict=True):
+        values, codes = np.unique(numbers, return_inverse=True)
+        if len(values) <= _FEW_VALUES:
+            columns.append((name, codes))
+    entropies = [_entropy(np.bincount(codes)) for _, codes in columns]
+    for i in range(n_categorical):
+        for j in range(i + 1, len(columns)):
             least, most = sorted((entropies[i], entropies[j]))
             if least > 0.1 and least > _ALIKE * most:
-                joint = _entropy(np.bincount(sample.codes[:, i].astype(np.intp) * (sample.n_levels[j] + 1) + sample.codes[:, j]))
+                joint = _entropy(np.bincount(columns[i][1] * (columns[j][1].max() + 1) + columns[j][1]))
                 if least + most - joint > _ALIKE * most:
-                    yield sample.categorical_names[i], sample.categorical_names[j]
+                    yield columns[i][0], columns[j][0]
 
 
 def _centred(X: NDArray[np.float64]) -> Floats:
