@@ -7,6 +7,7 @@ table's schema.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -107,7 +108,7 @@ class Column:
         return codes, unseen
 
 
-class Source:
+class Source(ABC):
     """Any input, column by column.
 
     `kinds` says of each column what it holds: "number", "level" (categories, booleans), "text",
@@ -138,12 +139,13 @@ class Source:
                 block[:, d] = self._number(j)
         return block
 
+    @abstractmethod
     def _number(self, j: int) -> Any:
-        raise NotImplementedError
+        """Return one column as numbers."""
 
+    @abstractmethod
     def column(self, j: int) -> Column:
         """Return one column as codes."""
-        raise NotImplementedError
 
 
 class _Frame(Source):
