@@ -1,8 +1,7 @@
 """Maps ``src/*.pyx`` to ``craftc._kernels.*``; everything else stands in pyproject.toml.
 
 Switches (environment): ``CRAFTC_DEBUG=1`` bounds checks and monotonicity assertions on, ``CRAFTC_NO_OPENMP=1`` builds
-serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers without a 128-bit type, ``CRAFTC_WERROR=1``
-makes warnings in our own C an error.
+serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers without a 128-bit type.
 """
 
 import os
@@ -42,10 +41,6 @@ def flags():
         openmp = (["/openmp"], [])
     else:
         compile_flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden"]
-        if switch("CRAFTC_WERROR"):
-            # for our headers; what Cython generates is not ours to mend
-            compile_flags += ["-Wall", "-Wextra", "-Werror", "-Wno-error=unused-function", "-Wno-unused-parameter",
-                              "-Wno-sign-compare", "-Wno-missing-field-initializers"]
         mac = sys.platform == "darwin"
         openmp = (["-Xpreprocessor", "-fopenmp"], ["-lomp"]) if mac else (["-fopenmp"], ["-fopenmp"])
     if switch("CRAFTC_NO_OPENMP"):

@@ -19,16 +19,16 @@ from craftc._craft_search import (
     one_point,
     one_point_own_costs,
     point_tables,
+    run_starts,
+    side_by_side,
     start_labels,
 )
 from craftc._kernels import craft as _pass
-from craftc._parallel import map_side_by_side
 from craftc._random import uniform
 
 _SAMPLE = 1 << 16  # rows among which start seeds are sought
 _STAGE_ROWS = 1 << 14  # a larger table is searched on so many rows first
 _PLUS_DRAW, _SAMPLE_DRAW, _STAGE_DRAW = 11, 12, 14  # first keys of the random streams
-_WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run side by side
 
 
 def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels] | None, kind: str, wish: int | None) -> Solution:
@@ -86,24 +86,15 @@ def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
 
 def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> list[tuple[Search, Partition]]:
     """Every start searched to its end: side by side on threads where a pass is too short to be shared, else one after the other."""
-    first = lines[0]
-    cells = len(first.table) * (first.background.grid.p + first.background.grid.q)
-    beside = first.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
-
-    if given is not None:
-        lines = lines[: len(given)]
+    alone = side_by_side(lines[0]) == 1
 
     def run(s: int) -> tuple[Search, Partition]:
-        line = Search(lines[s], 1 if beside > 1 else first.n_threads)
+        line = Search(lines[s], lines[s].n_threads if alone else 1)
         if given is not None:
             return line, line.run(given[s], False)
         return line, line.run(*start_partition(lines[s], kind, s))
 
-    try:
-        return map_side_by_side(run, range(len(lines)), beside)
-    except BaseException:
-        first.stop.set()
-        raise
+    return run_starts(run, len(lines) if given is None else len(given), lines[0])
 
 
 def start_partition(problem: Problem, kind: str, start: int) -> tuple[Labels, bool]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,15 @@ from craftc._craft_price import clusters_of, feature_prices
 from craftc._kernels import craft as _kernel
 from craftc._kernels import parallel as _build
 from craftc._moments import Floats, Integers, Moments
-from craftc._parallel import aligned, threads_for
+from craftc._parallel import aligned, map_side_by_side, threads_for
 from craftc._random import uniform
 from craftc.table import MixedTable
 
 Labels = NDArray[np.int32]
 
+T = TypeVar("T")
+
+_WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run side by side
 _CHUNK = 8192  # rows at a time where a temporary per cell is needed
 _MASK_DRAW, _REPAIR_DRAW, _ROW_DRAW, _LABEL_DRAW = 1, 2, 3, 4  # first keys of the random streams
 
@@ -166,6 +169,8 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
     monotone, seen = rules.monotone(int(background.usable.sum())), set[bytes]()
     converged, n_iter = False, 0
     while n_iter < problem.max_iter and not converged:
+        if problem.stop.is_set():
+            raise KeyboardInterrupt
         n_iter += 1
         moved = walk.sweep(tables, labels, moments)
         drop_empty(moments, labels)
@@ -515,11 +520,25 @@ def with_price(problem: Problem, price: float) -> Problem:
     return replace(problem, rules=replace(problem.rules, price=price))
 
 
-def best_of(run: Callable[[int], Solution], n_starts: int) -> Solution:
-    """The solution of the lowest objective among the starts (ties: the earlier)."""
-    best = run(0)
-    for start in range(1, n_starts):
-        solution = run(start)
+def side_by_side(problem: Problem) -> int:
+    """Threads on which starts run side by side: where a pass is too short to be shared, but a whole start is worth a thread."""
+    cells = len(problem.table) * (problem.background.grid.p + problem.background.grid.q)
+    return problem.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
+
+
+def run_starts(run: Callable[[int], T], n_starts: int, problem: Problem) -> list[T]:
+    """The result of every start, in order; on an interrupt the others give up at their next pass."""
+    try:
+        return map_side_by_side(run, range(n_starts), side_by_side(problem))
+    except BaseException:
+        problem.stop.set()
+        raise
+
+
+def best_of(solutions: list[Solution]) -> Solution:
+    """The solution of the lowest objective (ties: the earlier start)."""
+    best = solutions[0]
+    for solution in solutions[1:]:
         if solution.objective < best.objective - 1e-9:
             best = solution
     return best

@@ -313,6 +313,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             lines = [self._watched(problem, start, n_starts) for start in range(n_starts)]
             return automatic_outcome(problem, lines, given, kind, self.n_clusters)
         problem = self._priced(problem)
+        beside = search.side_by_side(problem) > 1
 
         def run(start: int) -> search.Solution:
             if given is not None:
@@ -322,7 +323,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             else:
                 kind = ("random", "farthest")[start % 2] if self.init == "auto" else self.init
                 labels = search.start_labels(problem, kind, self._expected(problem), start)
-            solution = search.descend(self._watched(problem, start, n_starts), labels, start)
+            line = replace(self._watched(problem, start, n_starts), n_threads=1 if beside else problem.n_threads)
+            solution = search.descend(line, labels, start)
             if self.verbose:
                 print(
                     f"CRAFT start {start + 1}/{n_starts}: {solution.moments.n_clusters} clusters, objective {solution.objective:.6g}, "
@@ -330,7 +332,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
                 )
             return solution
 
-        return search.best_of(run, n_starts)
+        return search.best_of(search.run_starts(run, n_starts, problem))
 
     def _watched(self, problem: search.Problem, start: int, n_starts: int) -> search.Problem:
         """The problem of one start, with whoever follows its passes (the command line) told."""

@@ -12,4 +12,19 @@ static inline int omp_get_thread_num(void) { return 0; }
 static inline int omp_get_num_procs(void) { return 1; }
 #endif
 
+#include <stddef.h>
+#include <stdlib.h>
+
+/* Rows one thread takes at a time: 1024, or CRAFTC_BLOCK. The results do not depend on it; the variable is there to check that. */
+static inline ptrdiff_t block_rows(void)
+{
+    static ptrdiff_t rows = 0;
+    if (rows == 0) {
+        const char *asked = getenv("CRAFTC_BLOCK");
+        ptrdiff_t found = asked ? (ptrdiff_t)atol(asked) : 0;
+        rows = found > 0 ? found : 1024;
+    }
+    return rows;
+}
+
 #endif

@@ -10,9 +10,9 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from craftc._kernels._common cimport code_t, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
 from craftc._kernels.craft cimport (
-    BLOCK, CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, assign_block, categorical_gain, craft_scratch_size, levels_of, move_row,
+    CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, assign_block, categorical_gain, craft_scratch_size, levels_of, move_row,
     numeric_gain, table_lane, tile_costs,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
@@ -147,18 +147,18 @@ def assign(
 
     A row stays unless another cluster is cheaper by more than 1e-12; among the cheapest, the lowest number.
     """
-    cdef Py_ssize_t n = labels.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, b, moved = 0
+    cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += assign_block(X, codes, weight, all_rows, &tables.c, tables.grid, labels, best, b * BLOCK,
-                                      min((b + 1) * BLOCK, n), &scratch[0, 0], moving, groups)
+                moved += assign_block(X, codes, weight, all_rows, &tables.c, tables.grid, labels, best, b * block,
+                                      min((b + 1) * block, n), &scratch[0, 0], moving, groups)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += assign_block(X, codes, weight, all_rows, &tables.c, tables.grid, labels, best, b * BLOCK,
-                              min((b + 1) * BLOCK, n), &scratch[omp_get_thread_num(), 0], moving,
+        moved += assign_block(X, codes, weight, all_rows, &tables.c, tables.grid, labels, best, b * block,
+                              min((b + 1) * block, n), &scratch[omp_get_thread_num(), 0], moving,
                               partial[omp_get_thread_num()] if moving else groups)
     if moving:
         merge_partial(partial, groups, tables.grid.first_numeric)
@@ -180,19 +180,19 @@ def challenge(
     int n_threads,
 ):
     """Rows from `first_row` on go to the newcomer where it is strictly cheaper; returns the rows of weight > 0 that moved."""
-    cdef Py_ssize_t n = labels.shape[0], n_blocks = (n - first_row + BLOCK - 1) // BLOCK, b, moved = 0
+    cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n - first_row + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * BLOCK,
-                                          min(first_row + (b + 1) * BLOCK, n), labels, best, &scratch[0, 0], moving, groups,
+                moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * block,
+                                          min(first_row + (b + 1) * block, n), labels, best, &scratch[0, 0], moving, groups,
                                           all_rows)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * BLOCK,
-                                  min(first_row + (b + 1) * BLOCK, n), labels, best, &scratch[omp_get_thread_num(), 0],
+        moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * block,
+                                  min(first_row + (b + 1) * block, n), labels, best, &scratch[omp_get_thread_num(), 0],
                                   moving, partial[omp_get_thread_num()] if moving else groups, all_rows)
     if moving:
         merge_partial(partial, groups, tables.grid.first_numeric)

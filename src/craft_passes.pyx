@@ -8,9 +8,9 @@ from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport code_t, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
 from craftc._kernels.craft cimport (
-    BLOCK, CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, table_lane,
+    CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, table_lane,
 )
 from craftc._kernels.craft_price cimport Pricing, _parts, parts_t, price_all
 from craftc._kernels.moments cimport moments_merge
@@ -99,16 +99,16 @@ cdef Py_ssize_t _one_pass(
     int64_t[:, ::1] groups, Py_ssize_t K, Pricing P, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
     double[:, ::1] work, const uint8_t[:, ::1] mask, int n_threads,
 ) noexcept nogil:
-    cdef Py_ssize_t m = labels.shape[0], n_blocks = (m + BLOCK - 1) // BLOCK, b, t, k, moved = 0
+    cdef Py_ssize_t block = block_rows(), m = labels.shape[0], n_blocks = (m + block - 1) // block, b, t, k, moved = 0
     cdef craft_tables tables = _tables(P, groups, K, work, mask, &slab[0])
     cdef double[::1] no_best = slab[:0]
     if n_threads == 1:
         for b in range(n_blocks):
-            moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * BLOCK, min((b + 1) * BLOCK, m),
+            moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
                                   &scratch[0, 0], True, groups)
         return moved
     for b in prange(n_blocks, schedule="static", num_threads=n_threads):
-        moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * BLOCK, min((b + 1) * BLOCK, m),
+        moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
                               &scratch[omp_get_thread_num(), 0], True, partial[omp_get_thread_num()])
     for t in range(n_threads):
         for k in range(K):

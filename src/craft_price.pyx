@@ -17,8 +17,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport code_t, omp_get_thread_num
-from craftc._kernels.craft cimport BLOCK, CRAFT_FEW, TILE, categorical_gain, levels_of, numeric_gain
+from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
+from craftc._kernels.craft cimport CRAFT_FEW, TILE, categorical_gain, levels_of, numeric_gain
 from craftc._kernels.craft_price cimport (
     FIXED, FREE, GIVEN, PRICED, SOFT, THRESHOLD, Pricing, _parts, _parts_size, parts_t, ranked_t,
 )
@@ -363,14 +363,14 @@ def split_moments(
     int n_threads,
 ):
     """Moments of the far side of every candidate split of a cluster, in one pass over its rows."""
-    cdef Py_ssize_t m = rows.shape[0], n_blocks = (m + BLOCK - 1) // BLOCK, b, t, c
+    cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
         with nogil:
             _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[0], &work[0, 0], 0, m)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
         _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[omp_get_thread_num()],
-                    &work[omp_get_thread_num(), 0], b * BLOCK, min((b + 1) * BLOCK, m))
+                    &work[omp_get_thread_num(), 0], b * block, min((b + 1) * block, m))
     with nogil:
         for t in range(1, sides.shape[0]):
             for c in range(sides.shape[1]):

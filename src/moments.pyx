@@ -5,7 +5,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from craftc._kernels._common cimport code_t, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, add_row, moments_mean, moments_merge,
 )
@@ -20,8 +20,6 @@ cdef extern from "_int128.h" nogil:
     craftc_int128 int128_add(craftc_int128 a, craftc_int128 b)
     craftc_int128 int128_scale(craftc_int128 a, int64_t b)
     double int128_double(craftc_int128 a)
-
-cdef Py_ssize_t BLOCK = 1024
 
 
 cdef class Grid:
@@ -89,15 +87,15 @@ def accumulate(
     int n_threads,
 ):
     """Add every row to the group its label names."""
-    cdef Py_ssize_t n = labels.shape[0]
-    cdef Py_ssize_t n_blocks = (n + BLOCK - 1) // BLOCK, b
+    cdef Py_ssize_t block = block_rows(), n = labels.shape[0]
+    cdef Py_ssize_t n_blocks = (n + block - 1) // block, b
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                _accumulate_block(X, codes, weight, labels, grid, b * BLOCK, min((b + 1) * BLOCK, n), groups)
+                _accumulate_block(X, codes, weight, labels, grid, b * block, min((b + 1) * block, n), groups)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _accumulate_block(X, codes, weight, labels, grid, b * BLOCK, min((b + 1) * BLOCK, n), partial[omp_get_thread_num()])
+        _accumulate_block(X, codes, weight, labels, grid, b * block, min((b + 1) * block, n), partial[omp_get_thread_num()])
     merge_partial(partial, groups, grid.first_numeric)
 
 

@@ -12,6 +12,7 @@ cdef extern from "_openmp.h" nogil:
     int omp_get_max_threads()
     int omp_get_thread_num()
     int omp_get_num_procs()
+    Py_ssize_t block_rows()
 
 cdef extern from "_simd.h" nogil:
     int simd_level()

@@ -31,7 +31,6 @@ cdef extern from "_craft.h" nogil:
 
 cdef enum:
     TILE = 8            # CRAFT_TILE
-    BLOCK = 1024        # rows one thread takes at a time
 
 
 cdef class Tables:

@@ -92,20 +92,22 @@ def quiet_fit(model, table, weight=None):
         return model.fit(table, sample_weight=weight)
 
 
-def test_the_same_bits_on_every_instruction_set_and_block_order():
+def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
+        "from craftc import _parallel; _parallel.SMALL_WORK = 0\n"
         "import hashlib, numpy as np; from craftc import CRAFT; from tests.conftest import random_table\n"
         "h = hashlib.sha256()\n"
-        "for seed in range(12):\n"
-        "    t = random_table(seed, n=400)\n"
-        "    m = CRAFT(cluster_price=5.0, selection='fixed', numeric='raw', n_init=3, random_state=seed).fit(t)\n"
+        "for seed in range(8):\n"
+        "    t = random_table(seed, n=1500)\n"
+        "    m = CRAFT(cluster_price=5.0, selection='fixed', numeric='raw', n_init=2, max_clusters=12, random_state=seed,\n"
+        "              max_iter=100, n_threads=3).fit(t)\n"
         "    for a in (m.labels_, m.objective_path_, m.feature_gains_, m.transform(t)):\n"
         "        h.update(np.ascontiguousarray(a).tobytes())\n"
         "print(h.hexdigest())\n"
     )
     digests = set()
-    for level in ("baseline", "v3", "v4"):
-        environment = {**os.environ, "CRAFTC_SIMD": level, "PYTHONPATH": str(ROOT)}
+    for level, block in (("baseline", "1024"), ("v3", "8"), ("v4", "100"), ("v4", "1024"), ("v4", "100000")):
+        environment = {**os.environ, "CRAFTC_SIMD": level, "CRAFTC_BLOCK": block, "PYTHONPATH": str(ROOT)}
         done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
         digests.add(done.stdout.strip())
     assert len(digests) == 1

@@ -1,0 +1,26 @@
+"""What `import craftc` does, and what it says where the kernels are missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+from tests.conftest import ROOT
+
+
+def test_a_checkout_without_kernels_says_what_to_do(tmp_path):
+    shutil.copytree(ROOT / "craftc", tmp_path / "craftc", ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
+    done = subprocess.run([sys.executable, "-c", "import craftc"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "kernels are not built here" in done.stderr
+    assert "pip install -e ." in done.stderr
+
+
+def test_import_is_light_and_the_kernels_need_numpy_only():
+    heavy = "{'sklearn', 'scipy', 'pandas', 'narwhals', 'matplotlib'}"
+    script = f"import sys, craftc, craftc._kernels.craft, craftc._kernels.craft_passes; print(sorted({heavy} & set(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
