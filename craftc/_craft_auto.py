@@ -86,7 +86,8 @@ def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
 
 def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> list[tuple[Search, Partition]]:
     """Every start searched to its end: side by side on threads where a pass is too short to be shared, else one after the other."""
-    alone = side_by_side(lines[0]) == 1
+    n_starts = len(lines) if given is None else len(given)
+    alone = side_by_side(lines[0], n_starts) == 1
 
     def run(s: int) -> tuple[Search, Partition]:
         line = Search(lines[s], lines[s].n_threads if alone else 1)
@@ -94,7 +95,7 @@ def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> li
             return line, line.run(given[s], False)
         return line, line.run(*start_partition(lines[s], kind, s))
 
-    return run_starts(run, len(lines) if given is None else len(given), lines[0])
+    return run_starts(run, n_starts, lines[0])
 
 
 def start_partition(problem: Problem, kind: str, start: int) -> tuple[Labels, bool]:

@@ -520,8 +520,10 @@ def with_price(problem: Problem, price: float) -> Problem:
     return replace(problem, rules=replace(problem.rules, price=price))
 
 
-def side_by_side(problem: Problem) -> int:
+def side_by_side(problem: Problem, n_starts: int) -> int:
     """Threads on which starts run side by side: where a pass is too short to be shared, but a whole start is worth a thread."""
+    if n_starts == 1:
+        return 1
     cells = len(problem.table) * (problem.background.grid.p + problem.background.grid.q)
     return problem.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
 
@@ -529,7 +531,7 @@ def side_by_side(problem: Problem) -> int:
 def run_starts(run: Callable[[int], T], n_starts: int, problem: Problem) -> list[T]:
     """The result of every start, in order; on an interrupt the others give up at their next pass."""
     try:
-        return map_side_by_side(run, range(n_starts), side_by_side(problem))
+        return map_side_by_side(run, range(n_starts), side_by_side(problem, n_starts))
     except BaseException:
         problem.stop.set()
         raise

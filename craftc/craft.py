@@ -313,7 +313,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             lines = [self._watched(problem, start, n_starts) for start in range(n_starts)]
             return automatic_outcome(problem, lines, given, kind, self.n_clusters)
         problem = self._priced(problem)
-        beside = search.side_by_side(problem) > 1
+        beside = search.side_by_side(problem, n_starts) > 1
 
         def run(start: int) -> search.Solution:
             if given is not None:
