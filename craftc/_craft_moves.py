@@ -37,6 +37,7 @@ _FORCED_PAIRS = 5
 _FORCED_TRIES = 400
 START_CLUSTERS = 20
 _SPLIT_SAMPLE = 2048  # rows by which the cuts of a cluster are ranked
+_CELLS_AT_ONCE = 200_000_000  # cell visits between two looks for an interrupt, a fraction of a second
 _SPLIT_DRAW = 13  # first key of its random stream
 _NO_ROWS = np.empty(0, np.int32)
 
@@ -151,16 +152,20 @@ class Search:
     def passes(self, part: Partition, selection: int | None = None, max_passes: int = _MAX_PASSES) -> int:
         """Batch passes until nothing moves; returns how many were made."""
         problem, table = self.problem, self.problem.table
-        if problem.stop.is_set():
-            raise KeyboardInterrupt
         grid = problem.background.grid
-        threads = threads_for(self.n_threads, len(table) * (grid.p + grid.q) * (-(-part.K // _pass.PAD)))
-        path = np.empty(max_passes + 1)
-        part.K, made = _passes.passes(
-            table.numeric, table.codes, problem.weight, _NO_ROWS, part.labels, part.groups, part.K, self.pricing,
-            self.selection if selection is None else selection, True, max_passes, self._slab, self._scratch, self._partial,
-            self._work, part.mask, part.cost, path, threads,
-        )  # fmt: skip
+        work = len(table) * (grid.p + grid.q) * (-(-part.K // _pass.PAD))
+        threads, path = threads_for(self.n_threads, work), np.empty(max_passes + 1)
+        at_once = max(1, min(max_passes, int(_CELLS_AT_ONCE // max(work, 1))))
+        made = last = 0
+        while made < max_passes and last in (0, at_once):
+            if problem.stop.is_set():
+                raise KeyboardInterrupt
+            part.K, last = _passes.passes(
+                table.numeric, table.codes, problem.weight, _NO_ROWS, part.labels, part.groups, part.K, self.pricing,
+                self.selection if selection is None else selection, True, min(at_once, max_passes - made), self._slab, self._scratch,
+                self._partial, self._work, part.mask, part.cost, path, threads,
+            )  # fmt: skip
+            made += last
         self.n_passes += made
         if problem.on_pass:
             problem.on_pass(made, part.K, problem.background.cost + part.objective)
