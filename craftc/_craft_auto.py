@@ -18,12 +18,11 @@ from craftc._craft_search import (
     first_appearance,
     one_point,
     one_point_own_costs,
-    point_tables,
     run_starts,
+    show_seed,
     side_by_side,
     start_labels,
 )
-from craftc._kernels import craft as _pass
 from craftc._random import uniform
 
 _SAMPLE = 1 << 16  # rows among which start seeds are sought
@@ -48,14 +47,14 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     """
     background, constant = problem.background, problem.background.cost
     search = Search(problem, problem.n_threads)
-    best, start = search.partition(np.zeros(len(problem.table), np.int32)), -1
+    best = search.partition(np.zeros(len(problem.table), np.int32))
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
     if searchable and given is None and len(problem.table) > _STAGE_ROWS:
         lines, given = lines[:1], [from_a_sample(problem, lines, kind)]
-    for s, (other, part) in enumerate(run_lines(lines, given, kind) if searchable else ()):
+    for other, part in run_lines(lines, given, kind) if searchable else ():
         if part.objective < best.objective - 1e-9:
-            search, best, start = other, part, s
+            search, best = other, part
             path.append(constant + best.objective)
     if searchable:
         best = search.forced_merges(best)
@@ -67,7 +66,7 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     search.reorder(best, order)
     at_4 = clusters_at(problem, best, 4.0)
     merge_path, n_passes = search.merge_path(best), max(search.n_passes, 1)
-    return Solution(best.labels, search.moments(best), path[-1], path, n_passes, True, start, problem.rules, merge_path, at_4)
+    return Solution(best.labels, search.moments(best), path[-1], path, n_passes, True, problem.rules, merge_path, at_4)
 
 
 def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
@@ -136,19 +135,12 @@ def plus_labels(problem: Problem, K0: int, start: int) -> Labels:
 
 def plus_seeds(problem: Problem, K0: int, start: int) -> list[int]:
     """Rows of the seeds."""
-    table, n = problem.table, len(problem.table)
-    everything = problem.background.usable[None].copy()
+    n = len(problem.table)
     own, best, labels = one_point_own_costs(problem), np.full(n, np.inf), np.full(n, -1, np.int32)
-    idle = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
     row, seeds = problem.random_row(start, _PLUS_DRAW, 0), []
     for k in range(K0):
         seeds.append(row)
-        tables = point_tables(one_point(problem, row, 1.0), everything, problem)
-        threads = problem.threads(1)
-        _pass.challenge(
-            table.numeric, table.codes, problem.weight, tables, k, 0, labels, best,
-            problem.scratch(tables, threads), *idle, threads,
-        )  # fmt: skip
+        show_seed(problem, row, k, labels, best)
         distance = np.maximum(best - own, 0.0)
         if len(problem.weight):
             distance *= problem.weight

@@ -146,6 +146,11 @@ class Background:
         """(q,) levels of every categorical column, its missing level included."""
         return np.diff(np.append(self.grid.level_start, self.grid.n_levels))
 
+    @property
+    def unit_precision(self) -> Floats:
+        """(p,) sigma_0^2 / 1 in the columns' own units: the paper's sigma = 1."""
+        return self.variance / self.grid.scale**2
+
     def budget(self, fraction: float) -> tuple[int, int]:
         """How many numeric and categorical features a fixed budget selects (round half up, at least one per kind)."""
         p = self.grid.p
@@ -214,14 +219,18 @@ class Clusters:
             1.0,
             self.gains,
         )
-        self.mask: Mask = _select(self)
+        self.mask: Mask = self._select()
+
+    def _select(self) -> Mask:
+        """(K, D) the features of every cluster."""
+        return _selected(self)
 
     @cached_property
     def precision(self) -> Floats:
         """(K, p) sigma_0^2 / sigma_k^2."""
         present, ratio = self.moments.present, self.deviations / self.background.variance
         if self.rules.model == "paper-fixed":
-            return np.broadcast_to(_unit_precision(self.background), ratio.shape).copy()
+            return np.broadcast_to(self.background.unit_precision, ratio.shape).copy()
         if self.rules.model == "paper":
             return 1.0 / np.maximum(ratio / np.maximum(present, 1e-300), 1e-3)
         return (present + 1.0) / (ratio + 1.0)
@@ -271,11 +280,6 @@ class Clusters:
         return cost_tables(self.moments.groups, self.moments.unit, self.background, rules, self.shift, self.precision, self.mask, extra)
 
 
-def _unit_precision(background: Background) -> Floats:
-    """sigma_0^2 / 1 in the columns' own units: the paper's sigma = 1."""
-    return background.variance / background.grid.scale**2
-
-
 def cost_tables(
     groups: NDArray[np.int64],
     unit: float,
@@ -318,12 +322,10 @@ def top(scores: Floats, usable: Mask, n: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def _select(clusters: Clusters) -> Mask:
+def _selected(clusters: Clusters) -> Mask:
     """(K, p + q) features of every cluster under the rules' selection (spec section 3b)."""
     rules, background, gains = clusters.rules, clusters.background, clusters.gains
     p, usable = clusters.moments.grid.p, background.usable
-    if rules.features_by_length:
-        return np.zeros(gains.shape, np.uint8)  # chosen with the price
     mask: NDArray[np.bool_]
     if rules.selection == "free":
         mask = np.asarray((gains > rules.f_delta) & (usable > 0))

@@ -18,6 +18,7 @@ from craftc._craft_search import (
     Labels,
     MergePath,
     Problem,
+    drop_empty,
     first_appearance,
     renumber,
     settle_weightless,
@@ -124,25 +125,13 @@ class Search:
         moments = Moments.of_partition(
             problem.background.grid, problem.background.unit, problem.table, problem.weight, labels, K, self.n_threads
         )
+        drop_empty(moments, labels)
+        K = moments.n_clusters
         groups = np.zeros((max(self.capacity, K), moments.grid.width), np.int64)
         groups[:K] = moments.groups
         part = Partition(labels, groups, K, np.empty(len(groups)), np.zeros((len(groups), self.pricing.D), np.uint8))
-        self._drop_empty(part)
         self._price(part)
         return part
-
-    def _drop_empty(self, part: Partition) -> None:
-        kept = np.flatnonzero(part.groups[: part.K, 0])
-        if len(kept) < part.K:
-            self._renumber(part, kept)
-
-    def _renumber(self, part: Partition, kept: NDArray[np.intp]) -> None:
-        """Keep some clusters, in order; rows of the others (which carry no weight) get -1."""
-        number = np.full(part.K + 1, -1, np.int32)
-        number[kept] = np.arange(len(kept), dtype=np.int32)
-        renumber(part.labels, number)
-        part.groups[: len(kept)] = part.groups[kept]
-        part.K = len(kept)
 
     def _price(self, part: Partition, choose_given: bool = True) -> None:
         K = part.K

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from scipy.special import gammaln
 
-from craftc._craft_model import Background, Clusters, Rules, cost_tables
+from craftc._craft_model import Background, Clusters, Mask, Rules, cost_tables
 from craftc._kernels import craft as _pass
 from craftc._kernels import craft_price as _kernel
 from craftc._moments import Floats, Moments
@@ -79,13 +79,15 @@ class PricedClusters(Clusters):
     rules : Rules
     """
 
-    def __init__(self, moments: Moments, background: Background, rules: Rules) -> None:
-        super().__init__(moments, background, rules)
-        pricing = pricing_of(background, rules)
-        self._costs: Floats = np.empty(moments.n_clusters)
-        work = np.empty((moments.n_clusters, _kernel.parts_size(pricing)))
-        groups = np.ascontiguousarray(moments.groups)
-        _kernel.price_groups(groups, pricing, _kernel.SELECTIONS[rules.selection], True, work, self.mask, self._costs)
+    def _select(self) -> Mask:
+        """(K, D) the features of every cluster; what they cost follows from the same sums."""
+        pricing, K = pricing_of(self.background, self.rules), self.moments.n_clusters
+        mask, work = np.zeros(self.gains.shape, np.uint8), np.empty((K, _kernel.parts_size(pricing)))
+        self._costs: Floats = np.empty(K)
+        _kernel.price_groups(
+            self.moments.groups, pricing, _kernel.SELECTIONS[self.rules.selection], True, work, mask, self._costs
+        )
+        return mask
 
     @property
     def price(self) -> float:

@@ -26,7 +26,7 @@ def relative_costs(clusters: Clusters, table: MixedTable) -> Floats:
     """(n, K) costs of rows under clusters, less the row's background."""
     tables = clusters.tables()
     out = np.empty((len(table), len(clusters.mask)))
-    scratch = aligned((1, -(-_kernel.scratch_size(tables) // 8) * 8))
+    scratch = aligned((1, _kernel.scratch_size(tables)))
     _kernel.costs(table.numeric, table.codes, tables, scratch, out)
     return out
 

@@ -29,6 +29,7 @@ Labels = NDArray[np.int32]
 T = TypeVar("T")
 
 _WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run side by side
+_NO_MOMENTS = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)  # for kernels that are to leave moments alone
 _CHUNK = 8192  # rows at a time where a temporary per cell is needed
 _MASK_DRAW, _REPAIR_DRAW, _ROW_DRAW, _LABEL_DRAW = 1, 2, 3, 4  # first keys of the random streams
 
@@ -58,7 +59,7 @@ class Problem:
 
     def scratch(self, tables: _kernel.Tables, n_threads: int) -> Floats:
         """Room for every thread, each on cache lines of its own."""
-        return aligned((n_threads, -(-_kernel.scratch_size(tables) // 8) * 8))
+        return aligned((n_threads, _kernel.scratch_size(tables)))
 
     def random_row(self, *key: int) -> int:
         """A row of weight > 0 drawn by key."""
@@ -132,7 +133,7 @@ class MergePath(Sequence[MergeStep]):
 
 @dataclass
 class Solution:
-    """A partition that the search ended with."""
+    """A partition that the search ended with; what leaves the search is numbered by first appearance."""
 
     labels: Labels
     moments: Moments
@@ -140,7 +141,6 @@ class Solution:
     path: list[float]
     n_iter: int
     converged: bool
-    start: int
     rules: Rules
     merge_path: Sequence[MergeStep] = ()
     clusters_at_4: int | None = None  # left at four times the price
@@ -191,7 +191,7 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
                 seen.clear()
             seen.add(state)
     settle_weightless(problem, tables, labels)
-    return Solution(labels, moments, path[-1], path, n_iter, converged, start, rules)
+    return Solution(labels, moments, path[-1], path, n_iter, converged, rules)
 
 
 def drop_empty(moments: Moments, labels: Labels) -> None:
@@ -212,10 +212,9 @@ def settle_weightless(problem: Problem, tables: _kernel.Tables, labels: Labels) 
 
 def assign_only(table: MixedTable, tables: _kernel.Tables, labels: Labels, n_threads: int) -> None:
     """Move every row to its cheapest cluster; no moments."""
-    none, no_groups = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
-    scratch = np.empty((n_threads, _kernel.scratch_size(tables)))
+    scratch = aligned((n_threads, _kernel.scratch_size(tables)))
     _kernel.assign(
-        table.numeric, table.codes, np.empty(0, np.int64), tables, labels, np.empty(0), scratch, none, no_groups, n_threads
+        table.numeric, table.codes, np.empty(0, np.int64), tables, labels, np.empty(0), scratch, *_NO_MOMENTS, n_threads
     )
 
 
@@ -323,7 +322,7 @@ def point_tables(point: Moments, mask: Mask, problem: Problem) -> _kernel.Tables
     precision = np.ones_like(shift)
     extra = np.zeros(1)
     if not rules.coherent:
-        precision = (background.variance / background.grid.scale**2)[None].copy()
+        precision = background.unit_precision[None].copy()
         extra += rules.f_delta * mask.sum()
     return cost_tables(point.groups, point.unit, background, rules, shift, precision, mask, extra)
 
@@ -440,6 +439,23 @@ def first_appearance(labels: Labels, n_clusters: int) -> NDArray[np.intp]:
     return np.array(order, np.intp)
 
 
+def by_first_appearance(solution: Solution) -> Solution:
+    """The solution with its clusters in the order they first occur; the labels in place."""
+    order = first_appearance(solution.labels, solution.moments.n_clusters)
+    renumber(solution.labels, np.argsort(order).astype(np.int32))
+    return replace(solution, moments=solution.moments.select(order))
+
+
+def show_seed(problem: Problem, row: int, k: int, labels: Labels, best: Floats) -> None:
+    """Rows go to seed k where its one-point cluster, all features selected, is strictly cheaper than the seeds before it."""
+    table, everything = problem.table, problem.background.usable[None].copy()
+    tables, threads = point_tables(one_point(problem, row, 1.0), everything, problem), problem.threads(1)
+    _kernel.challenge(
+        table.numeric, table.codes, problem.weight, tables, k, 0, labels, best,
+        problem.scratch(tables, threads), *_NO_MOMENTS, threads,
+    )  # fmt: skip
+
+
 def farthest_first(problem: Problem, n_seeds: int, start: int) -> tuple[Labels, float, int]:
     """Farthest-first traversal by one-point clusters that select every feature.
 
@@ -457,19 +473,12 @@ def farthest_first(problem: Problem, n_seeds: int, start: int) -> tuple[Labels, 
     """
     table, background, n = problem.table, problem.background, len(problem.table)
     whole = replace(problem, rules=Rules(model=problem.rules.model, fraction=1.0))
-    everything = background.usable[None].copy()
     own = one_point_own_costs(whole) if whole.rules.coherent else -background.categorical_row_costs(table.codes)
-    idle = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
     labels, best = np.full(n, -1, np.int32), np.full(n, np.inf)
     row = problem.random_row(start, _ROW_DRAW, 1)
     radius = 0.0
     for k in range(n_seeds):
-        tables = point_tables(one_point(whole, row, 1.0), everything, whole)
-        threads = problem.threads(1)
-        _kernel.challenge(
-            table.numeric, table.codes, problem.weight, tables, k, 0, labels, best,
-            problem.scratch(tables, threads), *idle, threads,
-        )  # fmt: skip
+        show_seed(whole, row, k, labels, best)
         row, radius = farthest_row(best, own, problem.weight)
         if radius <= 1e-9:  # every distinct row is a seed
             break

@@ -260,9 +260,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        labels, order = outcome.labels, search.first_appearance(outcome.labels, outcome.moments.n_clusters)
-        search.renumber(labels, np.argsort(order).astype(np.int32))
-        moments = shown = outcome.moments.select(order)
+        labels, moments = outcome.labels, outcome.moments
+        shown = moments
         if not encoding.identity:
             shown = Moments.of_partition(integer_grid(source, weight), unit, source, weight, labels, moments.n_clusters, n_threads)
             shown = shown.select(np.arange(moments.n_clusters))
@@ -313,7 +312,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             lines = [self._watched(problem, start, n_starts) for start in range(n_starts)]
             return automatic_outcome(problem, lines, given, kind, self.n_clusters)
         problem = self._priced(problem)
-        beside = search.side_by_side(problem, n_starts) > 1
+        # one object for all starts: what it works out (the opening limits) is worked out once
+        line = replace(problem, n_threads=1) if search.side_by_side(problem, n_starts) > 1 else problem
 
         def run(start: int) -> search.Solution:
             if given is not None:
@@ -322,9 +322,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
                 labels = None
             else:
                 kind = ("random", "farthest")[start % 2] if self.init == "auto" else self.init
-                labels = search.start_labels(problem, kind, self._expected(problem), start)
-            line = replace(self._watched(problem, start, n_starts), n_threads=1 if beside else problem.n_threads)
-            solution = search.descend(line, labels, start)
+                labels = search.start_labels(line, kind, self._expected(problem), start)
+            solution = search.descend(self._watched(line, start, n_starts), labels, start)
             if self.verbose:
                 print(
                     f"CRAFT start {start + 1}/{n_starts}: {solution.moments.n_clusters} clusters, objective {solution.objective:.6g}, "
@@ -332,7 +331,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
                 )
             return solution
 
-        return search.best_of(search.run_starts(run, n_starts, problem))
+        return search.by_first_appearance(search.best_of(search.run_starts(run, n_starts, problem)))
 
     def _watched(self, problem: search.Problem, start: int, n_starts: int) -> search.Problem:
         """The problem of one start, with whoever follows its passes (the command line) told."""

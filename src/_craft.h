@@ -34,7 +34,7 @@ typedef struct {
     const double *level;                    /* (levels + q, lanes): all levels of a column, then a row of zeros for missing */
 } craft_tables;
 
-/* scratch of one thread, in doubles: z, level offsets, costs, a list of columns */
+/* scratch of one thread, in doubles, whole cache lines: z, level offsets, costs, a list of columns */
 static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t lanes)
 {
     return CRAFT_TILE * (p + q + lanes) + (p + 7) / 8 * 8;

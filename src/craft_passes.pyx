@@ -26,7 +26,7 @@ def slab_size(Pricing pricing, Py_ssize_t capacity):
 def pass_scratch_size(Pricing pricing, Py_ssize_t capacity):
     """Doubles of scratch one thread of a pass needs, gathered rows included."""
     lanes = -(-capacity // CRAFT_PAD) * CRAFT_PAD
-    return -(-(craft_scratch_size(pricing.grid.p, pricing.grid.q, lanes) + TILE * (pricing.grid.p + pricing.grid.q)) // 8) * 8
+    return craft_scratch_size(pricing.grid.p, pricing.grid.q, lanes) + TILE * (pricing.grid.p + pricing.grid.q)
 
 
 def passes(
