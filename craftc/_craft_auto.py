@@ -10,12 +10,9 @@ from craftc._craft_model import cost_tables
 from craftc._craft_moves import START_CLUSTERS, Partition, Search, clusters_at
 from craftc._craft_price import PricedClusters
 from craftc._craft_search import (
-    Labels,
     Problem,
     Solution,
     assign_only,
-    compact,
-    first_appearance,
     one_point,
     one_point_own_costs,
     run_starts,
@@ -23,6 +20,7 @@ from craftc._craft_search import (
     side_by_side,
     start_labels,
 )
+from craftc._labels import Labels, compact, first_appearance
 from craftc._random import uniform
 
 _SAMPLE = 1 << 16  # rows among which start seeds are sought

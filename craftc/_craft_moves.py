@@ -14,19 +14,12 @@ from numpy.typing import NDArray
 
 from craftc._craft_model import Mask
 from craftc._craft_price import PricedClusters, pricing_of
-from craftc._craft_search import (
-    Labels,
-    MergePath,
-    Problem,
-    drop_empty,
-    first_appearance,
-    renumber,
-    settle_weightless,
-)
+from craftc._craft_search import Problem, drop_empty, settle_weightless
 from craftc._kernels import craft as _pass
 from craftc._kernels import craft_passes as _passes
 from craftc._kernels import craft_price as _kernel
 from craftc._kernels import moments as _moments
+from craftc._labels import Labels, MergePath, first_appearance, renumber
 from craftc._moments import Floats, Integers, Moments
 from craftc._parallel import aligned, threads_for
 from craftc._random import uniform

@@ -9,7 +9,7 @@ import numpy as np
 
 from craftc._craft_model import Rules
 from craftc._craft_reading import distinct_rows
-from craftc._craft_search import Labels
+from craftc._labels import Labels
 from craftc._validation import check_choice, check_number
 from craftc.table import MixedTable
 

@@ -6,11 +6,11 @@ parallel; then a serial walk over the few rows dear enough to open a cluster, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,11 @@ from craftc._craft_model import Background, Mask, Rules, cost_tables, selection_
 from craftc._craft_price import clusters_of, feature_prices
 from craftc._kernels import craft as _kernel
 from craftc._kernels import parallel as _build
+from craftc._labels import Labels, MergeStep, chunks, compact, first_appearance, renumber
 from craftc._moments import Floats, Integers, Moments
 from craftc._parallel import aligned, map_side_by_side, threads_for
 from craftc._random import uniform
 from craftc.table import MixedTable
-
-Labels = NDArray[np.int32]
 
 T = TypeVar("T")
 
@@ -80,55 +79,6 @@ class Problem:
     def limits(self) -> Floats:
         """Opening limits that do not depend on the clusters' masks."""
         return opening_limits(self, np.empty(0, np.uint8))
-
-
-class MergeStep(NamedTuple):
-    """A partition on the way down from the result to one cluster."""
-
-    n_clusters: int
-    objective: float
-    labels: NDArray[Any]
-
-
-class MergePath(Sequence[MergeStep]):
-    """Partitions down to one cluster, kept as what changes from one to the next; labels are worked out when asked for.
-
-    Parameters
-    ----------
-    labels : ndarray (n,) of int32
-        Labels of the first step.
-    n_clusters : int
-    objective : float
-    """
-
-    def __init__(self, labels: Labels, n_clusters: int, objective: float) -> None:
-        self._labels = labels
-        self._steps = [(n_clusters, objective)]
-        self._changes: list[tuple[Labels, Labels, Labels]] = []  # new number of every cluster; rows that moved, and where
-
-    def append(self, n_clusters: int, objective: float, before: NDArray[Any], after: Labels) -> None:
-        """One step further: the partition `before`, numbered as its step is, becomes `after`, numbered by first appearance."""
-        pairs = np.zeros((self._steps[-1][0], n_clusters), np.int64)
-        for rows in chunks(len(before)):
-            np.add.at(pairs, (before[rows], after[rows]), 1)
-        place = pairs.argmax(axis=1).astype(np.int32)  # where most of a cluster's rows went
-        moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
-        self._steps.append((n_clusters, objective))
-        self._changes.append((place, moved.astype(np.int32), after[moved]))
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
-        i = range(len(self))[i]
-        labels = self._labels.copy()
-        for place, moved, where in self._changes[:i]:
-            renumber(labels, place)
-            labels[moved] = where
-        n_clusters, objective = self._steps[i]
-        return MergeStep(n_clusters, objective, labels)
 
 
 @dataclass
@@ -405,38 +355,6 @@ def start_labels(problem: Problem, kind: str, n_clusters: int, start: int) -> La
         draws = uniform(problem.seed, start, _LABEL_DRAW, np.arange(rows.start, rows.stop, dtype=np.uint64))
         labels[rows] = (draws * n_clusters).astype(np.int32)
     return compact(labels)
-
-
-def chunks(n: int) -> Iterator[slice]:
-    """Slices of at most _CHUNK rows: temporaries stay small."""
-    return (slice(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK))
-
-
-def renumber(labels: Labels, number: NDArray[np.int32]) -> None:
-    """labels = number[labels], in place."""
-    for rows in chunks(len(labels)):
-        labels[rows] = number[labels[rows]]
-
-
-def compact(labels: Labels) -> Labels:
-    """Labels in 0..K-1 in the order of value, in place; empty numbers go."""
-    used = np.zeros(int(labels.max()) + 1, bool)
-    for rows in chunks(len(labels)):
-        used[labels[rows]] = True
-    if not used.all():
-        renumber(labels, (np.cumsum(used) - 1).astype(np.int32))
-    return labels
-
-
-def first_appearance(labels: Labels, n_clusters: int) -> NDArray[np.intp]:
-    """(K,) clusters in the order they first occur."""
-    order: list[int] = []
-    for rows in chunks(len(labels)):
-        values, first = np.unique(labels[rows], return_index=True)
-        order += [int(k) for k in values[np.argsort(first)] if k not in order]
-        if len(order) == n_clusters:
-            break
-    return np.array(order, np.intp)
 
 
 def by_first_appearance(solution: Solution) -> Solution:

@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._about import version
 from craftc._craft_model import Rules
-from craftc._craft_search import MergeStep
 from craftc._kernels.moments import Grid
+from craftc._labels import MergeStep
 from craftc._moments import Moments, level_starts
 from craftc._numeric import NumericEncoding, Recipe
 from craftc._writing import replacing

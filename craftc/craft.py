@@ -21,6 +21,7 @@ from craftc._craft_parameters import check_size, given_starts, rules_of
 from craftc._craft_price import clusters_of
 from craftc._craft_reading import contributions, margins, mean_margins, relative_costs, suspicions
 from craftc._kernels import craft as _kernel
+from craftc._labels import Labels
 from craftc._moments import Moments, integer_grid, integer_weights
 from craftc._numeric import NumericEncoding
 from craftc._parallel import effective_n_threads, threads_for
@@ -304,7 +305,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         expected = _GUESS if self.n_clusters is None else int(self.n_clusters)
         return min(expected, problem.cap, len(problem.table))
 
-    def _search(self, problem: search.Problem, given: list[search.Labels] | None) -> search.Solution:
+    def _search(self, problem: search.Problem, given: list[Labels] | None) -> search.Solution:
         """The best of all starts."""
         n_starts = len(given) if given is not None else 1 if self.init == "single" and problem.rules.coherent else int(self.n_init)
         if problem.rules.by_length:
@@ -317,7 +318,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
 
         def run(start: int) -> search.Solution:
             if given is not None:
-                labels: search.Labels | None = given[start]
+                labels: Labels | None = given[start]
             elif isinstance(self.init, str) and self.init == "auto" and not problem.rules.coherent:
                 labels = None
             else:
@@ -476,7 +477,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
             frame.insert(position, name, values, allow_duplicates=True)
         return frame
 
-    def cut(self, n_clusters: int) -> search.Labels:
+    def cut(self, n_clusters: int) -> Labels:
         """Labels at another number of clusters, from the merge path, for free.
 
         Parameters
@@ -504,7 +505,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
                 "to split further."
             )
         at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= n_clusters)
-        labels: search.Labels = self.merge_path_[at].labels.astype(np.int32)
+        labels: Labels = self.merge_path_[at].labels.astype(np.int32)
         return labels
 
     def summary(self) -> Any:
