@@ -50,11 +50,15 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     searchable = background.weight >= 10 and bool(background.usable.any())
     if searchable and given is None and len(problem.table) > _STAGE_ROWS:
         lines, given = lines[:1], [from_a_sample(problem, lines, kind)]
-    for other, part in run_lines(lines, given, kind) if searchable else ():
-        if part.objective < best.objective - 1e-9:
-            search, best = other, part
-            path.append(constant + best.objective)
     if searchable:
+        ends = run_lines(search, lines, given, kind)
+        for part in ends:
+            if part.objective < best.objective - 1e-9:
+                best = part
+                path.append(constant + best.objective)
+        if given is None:
+            best = crossed(search, best, ends)
+            path.append(constant + best.objective)
         best = search.forced_merges(best)
         path.append(constant + best.objective)
     if wish is not None:
@@ -73,16 +77,20 @@ def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
     jitter = uniform(problem.seed, _STAGE_DRAW, np.arange(_STAGE_ROWS))
     rows = ((np.arange(_STAGE_ROWS) + jitter) * (n / _STAGE_ROWS)).astype(np.intp)
     sample = problem.of_rows(rows)
-    results = run_lines([replace(sample, on_pass=line.on_pass) for line in lines], None, kind)
-    search, best = min(results, key=lambda result: result[1].objective)
+    search = Search(sample, sample.n_threads)
+    ends = run_lines(search, [replace(sample, on_pass=line.on_pass) for line in lines], None, kind)
+    best = crossed(search, min(ends, key=lambda end: end.objective), ends)
     tables = PricedClusters(search.moments(best), problem.background, problem.rules).tables()
     labels = np.full(n, -1, np.int32)
     assign_only(problem.table, tables, labels, problem.threads(best.K))
     return compact(labels)
 
 
-def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> list[tuple[Search, Partition]]:
-    """Every start searched to its end: side by side on threads where a pass is too short to be shared, else one after the other."""
+def run_lines(search: Search, lines: list[Problem], given: list[Labels] | None, kind: str) -> list[Partition]:
+    """Every start searched to its end: side by side on threads where a pass is too short to be shared, else one after the other.
+
+    `search` learns what the lines find out.
+    """
     n_starts = len(lines) if given is None else len(given)
     alone = side_by_side(lines[0], n_starts) == 1
 
@@ -92,7 +100,19 @@ def run_lines(lines: list[Problem], given: list[Labels] | None, kind: str) -> li
             return line, line.run(given[s], False)
         return line, line.run(*start_partition(lines[s], kind, s))
 
-    return run_starts(run, n_starts, lines[0])
+    ends = []
+    for line, part in run_starts(run, n_starts, lines[0]):
+        search.learn_from(line)
+        ends.append(part)
+    return ends
+
+
+def crossed(search: Search, best: Partition, ends: list[Partition]) -> Partition:
+    """The best of the starts, crossed with each of the others in order of their J."""
+    for part in sorted(ends, key=lambda end: end.objective):
+        if part.objective > best.objective + 1e-9:
+            best = search.cross(best, part)
+    return best
 
 
 def start_partition(problem: Problem, kind: str, start: int) -> tuple[Labels, bool]:

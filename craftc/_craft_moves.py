@@ -19,7 +19,7 @@ from craftc._kernels import craft as _pass
 from craftc._kernels import craft_passes as _passes
 from craftc._kernels import craft_price as _kernel
 from craftc._kernels import moments as _moments
-from craftc._labels import Labels, MergePath, first_appearance, renumber
+from craftc._labels import Labels, MergePath, compact, first_appearance, renumber
 from craftc._moments import Floats, Integers, Moments
 from craftc._parallel import aligned, threads_for
 from craftc._random import uniform
@@ -180,7 +180,7 @@ class Search:
         K = part.K
         if deltas is None:
             deltas = np.full((K, K), np.inf)
-        threads = threads_for(self.n_threads, K * K * self.pricing.grid.width * 20 if only < 0 else 0)
+        threads = threads_for(self.n_threads, K * (K if only < 0 else 1) * self.pricing.grid.width * 20)
         _kernel.pair_deltas(
             part.groups[:K], part.cost[:K], self.pricing, self.selection, part.mask[0], only, deltas,
             self._union, self._work, self._mask, threads,
@@ -270,8 +270,9 @@ class Search:
             cost, sides = float(whole[0]), sides[:n]
         score = np.empty(n)
         _kernel.split_scores(
-            group, cost, sides, pricing, self.selection, part.mask[0], score, self._union[0], self._work[0], self._mask[0]
-        )
+            group, cost, sides, pricing, self.selection, part.mask[0], score, self._union, self._work, self._mask,
+            threads_for(self.n_threads, 20 * sides.size),
+        )  # fmt: skip
         return sides, score
 
     def _sides(self, rows: NDArray[np.int32], cuts: Cuts, n: int, everything: int) -> Integers:
@@ -327,6 +328,19 @@ class Search:
         for side, cluster in ((0, k), (1, part.K)):
             part.groups[cluster], part.cost[cluster], part.mask[cluster] = split.groups[side], split.cost[side], split.mask[side]
         part.K += 1
+
+    def learn_from(self, other: Search) -> None:
+        """Take over what another line over the same table found out."""
+        self._failed |= other._failed
+        self.n_passes = max(self.n_passes, other.n_passes)
+
+    def cross(self, part: Partition, other: Partition) -> Partition:
+        """What two partitions agree on, merged while it pays, settled and grown; the first one where that is no better."""
+        trial = self.partition(common_parts(part, other, self.capacity))
+        self._merge_while_it_pays(trial)
+        self.settle(trial)
+        self.grow(trial)
+        return trial if trial.objective < part.objective - 1e-6 else part
 
     def forced_merges(self, part: Partition) -> Partition:
         """Merge the cheapest pairs although J rises, let the rest find its place, and keep what ends lower."""
@@ -450,6 +464,23 @@ def clusters_at(problem: Problem, part: Partition, factor: float) -> int:
     search._price(part)
     search._merge_while_it_pays(part)
     return part.K
+
+
+def common_parts(part: Partition, other: Partition, room: int) -> Labels:
+    """Labels of the intersections of two partitions, numbered by cluster of the first, then of the second.
+
+    Where there are more than `room`, the smallest stay with the largest one of their cluster in the first.
+    """
+    cell = np.maximum(part.labels, 0) * np.int32(other.K) + np.maximum(other.labels, 0)  # a row without weight may have no cluster
+    size = np.bincount(cell, minlength=part.K * other.K).reshape(part.K, other.K)
+    largest = size.argmax(axis=1)
+    rank = size.copy()
+    rank[np.arange(part.K), largest] = len(cell) + 1
+    kept = np.zeros(rank.size, bool)
+    kept[np.argsort(-rank, axis=None, kind="stable")[: max(room, part.K)]] = True
+    own = np.arange(rank.size)
+    place = np.where(kept, own, np.repeat(np.arange(part.K) * other.K + largest, other.K))
+    return compact(place[cell].astype(np.int32))
 
 
 def best_pair(deltas: Floats) -> tuple[int, int]:

@@ -14,7 +14,6 @@ from cython cimport floating
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs, floor, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
@@ -28,12 +27,24 @@ from craftc._kernels.moments cimport (
 
 SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT}
 
-cdef int _by_rank(const void *a, const void *b) noexcept nogil:
-    cdef const ranked_t *x = <const ranked_t *> a
-    cdef const ranked_t *y = <const ranked_t *> b
-    if x.rank != y.rank:
-        return -1 if x.rank > y.rank else 1
-    return -1 if x.feature < y.feature else (x.feature > y.feature)
+cdef inline bint _before(const ranked_t *x, const ranked_t *y) noexcept nogil:
+    return x.rank > y.rank or (x.rank == y.rank and x.feature < y.feature)
+
+
+cdef void _sort(ranked_t *ranked, Py_ssize_t n) noexcept nogil:
+    """Highest rank first, ties to the lower feature: Shell's sort, for calls through qsort cost more than these few comparisons."""
+    cdef Py_ssize_t gap = 1, i, j
+    cdef ranked_t one
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            one, j = ranked[i], i
+            while j >= gap and _before(&one, &ranked[j - gap]):
+                ranked[j] = ranked[j - gap]
+                j -= gap
+            ranked[j] = one
+        gap //= 3
 
 
 cdef class Pricing:
@@ -140,30 +151,40 @@ cdef double _choose(Pricing P, int selection, const int64_t *group, parts_t part
 
 
 cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:
-    """The q features that make log C(D, q) - sum of net gains smallest, the fewest of equal value."""
-    cdef Py_ssize_t d, n = 0, q
-    cdef double unit = 1.0, net, total = 0.0, best, hopeless = -log(P.n_usable + 1.0) - 1.0
+    """The q features that make log C(D, q) - sum of net gains smallest, the fewest of equal value.
+
+    One feature more changes the mask code by log D at most, either way: a net gain above that is always taken, one below
+    minus that never, and only what lies between has to be sorted.
+    """
+    cdef Py_ssize_t d, n = 0, q = 0, first
+    cdef double unit = 1.0, net, total = 0.0, best, doubtful = log(P.n_usable + 1.0) + 1.0
     memset(mask, 0, P.D)
     for d in range(P.D):
         if P.usable[d]:
             unit = max(unit, fabs(parts.gain[d] - P.price[d]))
     unit *= 1e-9
+    doubtful += unit
     for d in range(P.D):
         net = parts.gain[d] - P.price[d]
-        # one feature more shortens the mask code by log D at most
-        if P.usable[d] and net > hopeless:
+        if not P.usable[d] or net < -doubtful:
+            continue
+        if net > doubtful:
+            total += net
+            mask[d] = 1
+            q += 1
+        else:
             parts.ranked[n].rank, parts.ranked[n].net, parts.ranked[n].feature = floor(net / unit + 0.5), net, d
             n += 1
-    qsort(parts.ranked, n, sizeof(ranked_t), _by_rank)
-    best = -P.log_choose[0]
-    for q in range(n):
-        total += parts.ranked[q].net
-        best = max(best, total - P.log_choose[q + 1])
-    total = 0.0
-    q = 0
+    _sort(parts.ranked, n)
+    first = q
+    net = total
+    best = total - P.log_choose[q]
+    for d in range(n):
+        net += parts.ranked[d].net
+        best = max(best, net - P.log_choose[first + d + 1])
     while total - P.log_choose[q] < best - unit:
-        total += parts.ranked[q].net
-        mask[parts.ranked[q].feature] = 1
+        total += parts.ranked[q - first].net
+        mask[parts.ranked[q - first].feature] = 1
         q += 1
     return log(P.n_usable + 1.0) + P.log_choose[q] - total
 
@@ -180,7 +201,7 @@ cdef void _top(Pricing P, parts_t parts, Py_ssize_t start, Py_ssize_t stop, Py_s
             parts.ranked[n].net, parts.ranked[n].feature = parts.gain[d] - P.price[d], d
             parts.ranked[n].rank = floor(parts.ranked[n].net / (1e-9 * unit) + 0.5)
             n += 1
-    qsort(parts.ranked, n, sizeof(ranked_t), _by_rank)
+    _sort(parts.ranked, n)
     for d in range(min(count, n)):
         mask[parts.ranked[d].feature] = 1
 
@@ -282,26 +303,36 @@ def pair_deltas(
     if n_threads == 1:
         with nogil:
             for i in range(K):
-                _delta_row(groups, cost, pricing, selection, given, only, i, delta, &union[0, 0], &work[0, 0], &mask[0, 0])
+                _deltas_of(groups, cost, pricing, selection, given, only, i, delta, &union[0, 0], &work[0, 0], &mask[0, 0])
         return
     for i in prange(K, nogil=True, schedule="dynamic", num_threads=n_threads):
-        _delta_row(groups, cost, pricing, selection, given, only, i, delta, &union[omp_get_thread_num(), 0],
+        _deltas_of(groups, cost, pricing, selection, given, only, i, delta, &union[omp_get_thread_num(), 0],
                    &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
 
 
-cdef void _delta_row(
+cdef void _deltas_of(
     const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given, Py_ssize_t only,
     Py_ssize_t i, double[:, ::1] delta, int64_t *union, double *work, uint8_t *mask,
 ) noexcept nogil:
-    cdef Py_ssize_t j, width = P.grid.width
+    """Pairs of cluster i with all that follow it, or with `only` alone."""
+    cdef Py_ssize_t j
+    if only >= 0:
+        if i != only:
+            _delta(groups, cost, P, selection, given, min(i, only), max(i, only), delta, union, work, mask)
+        return
     for j in range(i + 1, groups.shape[0]):
-        if only >= 0 and i != only and j != only:
-            continue
-        memcpy(union, &groups[i, 0], width * sizeof(int64_t))
-        moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, width)
-        if selection == GIVEN:
-            memcpy(mask, &given[0], P.D)
-        delta[i, j] = _price(P, selection, union, _parts(P, work), mask) - cost[i] - cost[j]
+        _delta(groups, cost, P, selection, given, i, j, delta, union, work, mask)
+
+
+cdef inline void _delta(
+    const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given, Py_ssize_t i,
+    Py_ssize_t j, double[:, ::1] delta, int64_t *union, double *work, uint8_t *mask,
+) noexcept nogil:
+    memcpy(union, &groups[i, 0], P.grid.width * sizeof(int64_t))
+    moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
+    if selection == GIVEN:
+        memcpy(mask, &given[0], P.D)
+    delta[i, j] = _price(P, selection, union, _parts(P, work), mask) - cost[i] - cost[j]
 
 
 def propose_splits(
@@ -437,21 +468,33 @@ def split_scores(
     int selection,
     const uint8_t[::1] given,               # IN  (D,)
     double[::1] score,                      # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is empty
-    int64_t[::1] rest,                      # WORK (width,)
-    double[::1] work,                       # WORK (parts_size,)
-    uint8_t[::1] mask,                      # WORK (D,)
+    int64_t[:, ::1] rest,                   # WORK (n_threads, width)
+    double[:, ::1] work,                    # WORK (n_threads, parts_size)
+    uint8_t[:, ::1] mask,                   # WORK (n_threads, D)
+    int n_threads,
 ):
     """What every candidate split would add to the objective."""
-    cdef Py_ssize_t c, width = group.shape[0]
-    cdef Pricing P = pricing
-    with nogil:
-        for c in range(sides.shape[0]):
-            score[c] = INFINITY
-            if sides[c, 0] == 0 or sides[c, 0] == group[0]:
-                continue
-            if selection == GIVEN:
-                memcpy(&mask[0], &given[0], P.D)
-            memcpy(&rest[0], &group[0], width * sizeof(int64_t))
-            moments_merge(&rest[0], &sides[c, 0], -1, P.grid.first_numeric, width)
-            score[c] = _price(P, selection, &sides[c, 0], _parts(P, &work[0]), &mask[0]) - cost
-            score[c] += _price(P, selection, &rest[0], _parts(P, &work[0]), &mask[0])
+    cdef Py_ssize_t c
+    if n_threads == 1:
+        with nogil:
+            for c in range(sides.shape[0]):
+                _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c], &rest[0, 0], &work[0, 0], &mask[0, 0])
+        return
+    for c in prange(sides.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
+        _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c], &rest[omp_get_thread_num(), 0],
+                     &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
+
+
+cdef void _split_score(
+    const int64_t[::1] group, double cost, const int64_t *side, Pricing P, int selection, const uint8_t[::1] given, double *score,
+    int64_t *rest, double *work, uint8_t *mask,
+) noexcept nogil:
+    score[0] = INFINITY
+    if side[0] == 0 or side[0] == group[0]:
+        return
+    if selection == GIVEN:
+        memcpy(mask, &given[0], P.D)
+    memcpy(rest, &group[0], P.grid.width * sizeof(int64_t))
+    moments_merge(rest, side, -1, P.grid.first_numeric, P.grid.width)
+    score[0] = _price(P, selection, side, _parts(P, work), mask) - cost
+    score[0] += _price(P, selection, rest, _parts(P, work), mask)

@@ -102,4 +102,5 @@ def split_scores(
     rest: NDArray[np.int64],
     work: NDArray[np.float64],
     mask: NDArray[np.uint8],
+    n_threads: int,
 ) -> None: ...
