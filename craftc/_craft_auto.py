@@ -25,6 +25,7 @@ from craftc._random import uniform
 
 _SAMPLE = 1 << 16  # rows among which start seeds are sought
 _STAGE_ROWS = 1 << 14  # a larger table is searched on so many rows first
+_CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until nothing is won
 _PLUS_DRAW, _SAMPLE_DRAW, _STAGE_DRAW = 11, 12, 14  # first keys of the random streams
 
 
@@ -51,14 +52,8 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
     if searchable and given is None and len(problem.table) > _STAGE_ROWS:
         lines, given = lines[:1], [from_a_sample(problem, lines, kind)]
     if searchable:
-        ends = run_lines(search, lines, given, kind)
-        for part in ends:
-            if part.objective < best.objective - 1e-9:
-                best = part
-                path.append(constant + best.objective)
-        if given is None:
-            best = crossed(search, best, ends)
-            path.append(constant + best.objective)
+        best = best_of_starts(search, best, lines, given, kind)
+        path.append(constant + best.objective)
         best = search.forced_merges(best)
         path.append(constant + best.objective)
     if wish is not None:
@@ -78,12 +73,29 @@ def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
     rows = ((np.arange(_STAGE_ROWS) + jitter) * (n / _STAGE_ROWS)).astype(np.intp)
     sample = problem.of_rows(rows)
     search = Search(sample, sample.n_threads)
-    ends = run_lines(search, [replace(sample, on_pass=line.on_pass) for line in lines], None, kind)
-    best = crossed(search, min(ends, key=lambda end: end.objective), ends)
+    one = search.partition(np.zeros(_STAGE_ROWS, np.int32))
+    best = best_of_starts(search, one, [replace(sample, on_pass=line.on_pass) for line in lines], None, kind)
     tables = PricedClusters(search.moments(best), problem.background, problem.rules).tables()
     labels = np.full(n, -1, np.int32)
     assign_only(problem.table, tables, labels, problem.threads(best.K))
     return compact(labels)
+
+
+def best_of_starts(search: Search, best: Partition, lines: list[Problem], given: list[Labels] | None, kind: str) -> Partition:
+    """The best end of all starts; unless they are given, crossed with each of the others in order of their J (a small table: again)."""
+    ends = run_lines(search, lines, given, kind)
+    for part in ends:
+        if part.objective < best.objective - 1e-9:
+            best = part
+    if given is None:
+        gain = True
+        while gain:
+            before = best.objective
+            for part in sorted(ends, key=lambda end: end.objective):
+                if part.objective > best.objective + 1e-9:
+                    best = search.cross(best, part)
+            gain = len(search.problem.table) <= _CROSSED_AGAIN and best.objective < before
+    return best
 
 
 def run_lines(search: Search, lines: list[Problem], given: list[Labels] | None, kind: str) -> list[Partition]:
@@ -105,14 +117,6 @@ def run_lines(search: Search, lines: list[Problem], given: list[Labels] | None, 
         search.learn_from(line)
         ends.append(part)
     return ends
-
-
-def crossed(search: Search, best: Partition, ends: list[Partition]) -> Partition:
-    """The best of the starts, crossed with each of the others in order of their J."""
-    for part in sorted(ends, key=lambda end: end.objective):
-        if part.objective > best.objective + 1e-9:
-            best = search.cross(best, part)
-    return best
 
 
 def start_partition(problem: Problem, kind: str, start: int) -> tuple[Labels, bool]:

@@ -95,7 +95,8 @@ def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.int
 def suspicions(table: MixedTable, n_clusters: int, at_4: int | None) -> list[str]:
     """Sentences about a table that the model cannot describe well: columns told twice, and dependence inside clusters.
 
-    Clusters that are there stand a price four times as high; slices of a table whose columns depend on each other do not.
+    Clusters that are there stand a price four times as high; slices of a table whose columns depend on each other do not. Where a
+    single one is left, the rows are too few for that price and nothing is said.
     """
     sample = table.take(np.arange(0, len(table), max(1, len(table) // _SAMPLE)))
     found = []
@@ -104,7 +105,7 @@ def suspicions(table: MixedTable, n_clusters: int, at_4: int | None) -> list[str
             f"Columns {a!r} and {b!r} say (nearly) the same; each counts in full, so clusters along them look twice as clear. "
             "Leave one out."
         )
-    if n_clusters >= _MANY_CLUSTERS and at_4 is not None and at_4 <= _FRAGILE * n_clusters:
+    if n_clusters >= _MANY_CLUSTERS and at_4 is not None and 1 < at_4 <= _FRAGILE * n_clusters:
         found.append(
             f"CRAFT found {n_clusters} clusters, of which {at_4} would be left at price_factor=4: columns seem to depend on each other "
             "inside clusters, and then their number grows with the rows. Try price_factor=2 to 4, or cut(k) for fewer."

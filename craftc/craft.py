@@ -86,8 +86,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         numeric price alternately random and farthest-first; ``model="paper"``: the paper's random row. Arrays are used as they
         are, one start each.
     n_init : int, default=8
-        Starts; the lowest objective is kept (ties: the earlier start). Under the automatic price a table of more than 16 384 rows is
-        searched on a sample of so many first, and the best result goes on with all rows.
+        Starts; the lowest objective is kept (ties: the earlier start). Under the automatic price starts of our own are crossed: what
+        the best and each of the others agree on is merged anew, and kept where that is better; a table of more than 16 384 rows
+        is searched on a sample of so many first, and the best result goes on with all rows.
     max_iter : int, default=100
         Passes over the table at most, per start (a numeric price; the automatic search ends by itself).
     random_state : int, RandomState or None, default=None

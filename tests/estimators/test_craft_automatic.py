@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from craftc import CRAFT, MixedTable
+from craftc._craft_moves import common_parts
 from craftc.datasets import load_heart, make_mixed
 from tests.conftest import random_table
 from tests.twins import automatic as twin
@@ -201,3 +202,24 @@ def test_a_wish_beyond_the_distinct_rows():
 def test_price_factor_must_be_positive(factor):
     with pytest.raises(ValueError, match="price_factor must be"):
         CRAFT(price_factor=factor).fit(np.zeros((12, 1)))
+
+
+def test_common_parts_of_two_partitions():
+    class Part:
+        def __init__(self, labels):
+            self.labels, self.K = np.array(labels, np.int32), max(labels) + 1
+
+    first, second = Part([0, 0, 0, 1, 1, 1, 1, 0]), Part([0, 1, 1, 1, 2, 2, 0, 1])
+    assert common_parts(first, second, 10).tolist() == [0, 1, 1, 3, 4, 4, 2, 1]
+    # room for three: the smallest stay with the largest of their cluster; of equal ones the first is kept
+    assert common_parts(first, second, 3).tolist() == [0, 1, 1, 2, 2, 2, 2, 1]
+    assert common_parts(first, second, 1).tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
+
+
+def test_crossed_starts_find_ten_clusters_where_the_best_start_has_seven():
+    made = make_mixed(1000, 10, 0, 16, 8, n_own=6, shift=2.5, random_state=0)
+    table = MixedTable.from_data(made.data, categorical=made.categorical)
+    model = CRAFT(random_state=0, n_threads=1).fit(table)
+    from_truth = CRAFT(init=[made.target], n_threads=1).fit(table)
+    assert model.n_clusters_ == 10
+    assert model.objective_ < from_truth.objective_ + 1.0
