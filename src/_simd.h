@@ -25,7 +25,7 @@ static inline int simd_level(void)
 #if CRAFTC_CLONES
         const char *asked = getenv("CRAFTC_SIMD");
         __builtin_cpu_init();
-        if (__builtin_cpu_supports("avx2"))
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
             found = 3;
         if (found && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
             && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))

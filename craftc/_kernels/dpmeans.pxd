@@ -1,0 +1,57 @@
+"""Nearest centres and exact sums of rows, see src/_dpmeans.h."""
+
+from libc.stdint cimport int32_t, int64_t
+
+cdef extern from "_dpmeans.h" nogil:
+    ctypedef struct dp_centres:
+        Py_ssize_t D, K
+        int single
+        const double *mu
+        const double *ref
+        const float *ref_single
+        double scale
+        const float *centre
+        const float *half
+        float reach
+        double limit
+        float inside, outside
+    ctypedef struct dp_rows:
+        int32_t *labels
+        float *upper
+        float *lower
+    ctypedef struct dp_sums:
+        const double *centre
+        const double *scale
+        int64_t *sums
+        int64_t *counts
+        const int64_t *weight
+        const double *unit_weight
+    int DP_TILE
+    int DP_PAD
+    float dp_above(double distance)
+    float dp_below(double distance)
+    double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
+    Py_ssize_t dp_assign(
+        const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const float *drift, const float *drift_others,
+        const float *half_gap, Py_ssize_t start, Py_ssize_t stop, float *tile, Py_ssize_t *candidates, Py_ssize_t *scanned)
+    Py_ssize_t dp_show(
+        const dp_centres *c, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
+        Py_ssize_t start, Py_ssize_t stop, float *tile)
+    void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, int64_t weight)
+
+
+cdef class Centres:
+    cdef readonly object mu
+    cdef tuple arrays
+    cdef dp_centres c
+
+
+cdef class Sums:
+    cdef readonly object centre, scale, weight, unit_weight, sums, counts
+    cdef object partial, partial_counts
+    cdef readonly int n_threads
+    cdef const int64_t[::1] weight_
+    cdef const double[::1] unit_weight_
+    cdef const double[::1] centre_
+    cdef const double[::1] scale_
+    cdef void at(self, int thread, dp_sums *out) noexcept

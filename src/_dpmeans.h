@@ -1,0 +1,145 @@
+/* Nearest centres, exactly.
+ *
+ * Which centre is nearest is decided by one formula in double precision, sum_d (x_d - mu_d)^2 in eight running sums, whatever the
+ * block, the thread or the instruction set. Most rows never see it: a scan in single precision over a tile of rows (lanes are rows,
+ * cells are centred and scaled first) finds the best and the second best centre with a bound E on the error, and where they are
+ * further apart than E the exact formula could not say otherwise. Only the others are looked at again. So the scan may fuse, round
+ * and reorder as the machine likes, and float64 tables are scanned as fast as float32 ones.
+ *
+ * With t = (x - ref) * scale and c = (mu - ref) * scale in single precision, s_k = |c_k|^2 / 2 - t . c_k orders the centres and
+ * d_k^2 = |t|^2 + 2 s_k. Every cell carries a relative error of 2^-24 and every sum adds D more: both d_k^2 and 2 (s_k - s_j) are off
+ * by at most E = (D + 8) 2^-24 (|t| + max |c|)^2. */
+#ifndef CRAFTC_DPMEANS_H
+#define CRAFTC_DPMEANS_H
+
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "_simd.h"
+
+#if defined(__GNUC__)
+#define DP_INLINE static inline __attribute__((always_inline))
+#else
+#define DP_INLINE static inline
+#endif
+
+#define DP_TILE 64              /* rows of a tile at most */
+#define DP_PAD 8                /* centres to spare behind the last */
+#define DP_TINY 1e-30f          /* what underflow may cost */
+
+typedef struct {
+    ptrdiff_t D, K;             /* columns, centres */
+    int single;                 /* float32 table */
+    const double *mu;           /* (K, D) centres */
+    const double *ref;          /* (D) what cells are centred on, representable in single precision */
+    const float *ref_single;
+    double scale;               /* power of two: the largest |x - ref| comes near 1 */
+    const float *centre;        /* (K + DP_PAD, D) c, zeros beyond K */
+    const float *half;          /* (K + DP_PAD) |c|^2 / 2, +inf beyond K */
+    float reach;                /* max |c|, rounded up */
+    double limit;               /* lambda^2 in the table's own units */
+    float inside, outside;      /* scaled: d^2 <= inside is surely within the limit, d^2 > outside surely beyond */
+} dp_centres;
+
+/* what a row carries from sweep to sweep, scaled, single precision: |upper| >= distance to its centre, lower <= distance to every
+ * other; a negative upper says that the row is beyond its limit and may open a cluster */
+typedef struct {
+    int32_t *labels;
+    float *upper, *lower;
+} dp_rows;
+
+/* where rows that move take their cells: integers, so that coming and going commute */
+typedef struct {
+    const double *centre, *scale;   /* (D) q = rint((x - centre) * scale) */
+    int64_t *sums;                  /* (K, D) sum w q */
+    int64_t *counts;                /* (K) sum w */
+    const int64_t *weight;          /* (n) or NULL = all one */
+    const double *unit_weight;      /* (n) min(w, 1) or NULL = all one */
+} dp_sums;
+
+static inline const void *dp_row(const void *X, int single, ptrdiff_t D, ptrdiff_t i)
+{
+    return single ? (const void *)((const float *)X + i * D) : (const void *)((const double *)X + i * D);
+}
+
+/* rows [start, stop) of the next tile come while this one is worked on: tiles are pages, and hardware does not look over their edge.
+ * (Inlined by force: gcc takes a function that only prefetches for one that does nothing.) */
+DP_INLINE void dp_prefetch(const void *X, const dp_centres *c, ptrdiff_t start, ptrdiff_t stop)
+{
+#if defined(__GNUC__)
+    const char *last = (const char *)dp_row(X, c->single, c->D, stop);
+    for (const char *at = (const char *)dp_row(X, c->single, c->D, start); at < last; at += 64)
+        __builtin_prefetch(at, 0, 2);
+#else
+    (void)X, (void)c, (void)start, (void)stop;
+#endif
+}
+
+static inline float dp_above(double distance)
+{
+    return (float)(distance * (1.0 + 0x1p-22)) + FLT_MIN;
+}
+
+static inline float dp_below(double distance)
+{
+    float least = (float)(distance * (1.0 - 0x1p-22)) - FLT_MIN;
+    return least > 0.0f ? least : 0.0f;
+}
+
+/* ---- clones ---- */
+
+
+#define DP_NAME_(stem, suffix) stem##suffix
+#define DP_NAME(stem, suffix) DP_NAME_(stem, suffix)
+
+#define DP_LEVEL 0
+#define DP_SUFFIX _baseline
+#define DP_ATTRIBUTE
+#include "_dpmeans_scan.h"
+
+#if CRAFTC_CLONES
+#define DP_LEVEL 3
+#define DP_SUFFIX _v3
+#define DP_ATTRIBUTE __attribute__((target("avx2,fma")))
+#include "_dpmeans_scan.h"
+
+#define DP_LEVEL 4
+#define DP_SUFFIX _v4
+#define DP_ATTRIBUTE __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw")))
+#include "_dpmeans_scan.h"
+#define DP_DISPATCH(stem, arguments)                                                    \
+    (simd_level() == 4 ? DP_NAME(stem, _v4) arguments                                   \
+     : simd_level() == 3 ? DP_NAME(stem, _v3) arguments : DP_NAME(stem, _baseline) arguments)
+#else
+#define DP_DISPATCH(stem, arguments) DP_NAME(stem, _baseline) arguments
+#endif
+
+/* squared distance, the one formula */
+static inline double dp_distance(const void *x, int single, const double *mu, ptrdiff_t D)
+{
+    return DP_DISPATCH(dp_distance, (x, single, mu, D));
+}
+
+/* rows of weight > 0 of [start, stop) that moved when every row went to its nearest centre; candidates counts those beyond the limit */
+static inline ptrdiff_t dp_assign(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const float *drift,
+                                  const float *drift_others, const float *half_gap, ptrdiff_t start, ptrdiff_t stop, float *tile,
+                                  ptrdiff_t *candidates, ptrdiff_t *scanned)
+{
+    return DP_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, start, stop, tile, candidates, scanned));
+}
+
+/* rows of [start, stop) that moved when centres [first, K) of `c` were shown to them */
+static inline ptrdiff_t dp_show(const dp_centres *c, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
+                                const dp_sums *sums, ptrdiff_t start, ptrdiff_t stop, float *tile)
+{
+    return DP_DISPATCH(dp_show, (c, first, gap, X, rows, sums, start, stop, tile));
+}
+
+static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, int64_t weight)
+{
+    DP_DISPATCH(dp_add, (sums, x, single, D, cluster, weight));
+}
+
+#endif

@@ -1,0 +1,525 @@
+/* One clone of the leaves of _dpmeans.h. Included once per instruction set. */
+
+#define THIS(stem) DP_NAME(stem, DP_SUFFIX)
+
+#if DP_LEVEL == 4
+#define W 16                    /* rows of a vector */
+#define NV 4                    /* vectors of a tile */
+#define NC 6                    /* centres at a time: NV * NC sums in registers */
+#define VF __m512
+#define VI __m512i
+#define LOAD(p) _mm512_loadu_ps(p)
+#define STORE(p, v) _mm512_storeu_ps(p, v)
+#define STORE_I(p, v) _mm512_storeu_si512(p, v)
+#define LOAD_I(p) _mm512_loadu_si512(p)
+#define ALL(x) _mm512_set1_ps(x)
+#define ALL_I(x) _mm512_set1_epi32(x)
+#define LESS_PRODUCT(s, a, b) _mm512_fnmadd_ps(a, b, s)
+#define MIN(a, b) _mm512_min_ps(a, b)
+#define MAX(a, b) _mm512_max_ps(a, b)
+#define WHERE_LESS(a, b, i, j) _mm512_mask_mov_epi32(j, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), i)
+#elif DP_LEVEL == 3
+#define W 8
+#define NV 2
+#define NC 6
+#define VF __m256
+#define VI __m256i
+#define LOAD(p) _mm256_loadu_ps(p)
+#define STORE(p, v) _mm256_storeu_ps(p, v)
+#define STORE_I(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define LOAD_I(p) _mm256_loadu_si256((const __m256i *)(p))
+#define ALL(x) _mm256_set1_ps(x)
+#define ALL_I(x) _mm256_set1_epi32(x)
+#define LESS_PRODUCT(s, a, b) _mm256_fnmadd_ps(a, b, s)
+#define MIN(a, b) _mm256_min_ps(a, b)
+#define MAX(a, b) _mm256_max_ps(a, b)
+#define WHERE_LESS(a, b, i, j) \
+    _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(j), _mm256_castsi256_ps(i), _mm256_cmp_ps(a, b, _CMP_LT_OQ)))
+#elif defined(__GNUC__)
+#define W 4
+#define NV 2
+#define NC 4
+typedef float THIS(floats) __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t THIS(ints) __attribute__((vector_size(16), aligned(4), may_alias));
+#define VF THIS(floats)
+#define VI THIS(ints)
+#define LOAD(p) (*(const VF *)(p))
+#define STORE(p, v) (*(VF *)(p) = (v))
+#define STORE_I(p, v) (*(VI *)(p) = (v))
+#define LOAD_I(p) (*(const VI *)(p))
+#define ALL(x) ((VF){x, x, x, x})
+#define ALL_I(x) ((VI){x, x, x, x})
+#define LESS_PRODUCT(s, a, b) ((s) - (a) * (b))
+#define PICK(m, a, b) (((m) & (a)) | (~(m) & (b)))
+#define MIN(a, b) ((VF)PICK((a) < (b), (VI)(a), (VI)(b)))
+#define MAX(a, b) ((VF)PICK((a) > (b), (VI)(a), (VI)(b)))
+#define WHERE_LESS(a, b, i, j) PICK((a) < (b), i, j)
+#else
+#define W 1
+#define NV 4
+#define NC 2
+#define VF float
+#define VI int32_t
+#define LOAD(p) (*(p))
+#define STORE(p, v) (*(p) = (v))
+#define STORE_I(p, v) (*(p) = (v))
+#define LOAD_I(p) (*(p))
+#define ALL(x) (x)
+#define ALL_I(x) (x)
+#define LESS_PRODUCT(s, a, b) ((s) - (a) * (b))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define WHERE_LESS(a, b, i, j) ((a) < (b) ? (i) : (j))
+#endif
+#define ROWS (NV * W)
+
+/* what the scan found out about the rows of a tile */
+typedef struct {
+    float best[DP_TILE], second[DP_TILE];   /* s of the two nearest centres */
+    float norm[DP_TILE];                    /* |t|^2 */
+    int32_t arg[DP_TILE];                   /* the nearest one, ties: the lowest */
+} THIS(dp_found);
+
+/* ---- the one formula ---- */
+
+#define DISTANCE(type)                                                                  \
+DP_ATTRIBUTE static inline double THIS(dp_distance_##type)(const type *restrict x, const double *restrict mu, ptrdiff_t D) \
+{                                                                                       \
+    double sum[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};                           \
+    ptrdiff_t d = 0;                                                                    \
+    for (; d + 8 <= D; d += 8)                                                          \
+        for (ptrdiff_t j = 0; j < 8; j++) {                                             \
+            double step = (double)x[d + j] - mu[d + j];                                 \
+            sum[j] += step * step;                                                      \
+        }                                                                               \
+    for (ptrdiff_t j = 0; d + j < D; j++) {                                             \
+        double step = (double)x[d + j] - mu[d + j];                                     \
+        sum[j] += step * step;                                                          \
+    }                                                                                   \
+    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));  \
+}
+DISTANCE(float)
+DISTANCE(double)
+#undef DISTANCE
+
+DP_ATTRIBUTE static inline double THIS(dp_distance)(const void *x, int single, const double *mu, ptrdiff_t D)
+{
+    return single ? THIS(dp_distance_float)((const float *)x, mu, D) : THIS(dp_distance_double)((const double *)x, mu, D);
+}
+
+/* nearest of centres [first, K); `present` wins a tie, then the lowest number */
+DP_ATTRIBUTE static int32_t THIS(dp_nearest)(const dp_centres *c, ptrdiff_t first, const void *x, int32_t present, double *least,
+                                             double *second)
+{
+    int32_t arg = present >= first ? present : -1;
+    *least = arg < 0 ? INFINITY : THIS(dp_distance)(x, c->single, c->mu + arg * c->D, c->D);
+    *second = INFINITY;
+    for (ptrdiff_t k = first; k < c->K; k++) {
+        double distance;
+        if (k == present)
+            continue;
+        distance = THIS(dp_distance)(x, c->single, c->mu + k * c->D, c->D);
+        if (distance < *least || arg < 0) {
+            *second = *least;
+            *least = distance;
+            arg = (int32_t)k;
+        } else if (distance < *second) {
+            *second = distance;
+        }
+    }
+    return arg;
+}
+
+/* ---- integer sums ---- */
+
+/* adding 1.5 * 2^52 leaves the rounded integer in the low bits of the double: no conversion, any instruction set, the same bits */
+#define MAGIC 6755399441055744.0
+#define ADD(type)                                                                       \
+DP_ATTRIBUTE static inline void THIS(dp_add_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, int64_t *restrict to, \
+                                                    int64_t weight)                     \
+{                                                                                       \
+    const double *restrict centre = s->centre, *restrict scale = s->scale;              \
+    for (ptrdiff_t d = 0; d < D; d++) {                                                 \
+        union { double real; int64_t bits; } q;                                         \
+        q.real = ((double)x[d] - centre[d]) * scale[d] + MAGIC;                         \
+        to[d] += weight * (q.bits - 0x4338000000000000);                                \
+    }                                                                                   \
+}                                                                                       \
+DP_ATTRIBUTE static inline void THIS(dp_move_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D,     \
+                                                     int64_t *restrict from, int64_t *restrict to)              \
+{                                                                                       \
+    const double *restrict centre = s->centre, *restrict scale = s->scale;              \
+    for (ptrdiff_t d = 0; d < D; d++) {                                                 \
+        union { double real; int64_t bits; } q;                                         \
+        q.real = ((double)x[d] - centre[d]) * scale[d] + MAGIC;                         \
+        q.bits -= 0x4338000000000000;                                                   \
+        from[d] -= q.bits;                                                              \
+        to[d] += q.bits;                                                                \
+    }                                                                                   \
+}
+ADD(float)
+ADD(double)
+#undef ADD
+#undef MAGIC
+
+DP_ATTRIBUTE static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, int64_t weight)
+{
+    s->counts[cluster] += weight;
+    if (single)
+        THIS(dp_add_float)(s, (const float *)x, D, s->sums + cluster * D, weight);
+    else
+        THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, weight);
+}
+
+/* one row changes its cluster; returns whether it has weight */
+DP_ATTRIBUTE static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
+                                             int32_t to)
+{
+    const int64_t weight = s->weight ? s->weight[i] : 1;
+    if (weight != 1) {
+        THIS(dp_add)(s, x, c->single, c->D, from, -weight);
+        THIS(dp_add)(s, x, c->single, c->D, to, weight);
+        return weight != 0;
+    }
+    s->counts[from]--;
+    s->counts[to]++;
+    if (c->single)
+        THIS(dp_move_float)(s, (const float *)x, c->D, s->sums + from * c->D, s->sums + to * c->D);
+    else
+        THIS(dp_move_double)(s, (const double *)x, c->D, s->sums + from * c->D, s->sums + to * c->D);
+    return 1;
+}
+
+/* ---- the scan ---- */
+
+#if DP_LEVEL == 4
+/* 16 x 16 cells: rows in, columns out */
+DP_ATTRIBUTE static inline void THIS(dp_transpose)(__m512 r[16])
+{
+    __m512 t[16];
+    for (int i = 0; i < 16; i += 4) {
+        __m512 a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
+        __m512 e = _mm512_unpacklo_ps(r[i + 2], r[i + 3]), f = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm512_shuffle_ps(a, e, 0x44);
+        t[i + 1] = _mm512_shuffle_ps(a, e, 0xee);
+        t[i + 2] = _mm512_shuffle_ps(b, f, 0x44);
+        t[i + 3] = _mm512_shuffle_ps(b, f, 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        __m512 a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
+        __m512 e = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88), f = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+        r[i] = _mm512_shuffle_f32x4(a, e, 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(b, f, 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(a, e, 0xdd);
+        r[i + 12] = _mm512_shuffle_f32x4(b, f, 0xdd);
+    }
+}
+
+/* a run of up to 16 cells of a row, centred and scaled */
+DP_ATTRIBUTE static inline __m512 THIS(dp_cells_float)(const float *x, __m512 ref, __m512 scale, __mmask16 some)
+{
+    return _mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(some, x), ref), scale);
+}
+
+DP_ATTRIBUTE static inline __m512 THIS(dp_cells_double)(const double *x, const __m512d ref[2], __m512d scale, __mmask16 some)
+{
+    __m512d low = _mm512_maskz_loadu_pd((__mmask8)some, x), high = _mm512_maskz_loadu_pd((__mmask8)(some >> 8), x + 8);
+    low = _mm512_mul_pd(_mm512_sub_pd(low, ref[0]), scale);
+    high = _mm512_mul_pd(_mm512_sub_pd(high, ref[1]), scale);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
+}
+#endif
+
+/* tile[d * ROWS + r] = (x_r[d] - ref[d]) * scale and the squared norms; rows beyond n repeat the last */
+DP_ATTRIBUTE static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32_t *list, ptrdiff_t n, float *restrict tile,
+                                       float *restrict norm)
+{
+    const ptrdiff_t D = c->D;
+    for (ptrdiff_t v = 0; v < NV; v++) {
+#if DP_LEVEL == 4
+        const char *x[W];
+        VF squares[4] = {ALL(0.0f), ALL(0.0f), ALL(0.0f), ALL(0.0f)};
+        for (ptrdiff_t r = 0; r < W; r++)
+            x[r] = (const char *)dp_row(X, c->single, D, list[v * W + r < n ? v * W + r : n - 1]);
+        for (ptrdiff_t d = 0; d < D; d += 16) {
+            const ptrdiff_t m = D - d < 16 ? D - d : 16;
+            const __mmask16 some = (__mmask16)(0xffffu >> (16 - m));
+            __m512 cells[16];
+            if (c->single) {
+                const __m512 ref = _mm512_maskz_loadu_ps(some, c->ref_single + d), scale = _mm512_set1_ps((float)c->scale);
+                for (int r = 0; r < 16; r++)
+                    cells[r] = THIS(dp_cells_float)((const float *)x[r] + d, ref, scale, some);
+            } else {
+                const __m512d scale = _mm512_set1_pd(c->scale);
+                __m512d ref[2];
+                ref[0] = _mm512_maskz_loadu_pd((__mmask8)some, c->ref + d);
+                ref[1] = _mm512_maskz_loadu_pd((__mmask8)(some >> 8), c->ref + d + 8);
+                for (int r = 0; r < 16; r++)
+                    cells[r] = THIS(dp_cells_double)((const double *)x[r] + d, ref, scale, some);
+            }
+            THIS(dp_transpose)(cells);
+            for (int j = 0; j < 16; j++)
+                squares[j % 4] = _mm512_fmadd_ps(cells[j], cells[j], squares[j % 4]);
+            if (m == 16)
+                for (int j = 0; j < 16; j++)
+                    STORE(tile + (d + j) * ROWS + v * W, cells[j]);
+            else
+                for (ptrdiff_t j = 0; j < m; j++)
+                    STORE(tile + (d + j) * ROWS + v * W, cells[j]);
+        }
+        squares[0] = _mm512_add_ps(_mm512_add_ps(squares[0], squares[1]), _mm512_add_ps(squares[2], squares[3]));
+        STORE(norm + v * W, squares[0]);
+#else
+        for (ptrdiff_t r = v * W; r < (v + 1) * W; r++) {
+            const void *x = dp_row(X, c->single, D, list[r < n ? r : n - 1]);
+            float square = 0.0f;
+            for (ptrdiff_t d = 0; d < D; d++) {
+                double cell = c->single ? (double)((const float *)x)[d] : ((const double *)x)[d];
+                float t = (float)((cell - c->ref[d]) * c->scale);
+                tile[d * ROWS + r] = t;
+                square += t * t;
+            }
+            norm[r] = square;
+        }
+#endif
+    }
+}
+
+/* `count` centres from number k on, all rows of the tile: sums stay in registers */
+DP_ATTRIBUTE DP_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, const int count, const float *restrict tile, VF best[NV],
+                                               VF second[NV], VI arg[NV])
+{
+    const ptrdiff_t D = c->D;
+    const float *restrict centre = c->centre + k * D;
+    VF s[NC][NV];
+    for (int j = 0; j < count; j++)
+        for (int v = 0; v < NV; v++)
+            s[j][v] = ALL(c->half[k + j]);
+    for (ptrdiff_t d = 0; d < D; d++) {
+        VF t[NV];
+        for (int v = 0; v < NV; v++)
+            t[v] = LOAD(tile + d * ROWS + v * W);
+        for (int j = 0; j < count; j++) {
+            const VF cell = ALL(centre[j * D + d]);
+            for (int v = 0; v < NV; v++)
+                s[j][v] = LESS_PRODUCT(s[j][v], t[v], cell);
+        }
+    }
+    for (int j = 0; j < count; j++)
+        for (int v = 0; v < NV; v++) {
+            second[v] = MIN(second[v], MAX(best[v], s[j][v]));
+            arg[v] = WHERE_LESS(s[j][v], best[v], ALL_I((int32_t)(k + j)), arg[v]);
+            best[v] = MIN(best[v], s[j][v]);
+        }
+}
+
+/* the two nearest of centres [first, K) for every row of the tile */
+DP_ATTRIBUTE static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const float *restrict tile, THIS(dp_found) *found)
+{
+    VF best[NV], second[NV];
+    VI arg[NV];
+    ptrdiff_t k = first;
+    for (int v = 0; v < NV; v++) {
+        best[v] = second[v] = ALL(INFINITY);
+        arg[v] = ALL_I((int32_t)first);
+    }
+    for (; k + NC <= c->K; k += NC)
+        THIS(dp_scan_some)(c, k, NC, tile, best, second, arg);
+    for (; k < c->K; k += 2)        /* an odd last one has a neighbour at infinity */
+        THIS(dp_scan_some)(c, k, 2, tile, best, second, arg);
+    for (int v = 0; v < NV; v++) {
+        STORE(found->best + v * W, best[v]);
+        STORE(found->second + v * W, second[v]);
+        STORE_I(found->arg + v * W, arg[v]);
+    }
+}
+
+/* bounds on the distances of the tile's rows; sure[r]: the exact formula could not say otherwise (1 inside, 2 beyond the limit) */
+DP_ATTRIBUTE static void THIS(dp_bound)(const dp_centres *c, const THIS(dp_found) *found, float *restrict upper,
+                                        float *restrict lower, int32_t *restrict sure)
+{
+    const float slack = (float)(c->D + 8) * 0x1p-24f, reach = c->reach, inside = c->inside, outside = c->outside;
+    for (int r = 0; r < ROWS; r++) {
+        float norm = found->norm[r], size = sqrtf(norm) + reach, error = slack * size * size + DP_TINY;
+        float nearest = norm + 2.0f * found->best[r], other = norm + 2.0f * found->second[r] - error;
+        float most = nearest + error;
+        upper[r] = sqrtf(most > 0.0f ? most : 0.0f) * (1.0f + 0x1p-21f);
+        lower[r] = sqrtf(other > 0.0f ? other : 0.0f) * (1.0f - 0x1p-21f);
+        sure[r] = (found->second[r] - found->best[r] > error) * ((most <= inside) + 2 * (nearest - error > outside));
+    }
+}
+
+/* the rows of `list` to their nearest centres */
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                                   const int32_t *list, ptrdiff_t n, float *tile, ptrdiff_t *candidates)
+{
+    THIS(dp_found) found;
+    float upper[DP_TILE], lower[DP_TILE];
+    int32_t sure[DP_TILE], settled[DP_TILE];    /* settled: surely where it is, and inside the limit */
+    ptrdiff_t moved = 0;
+    THIS(dp_fill)(c, X, list, n, tile, found.norm);
+    THIS(dp_scan)(c, 0, tile, &found);
+    THIS(dp_bound)(c, &found, upper, lower, sure);
+    if (n == ROWS && list[n - 1] - list[0] == ROWS - 1) {
+        const int32_t *restrict labels = rows.labels + list[0];
+        int32_t all = 1;
+        for (ptrdiff_t r = 0; r < ROWS; r++)
+            all &= settled[r] = (sure[r] == 1) & (labels[r] == found.arg[r]);
+        memcpy(rows.upper + list[0], upper, sizeof(float) * ROWS);
+        memcpy(rows.lower + list[0], lower, sizeof(float) * ROWS);
+        if (all)
+            return 0;
+    } else {
+        for (ptrdiff_t r = 0; r < n; r++) {
+            rows.upper[list[r]] = upper[r];
+            rows.lower[list[r]] = lower[r];
+            settled[r] = (sure[r] == 1) & (rows.labels[list[r]] == found.arg[r]);
+        }
+    }
+    for (ptrdiff_t r = 0; r < n; r++) {
+        const ptrdiff_t i = list[r];
+        const void *x;
+        int32_t arg = found.arg[r];
+        int beyond = sure[r] == 2;
+        if (settled[r])
+            continue;
+        x = dp_row(X, c->single, c->D, i);
+        if (!sure[r] || (beyond && sums->unit_weight)) {
+            double least, second;
+            arg = THIS(dp_nearest)(c, 0, x, rows.labels[i], &least, &second);
+            upper[r] = dp_above(sqrt(least) * c->scale);
+            rows.lower[i] = dp_below(sqrt(second) * c->scale);
+            beyond = least * (sums->unit_weight ? sums->unit_weight[i] : 1.0) > c->limit;
+        }
+        rows.upper[i] = beyond ? -upper[r] : upper[r];
+        *candidates += beyond;
+        if (arg != rows.labels[i]) {
+            moved += THIS(dp_move)(c, sums, x, i, rows.labels[i], arg);
+            rows.labels[i] = arg;
+        }
+    }
+    return moved;
+}
+
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                              const float *drift, const float *drift_others, const float *half_gap,
+                                              ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
+                                              ptrdiff_t *scanned)
+{
+    const float root = c->inside < FLT_MAX ? sqrtf(c->inside) * (1.0f - 0x1p-21f) : INFINITY;
+    int32_t list[DP_TILE];
+    ptrdiff_t moved = 0, n = 0;
+    for (ptrdiff_t first = start; first < stop; first += ROWS) {
+        const ptrdiff_t last = first + ROWS < stop ? first + ROWS : stop;
+        dp_prefetch(X, c, last, last + ROWS < stop ? last + ROWS : stop);
+        for (ptrdiff_t i = first; i < last; i++) {
+            if (drift) {
+                const int32_t k = rows.labels[i];
+                float most = (fabsf(rows.upper[i]) + drift[k]) * (1.0f + 0x1p-22f);
+                float least = (rows.lower[i] - drift_others[k]) * (1.0f - 0x1p-22f);
+                if (most <= (least > half_gap[k] ? least : half_gap[k]) && most <= root) {
+                    rows.upper[i] = most;
+                    rows.lower[i] = least;
+                    continue;
+                }
+            }
+            list[n++] = (int32_t)i;
+            if (n == ROWS) {
+                moved += THIS(dp_assign_tile)(c, X, rows, sums, list, n, tile, candidates);
+                *scanned += n;
+                n = 0;
+            }
+        }
+    }
+    if (n) {
+        moved += THIS(dp_assign_tile)(c, X, rows, sums, list, n, tile, candidates);
+        *scanned += n;
+    }
+    return moved;
+}
+
+/* the rows of `list` to the newcomers [first, K) where these are strictly nearer */
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, ptrdiff_t first, const void *X, dp_rows rows,
+                                                 const dp_sums *sums, const int32_t *list, ptrdiff_t n, float *tile)
+{
+    THIS(dp_found) found;
+    float upper[DP_TILE], lower[DP_TILE];
+    int32_t sure[DP_TILE];
+    ptrdiff_t moved = 0;
+    THIS(dp_fill)(c, X, list, n, tile, found.norm);
+    THIS(dp_scan)(c, first, tile, &found);
+    THIS(dp_bound)(c, &found, upper, lower, sure);
+    for (ptrdiff_t r = 0; r < n; r++) {
+        const ptrdiff_t i = list[r];
+        const float size = sqrtf(found.norm[r]) + c->reach, error = (float)(c->D + 8) * 0x1p-24f * size * size + DP_TINY;
+        const float nearest = found.norm[r] + 2.0f * found.best[r] - error, own = fabsf(rows.upper[i]);
+        const void *x = dp_row(X, c->single, c->D, i);
+        double least, second, old;
+        int32_t arg;
+        if (nearest > own * own * (1.0f + 0x1p-20f)) {
+            float other = sqrtf(nearest) * (1.0f - 0x1p-21f);
+            rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+            continue;
+        }
+        arg = THIS(dp_nearest)(c, first, x, -1, &least, &second);
+        old = THIS(dp_distance)(x, c->single, c->mu + rows.labels[i] * c->D, c->D);
+        if (least < old) {
+            const double unit = sums->unit_weight ? sums->unit_weight[i] : 1.0;
+            const float other = dp_below(sqrt(old < second ? old : second) * c->scale);
+            moved += THIS(dp_move)(c, sums, x, i, rows.labels[i], arg);
+            rows.labels[i] = arg;
+            rows.upper[i] = dp_above(sqrt(least) * c->scale);
+            if (least * unit > c->limit)
+                rows.upper[i] = -rows.upper[i];
+            rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+        } else {
+            const float other = dp_below(sqrt(least) * c->scale);
+            rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+        }
+    }
+    return moved;
+}
+
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
+                                            const dp_sums *sums, ptrdiff_t start, ptrdiff_t stop, float *tile)
+{
+    int32_t list[DP_TILE];
+    ptrdiff_t moved = 0, n = 0;
+    for (ptrdiff_t i = start; i < stop; i++) {
+        const float own = fabsf(rows.upper[i]), far = gap[rows.labels[i]] - own;
+        if (far >= own) {       /* the newcomers are further from the row's centre than twice the row is */
+            rows.lower[i] = rows.lower[i] < far ? rows.lower[i] : far * (1.0f - 0x1p-22f);
+            continue;
+        }
+        list[n++] = (int32_t)i;
+        if (n == ROWS) {
+            moved += THIS(dp_show_tile)(c, first, X, rows, sums, list, n, tile);
+            n = 0;
+        }
+    }
+    if (n)
+        moved += THIS(dp_show_tile)(c, first, X, rows, sums, list, n, tile);
+    return moved;
+}
+
+#undef THIS
+#undef W
+#undef NV
+#undef NC
+#undef VF
+#undef VI
+#undef LOAD
+#undef STORE
+#undef STORE_I
+#undef LOAD_I
+#undef ALL
+#undef ALL_I
+#undef LESS_PRODUCT
+#undef MIN
+#undef MAX
+#undef PICK
+#undef WHERE_LESS
+#undef ROWS
+#undef DP_LEVEL
+#undef DP_SUFFIX
+#undef DP_ATTRIBUTE

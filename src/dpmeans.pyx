@@ -1,0 +1,369 @@
+"""DP-means: the sweep over the rows, exact sums, distances. The serial sweep of the paper in three phases (spec section 2)."""
+
+import numpy as np
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, fabs, frexp, ldexp, sqrt
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+
+from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels.dpmeans cimport (
+    DP_PAD, DP_TILE, Centres, Sums, dp_above, dp_add, dp_assign, dp_below, dp_centres, dp_distance, dp_rows, dp_show, dp_sums,
+)
+
+cdef extern from "float.h":
+    const float FLT_MAX
+
+TILE = DP_TILE
+
+
+cdef class Centres:
+    """Centres as the kernels read them. Arrays are kept alive.
+
+    Parameters
+    ----------
+    mu : ndarray (K, D) of float64, contiguous
+    ref : ndarray (D,) of float64
+        A point amid the table whose cells are representable in single precision.
+    reach : float
+        Largest distance of a cell from `ref`, roughly.
+    limit : float
+        lambda^2: a row further than this from every centre may open a cluster; inf: none may.
+    single : bool
+        Whether the table is float32.
+    """
+
+    def __cinit__(self, mu, ref, double reach, double limit, bint single):
+        cdef const double[:, ::1] m = mu
+        cdef const double[::1] r = ref
+        cdef Py_ssize_t K = m.shape[0], D = m.shape[1], k, d
+        cdef int exponent = 0
+        cdef double cell, square, most = 0.0, scaled
+        frexp(reach, &exponent)
+        self.c.scale = ldexp(1.0, -max(-100, min(exponent, 100)))
+        centre = np.zeros((K + DP_PAD, D), np.float32)
+        half = np.full(K + DP_PAD, np.inf, np.float32)
+        ref_single = ref.astype(np.float32)
+        cdef float[:, ::1] c = centre
+        cdef float[::1] h = half
+        cdef const float[::1] rs = ref_single
+        for k in range(K):
+            square = 0.0
+            for d in range(D):
+                cell = (m[k, d] - r[d]) * self.c.scale
+                square += cell * cell
+                c[k, d] = <float> cell
+            h[k] = <float> (0.5 * square)
+            most = max(most, square)
+        self.mu, self.arrays = mu, (ref, ref_single, centre, half)
+        self.c.D, self.c.K, self.c.single = D, K, single
+        self.c.mu = &m[0, 0] if K else NULL
+        self.c.ref, self.c.ref_single = &r[0], &rs[0]
+        self.c.centre, self.c.half = &c[0, 0], &h[0]
+        self.c.reach = dp_above(sqrt(most))
+        self.c.limit = limit
+        scaled = limit * self.c.scale * self.c.scale
+        self.c.inside = INFINITY if limit == INFINITY else <float> min(scaled * (1.0 - 1e-7), FLT_MAX)
+        self.c.outside = INFINITY if scaled > 1e38 else <float> (scaled * (1.0 + 1e-7))
+
+    @property
+    def scale(self):
+        """What distances are multiplied with in the bounds."""
+        return self.c.scale
+
+
+cdef class Sums:
+    """Exact sums of the rows of every cluster: integers on a grid, fine enough for their sums to stay below 2^62.
+
+    Parameters
+    ----------
+    centre, scale : ndarray (D,) of float64
+        q = rint((x - centre) * scale).
+    weight : ndarray (n,) of int64, or empty = all one
+    unit_weight : ndarray (n,) of float64, or empty
+        min(w, 1), where that is not always one.
+    capacity : int
+        Clusters there is room for.
+    n_threads : int
+    """
+
+    def __cinit__(self, centre, scale, weight, unit_weight, Py_ssize_t capacity, int n_threads):
+        self.centre, self.scale, self.weight, self.unit_weight, self.n_threads = centre, scale, weight, unit_weight, n_threads
+        self.centre_, self.scale_, self.weight_, self.unit_weight_ = centre, scale, weight, unit_weight
+        self.sums = np.zeros((capacity, len(centre)), np.int64)
+        self.counts = np.zeros(capacity, np.int64)
+        self._make_partial()
+
+    def _make_partial(self):
+        T = self.n_threads if self.n_threads > 1 else 0
+        self.partial = np.zeros((T, *self.sums.shape), np.int64)
+        self.partial_counts = np.zeros((T, len(self.counts)), np.int64)
+
+    def grow(self, Py_ssize_t capacity):
+        """Make room for so many clusters."""
+        extra = capacity - len(self.counts)
+        if extra > 0:
+            self.sums = np.concatenate([self.sums, np.zeros((extra, self.sums.shape[1]), np.int64)])
+            self.counts = np.concatenate([self.counts, np.zeros(extra, np.int64)])
+            self._make_partial()
+
+    def keep(self, clusters):
+        """Forget all clusters but these, which are renumbered in the given order."""
+        sums, counts = self.sums[clusters], self.counts[clusters]
+        self.sums[:] = 0
+        self.counts[:] = 0
+        self.sums[: len(sums)] = sums
+        self.counts[: len(counts)] = counts
+
+    def gather(self):
+        """Add every thread's share."""
+        self.sums += self.partial.sum(axis=0)
+        self.counts += self.partial_counts.sum(axis=0)
+        self.partial[:] = 0
+        self.partial_counts[:] = 0
+
+    cdef void at(self, int thread, dp_sums *out) noexcept:
+        cdef int64_t[:, ::1] sums = self.sums if thread < 0 else self.partial[thread]
+        cdef int64_t[::1] counts = self.counts if thread < 0 else self.partial_counts[thread]
+        out.centre, out.scale = &self.centre_[0], &self.scale_[0]
+        out.sums, out.counts = &sums[0, 0], &counts[0]
+        out.weight = &self.weight_[0] if self.weight_.shape[0] else NULL
+        out.unit_weight = &self.unit_weight_[0] if self.unit_weight_.shape[0] else NULL
+
+
+cdef dp_sums *_places(Sums sums, int n_threads) except NULL:
+    """Where every thread adds; to be freed."""
+    cdef dp_sums *places = <dp_sums *> calloc(n_threads, sizeof(dp_sums))
+    cdef int t
+    if places == NULL:
+        raise MemoryError("No memory is left for the sums of a sweep.")
+    for t in range(n_threads):
+        sums.at(t if n_threads > 1 else -1, &places[t])
+    return places
+
+
+def accumulate(
+    const floating[:, ::1] X,               # IN    (n, D)
+    const int32_t[::1] labels,              # IN    (n,)
+    Sums sums,                              # INOUT
+    int n_threads,
+):
+    """Add every row to its cluster."""
+    cdef Py_ssize_t n = X.shape[0], block = block_rows(), b
+    cdef dp_sums *places = _places(sums, n_threads)
+    try:
+        for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
+            _accumulate(X, labels, &places[omp_get_thread_num() if n_threads > 1 else 0], b * block, min((b + 1) * block, n))
+    finally:
+        free(places)
+    if n_threads > 1:
+        sums.gather()
+
+
+cdef void _accumulate(
+    const floating[:, ::1] X, const int32_t[::1] labels, const dp_sums *place, Py_ssize_t start, Py_ssize_t stop,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, stop):
+        dp_add(place, &X[i, 0], floating is float, X.shape[1], labels[i], place.weight[i] if place.weight else 1)
+
+
+def assign(
+    const floating[:, ::1] X,               # IN    (n, D)
+    Centres centres,
+    int32_t[::1] labels,                    # INOUT (n,) 0..K-1
+    float[::1] upper,                       # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit
+    float[::1] lower,                       # INOUT (n,) bound on the distance to all others
+    Sums sums,                              # INOUT
+    const float[::1] drift,                 # IN    (K,) how far centres moved since; empty: the bounds say nothing
+    const float[::1] drift_others,          # IN    (K,) how far any other moved
+    const float[::1] half_gap,              # IN    (K,) half the distance to the nearest other centre
+    float[:, ::1] tile,                     # WORK  (n_threads, TILE * D)
+    int n_threads,
+):
+    """Move every row to its nearest centre; returns (rows of weight > 0 that moved, rows beyond the limit, rows looked at)."""
+    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], block = block_rows(), b, moved = 0
+    cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
+    cdef dp_rows rows
+    cdef const float *moves = NULL
+    cdef const float *others = NULL
+    cdef const float *half = NULL
+    cdef dp_sums *places
+    rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
+    if drift.shape[0]:
+        moves, others, half = &drift[0], &drift_others[0], &half_gap[0]
+    places = _places(sums, n_threads)
+    try:
+        for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
+            moved += dp_assign(
+                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], moves, others, half, b * block,
+                min((b + 1) * block, n), &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
+                &tally[omp_get_thread_num(), 1],
+            )
+    finally:
+        free(places)
+    if n_threads > 1:
+        sums.gather()
+    return moved, int(np.sum(tally[:, 0])), int(np.sum(tally[:, 1]))
+
+
+def show(
+    const floating[:, ::1] X,               # IN    (n, D)
+    Centres centres,
+    Py_ssize_t first,                       # newcomers are the centres from here on
+    const float[::1] gap,                   # IN    (K,) distance of every centre to the nearest other newcomer
+    int32_t[::1] labels,                    # INOUT (n,)
+    float[::1] upper,                       # INOUT (n,)
+    float[::1] lower,                       # INOUT (n,)
+    Sums sums,                              # INOUT
+    Py_ssize_t start,
+    Py_ssize_t stop,                        # rows [start, stop)
+    float[:, ::1] tile,                     # WORK  (n_threads, TILE * D)
+    int n_threads,
+):
+    """Rows go to the nearest of the newcomers where it is strictly nearer than their own centre; returns how many moved."""
+    cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
+    cdef dp_rows rows
+    cdef dp_sums *places
+    rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
+    places = _places(sums, n_threads)
+    try:
+        for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+            moved += dp_show(
+                &centres.c, first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()], start + b * block,
+                min(start + (b + 1) * block, stop), &tile[omp_get_thread_num(), 0],
+            )
+    finally:
+        free(places)
+    if n_threads > 1:
+        sums.gather()
+    return moved
+
+
+def next_beyond(
+    const float[::1] upper,                 # IN (n,)
+    Py_ssize_t start,
+    Py_ssize_t stop,
+):
+    """First row of [start, stop) that is beyond its limit, or -1."""
+    cdef Py_ssize_t i = start
+    with nogil:
+        while i < stop and not upper[i] < 0.0:
+            i += 1
+    return i if i < stop else -1
+
+
+def open_at(
+    const floating[:, ::1] X,               # IN    (n, D)
+    const double[:, ::1] mu,                # IN    (K, D) centres, the newcomer last
+    double scale,                           # of the bounds
+    Py_ssize_t row,                         # the row that becomes a centre
+    int32_t[::1] labels,                    # INOUT (n,)
+    float[::1] upper,                       # INOUT (n,)
+    float[::1] lower,                       # INOUT (n,)
+    Sums sums,                              # INOUT
+):
+    """The row leaves its cluster for one of its own."""
+    cdef Py_ssize_t D = X.shape[1]
+    cdef int32_t newcomer = <int32_t> (mu.shape[0] - 1), old = labels[row]
+    cdef dp_sums place
+    cdef int64_t weight
+    sums.at(-1, &place)
+    weight = place.weight[row] if place.weight else 1
+    dp_add(&place, &X[row, 0], floating is float, D, old, -weight)
+    dp_add(&place, &X[row, 0], floating is float, D, newcomer, weight)
+    lower[row] = min(lower[row], dp_below(sqrt(dp_distance(&X[row, 0], floating is float, &mu[old, 0], D)) * scale))
+    upper[row] = 0.0
+    labels[row] = newcomer
+
+
+def farthest(
+    const floating[:, ::1] X,               # IN  (n, D)
+    const double[:, ::1] mu,                # IN  (K, D)
+    double scale,                           # of the bounds
+    const int32_t[::1] labels,              # IN  (n,)
+    const float[::1] upper,                 # IN  (n,)
+):
+    """The row furthest from its centre among those beyond their limit (ties: the first), or -1."""
+    cdef Py_ssize_t i, n = X.shape[0], D = X.shape[1], best = -1
+    cdef double most = -1.0, distance
+    cdef float least = 0.0
+    with nogil:
+        for i in range(n):
+            if upper[i] < 0.0 and -upper[i] >= least:
+                distance = dp_distance(&X[i, 0], floating is float, &mu[labels[i], 0], D)
+                if distance > most:
+                    most, best, least = distance, i, dp_below(sqrt(distance) * scale)
+    return best
+
+
+def distances(
+    const floating[:, ::1] X,               # IN  (n, D)
+    const double[:, ::1] mu,                # IN  (K, D)
+    double[:, ::1] out,                     # OUT (n, K) squared
+    int n_threads,
+):
+    """Squared distance of every row to every centre."""
+    cdef Py_ssize_t i, k, n = X.shape[0], D = X.shape[1], K = mu.shape[0]
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
+        for k in range(K):
+            out[i, k] = dp_distance(&X[i, 0], floating is float, &mu[k, 0], D)
+
+
+def own_distances(
+    const floating[:, ::1] X,               # IN  (n, D)
+    const double[:, ::1] mu,                # IN  (K, D)
+    const int32_t[::1] labels,              # IN  (n,)
+    Py_ssize_t start,
+    double[::1] out,                        # OUT (m,) of rows [start, start + m), squared
+):
+    """Squared distance of every row to its own centre."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(out.shape[0]):
+            out[i] = dp_distance(&X[start + i, 0], floating is float, &mu[labels[start + i], 0], X.shape[1])
+
+
+def gaps(
+    const double[:, ::1] mu,                # IN  (K, D)
+    Py_ssize_t first,                       # to the centres from here on
+    double scale,
+    double factor,
+    float[::1] out,                         # OUT (K,) factor * scale * distance to the nearest other of them, rounded down
+):
+    """How near the nearest of centres [first, K) is to every centre."""
+    cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k
+    cdef double[::1] nearest = np.full(K, np.inf)
+    cdef double distance
+    with nogil:
+        for k in range(first, K):
+            for j in range(k):
+                distance = dp_distance(&mu[j, 0], False, &mu[k, 0], D)
+                nearest[j] = min(nearest[j], distance)
+                if j >= first:
+                    nearest[k] = min(nearest[k], distance)
+        for k in range(K):
+            out[k] = dp_below(sqrt(nearest[k]) * scale * factor)
+
+
+def drifts(
+    const double[:, ::1] before,            # IN  (K, D)
+    const double[:, ::1] after,             # IN  (K, D)
+    double scale,
+    float[::1] own,                         # OUT (K,) how far a centre moved, rounded up
+    float[::1] others,                      # OUT (K,) the furthest that any other moved
+):
+    """How far the centres moved."""
+    cdef Py_ssize_t K = before.shape[0], k, first = -1
+    cdef float most = 0.0, second = 0.0
+    with nogil:
+        for k in range(K):
+            own[k] = dp_above(sqrt(dp_distance(&before[k, 0], False, &after[k, 0], before.shape[1])) * scale)
+            if own[k] > most:
+                most, second, first = own[k], most, k
+            elif own[k] > second:
+                second = own[k]
+        for k in range(K):
+            others[k] = second if k == first else most
