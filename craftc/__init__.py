@@ -13,6 +13,7 @@ from typing import Any
 
 _NAMES = {
     "CRAFT": "craftc.craft",
+    "DPMeans": "craftc.dpmeans",
     "MixedTable": "craftc.table",
     "get_include": "craftc._about",
     "load_model": "craftc._model_file",

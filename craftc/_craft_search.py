@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from craftc._craft_model import Background, Mask, Rules, cost_tables, selection_odds, top
 from craftc._craft_price import clusters_of, feature_prices
 from craftc._kernels import craft as _kernel
-from craftc._kernels import parallel as _build
 from craftc._labels import Labels, MergeStep, chunks, compact, first_appearance, renumber
 from craftc._moments import Floats, Integers, Moments
 from craftc._parallel import aligned, map_side_by_side, threads_for
 from craftc._random import uniform
+from craftc._walk import State, open_in_order, until_settled
 from craftc.table import MixedTable
 
 T = TypeVar("T")
@@ -117,29 +117,30 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
         tables, walk.mask, path = clusters.tables(), clusters.mask, [clusters.objective]
 
     monotone, seen = rules.monotone(int(background.usable.sum())), set[bytes]()
-    converged, n_iter = False, 0
-    while n_iter < problem.max_iter and not converged:
-        if problem.stop.is_set():
-            raise KeyboardInterrupt
-        n_iter += 1
+
+    def one_pass() -> tuple[State, float]:
+        nonlocal tables
         moved = walk.sweep(tables, labels, moments)
         drop_empty(moments, labels)
         clusters = clusters_of(moments, background, rules)
         tables, walk.mask = clusters.tables(), clusters.mask
-        path.append(clusters.objective)
-        if _build.debug() and monotone and len(path) > 1 and path[-1] > path[-2] + 1e-9 * max(1.0, abs(path[-2])):
-            raise AssertionError(f"the objective rose from {path[-2]!r} to {path[-1]!r}")
-        if problem.on_pass:
-            problem.on_pass(n_iter, moments.n_clusters, path[-1])
-        converged = moved == 0
-        if rules.coherent and not monotone and not converged:  # the paper's random newcomers leave a cycle by themselves
-            state = labels.tobytes()
-            if state in seen:
+        state: State = "moving" if moved else "settled"
+        if rules.coherent and not monotone and moved:  # the paper's random newcomers leave a cycle by themselves
+            now = labels.tobytes()
+            if now in seen:
                 if not walk.may_open:
-                    break
-                walk.may_open, state = False, b""
+                    return "cycling", clusters.objective
+                walk.may_open, now = False, b""
                 seen.clear()
-            seen.add(state)
+            seen.add(now)
+        return state, clusters.objective
+
+    def told(n_iter: int, objective: float) -> None:
+        if problem.on_pass:
+            problem.on_pass(n_iter, moments.n_clusters, objective)
+
+    slack = (lambda objective: 1e-9 * max(1.0, abs(objective))) if monotone else None
+    n_iter, converged = until_settled(one_pass, path, problem.max_iter, slack=slack, on_pass=told, stop=problem.stop)
     settle_weightless(problem, tables, labels)
     return Solution(labels, moments, path[-1], path, n_iter, converged, rules)
 
@@ -196,27 +197,9 @@ class Walk:
             partial, groups, threads,
         )  # fmt: skip
         if opening:
-            moved += self._open(best, labels, moments)
-        return moved
-
-    def _open(self, best: Floats, labels: Labels, moments: Moments) -> int:
-        """The serial walk: each row dearer than its limit opens a cluster, shown at once to the rows behind it."""
-        problem, table, moved = self.problem, self.problem.table, 0
-        limits = opening_limits(problem, self.mask[0]) if problem.rules.selection == "global" else problem.limits
-        row = _kernel.first_above(best, limits, 0)
-        while row >= 0 and moments.n_clusters < problem.cap:
-            tables, mask = self.newcomer(row)
-            number = moments.open()
-            self.mask = np.concatenate([self.mask, mask])
-            self.n_opened += 1
-            best[row] = np.inf
-            threads = problem.threads(1)
-            groups, partial = moments.workplace(threads)
-            moved += _kernel.challenge(
-                table.numeric, table.codes, problem.weight, tables, number, row, labels, best,
-                problem.scratch(tables, threads), partial, groups, threads,
-            )  # fmt: skip
-            row = _kernel.first_above(best, limits, row + 1)
+            openings = _Openings(self, best, labels, moments)
+            open_in_order(openings, len(table), len(table))
+            moved += openings.moved
         return moved
 
     def first_cluster(self) -> tuple[Moments, _kernel.Tables]:
@@ -255,6 +238,47 @@ class Walk:
             mask[candidates[int(uniform(problem.seed, self.start, _REPAIR_DRAW, self.n_opened) * len(candidates))]] = 1
         single: Mask = mask[None]
         return single
+
+
+@dataclass
+class _Openings:
+    """The openings of one pass. The walk has one window: every newcomer is shown at once to all the rows behind it."""
+
+    walk: Walk
+    best: Floats  # (n,) cost of each row's cluster
+    labels: Labels
+    moments: Moments
+    moved: int = 0
+
+    def __post_init__(self) -> None:
+        problem = self.walk.problem
+        whole = problem.rules.selection == "global"
+        self.limits = opening_limits(problem, self.walk.mask[0]) if whole else problem.limits
+
+    def may_open(self) -> bool:
+        return self.moments.n_clusters < self.walk.problem.cap
+
+    def next_candidate(self, start: int, stop: int) -> int:
+        row: int = _kernel.first_above(self.best, self.limits, start)
+        return row
+
+    def open_at(self, row: int, stop: int) -> None:
+        """The newcomer looks like the row, which is the first to join it."""
+        problem, table = self.walk.problem, self.walk.problem.table
+        tables, mask = self.walk.newcomer(row)
+        number = self.moments.open()
+        self.walk.mask = np.concatenate([self.walk.mask, mask])
+        self.walk.n_opened += 1
+        self.best[row] = np.inf
+        threads = problem.threads(1)
+        groups, partial = self.moments.workplace(threads)
+        self.moved += _kernel.challenge(
+            table.numeric, table.codes, problem.weight, tables, number, row, self.labels, self.best,
+            problem.scratch(tables, threads), partial, groups, threads,
+        )  # fmt: skip
+
+    def show_all(self, start: int, stop: int) -> None:
+        raise AssertionError("a walk of one window shows every newcomer as it opens")
 
 
 def one_point(problem: Problem, row: int, unit: float) -> Moments:

@@ -59,6 +59,19 @@ typedef struct {
     const double *unit_weight;      /* (n) min(w, 1) or NULL = all one */
 } dp_sums;
 
+/* clusters while single rows come and go */
+typedef struct {
+    ptrdiff_t D, K, n_clusters, capacity, cap;  /* K numbers in use, of which n_clusters are not empty; cap: most there may be */
+    int single;
+    double *mu;                 /* (capacity, D) means */
+    float *centre, *half;       /* (capacity + DP_PAD, D + 1), (capacity + DP_PAD): for a scan of (t, -|t|^2 / 2) */
+    const double *step;         /* (D) grid step: mean = centre + sum / count * step */
+    const double *ref;
+    const float *ref_single;
+    double scale, unit, limit, slack;   /* unit: weight of a count; slack: a move must win more than that */
+    float reach, inside;
+} dp_collapsed;
+
 static inline const void *dp_row(const void *X, int single, ptrdiff_t D, ptrdiff_t i)
 {
     return single ? (const void *)((const float *)X + i * D) : (const void *)((const double *)X + i * D);
@@ -130,16 +143,27 @@ static inline ptrdiff_t dp_assign(const dp_centres *c, const void *X, dp_rows ro
     return DP_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, start, stop, tile, candidates, scanned));
 }
 
-/* rows of [start, stop) that moved when centres [first, K) of `c` were shown to them */
+/* rows at places [start, stop) that moved when centres [first, K) of `c` were shown to them */
 static inline ptrdiff_t dp_show(const dp_centres *c, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
-                                const dp_sums *sums, ptrdiff_t start, ptrdiff_t stop, float *tile)
+                                const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, float *tile)
 {
-    return DP_DISPATCH(dp_show, (c, first, gap, X, rows, sums, start, stop, tile));
+    return DP_DISPATCH(dp_show, (c, first, gap, X, rows, sums, order, start, stop, tile));
 }
 
 static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, int64_t weight)
 {
     DP_DISPATCH(dp_add, (sums, x, single, D, cluster, weight));
+}
+
+static inline void dp_refresh(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
+{
+    DP_DISPATCH(dp_refresh, (c, sums, k));
+}
+
+static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, int32_t *labels, const dp_sums *sums, const int32_t *order,
+                                    ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *looked)
+{
+    return DP_DISPATCH(dp_collapse, (c, X, labels, sums, order, start, stop, tile, moved, looked));
 }
 
 #endif

@@ -481,11 +481,13 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, ptrdiff_t 
 }
 
 DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
-                                            const dp_sums *sums, ptrdiff_t start, ptrdiff_t stop, float *tile)
+                                            const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop,
+                                            float *tile)
 {
     int32_t list[DP_TILE];
     ptrdiff_t moved = 0, n = 0;
-    for (ptrdiff_t i = start; i < stop; i++) {
+    for (ptrdiff_t place = start; place < stop; place++) {
+        const ptrdiff_t i = order ? order[place] : place;
         const float own = fabsf(rows.upper[i]), far = gap[rows.labels[i]] - own;
         if (far >= own) {       /* the newcomers are further from the row's centre than twice the row is */
             rows.lower[i] = rows.lower[i] < far ? rows.lower[i] : far * (1.0f - 0x1p-22f);
@@ -500,6 +502,123 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, ptrdiff_t first
     if (n)
         moved += THIS(dp_show_tile)(c, first, X, rows, sums, list, n, tile);
     return moved;
+}
+
+/* ---- collapsed moves ---- */
+
+/* cluster k after its sums changed: mean, and the centre of the scan, f mu, f, f |mu|^2 / 2 with f = S / (S + 1) */
+DP_ATTRIBUTE static void THIS(dp_refresh)(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
+{
+    const ptrdiff_t D = c->D;
+    const double S = c->unit * (double)sums->counts[k], f = S / (S + 1.0);
+    double *restrict mu = c->mu + k * D, square = 0.0;
+    float *restrict centre = c->centre + k * (D + 1);
+    if (sums->counts[k] == 0) {
+        memset(centre, 0, sizeof(float) * (size_t)(D + 1));
+        c->half[k] = INFINITY;
+        return;
+    }
+    for (ptrdiff_t d = 0; d < D; d++) {
+        double cell;
+        mu[d] = sums->centre[d] + (double)sums->sums[k * D + d] / (double)sums->counts[k] * c->step[d];
+        cell = (mu[d] - c->ref[d]) * c->scale;
+        square += cell * cell;
+        centre[d] = (float)(f * cell);
+    }
+    centre[D] = (float)f;
+    c->half[k] = (float)(0.5 * f * square);
+    if (dp_above(sqrt(square)) > c->reach)
+        c->reach = dp_above(sqrt(square));
+}
+
+/* the cheapest place of a row; `stay` is what its own costs */
+DP_ATTRIBUTE static int32_t THIS(dp_place)(const dp_collapsed *c, const dp_sums *sums, const void *x, int32_t own, double w,
+                                           double *stay, double *cost)
+{
+    const double rest = c->unit * (double)sums->counts[own] - w;
+    const int alone = !(rest > 0.0);
+    int32_t arg = own;
+    *stay = alone ? c->limit : w * (rest + w) / rest * THIS(dp_distance)(x, c->single, c->mu + own * c->D, c->D);
+    *cost = *stay;
+    for (ptrdiff_t k = 0; k < c->K; k++) {
+        double S = c->unit * (double)sums->counts[k], joined;
+        if (k == own || sums->counts[k] == 0)
+            continue;
+        joined = w * S / (S + w) * THIS(dp_distance)(x, c->single, c->mu + k * c->D, c->D);
+        if (joined < *cost) {
+            *cost = joined;
+            arg = (int32_t)k;
+        }
+    }
+    if (!alone && c->n_clusters < c->cap && c->limit < *cost) {
+        *cost = c->limit;
+        arg = (int32_t)c->K;
+    }
+    return arg;
+}
+
+/* rows from place `start` on, one after the other, each to where the objective is smallest. Tiles tell which rows stay for sure;
+ * once a row of a tile has moved, those behind it are looked at one by one. Returns the place it came to: n, or where a cluster
+ * has to be opened and there is no room. */
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_collapse)(dp_collapsed *c, const void *X, int32_t *labels, const dp_sums *sums,
+                                                const int32_t *order, ptrdiff_t start, ptrdiff_t stop, float *tile,
+                                                ptrdiff_t *moved, ptrdiff_t *looked)
+{
+    THIS(dp_found) found;
+    dp_centres rows, centres;
+    int32_t list[DP_TILE];
+    memset(&rows, 0, sizeof rows);
+    rows.D = c->D, rows.single = c->single, rows.ref = c->ref, rows.ref_single = c->ref_single, rows.scale = c->scale;
+    for (ptrdiff_t first = start; first < stop; first += ROWS) {
+        const ptrdiff_t n = first + ROWS < stop ? ROWS : stop - first;
+        int changed = sums->weight != NULL;
+        for (ptrdiff_t r = 0; r < n; r++)
+            list[r] = order ? order[first + r] : (int32_t)(first + r);
+        if (!changed) {
+            float *last = tile + c->D * ROWS;
+            THIS(dp_fill)(&rows, X, list, n, tile, found.norm);
+            for (ptrdiff_t r = 0; r < ROWS; r++)
+                last[r] = -0.5f * found.norm[r];
+            centres = rows;
+            centres.D = c->D + 1, centres.K = c->K, centres.centre = c->centre, centres.half = c->half;
+            THIS(dp_scan)(&centres, 0, tile, &found);
+        }
+        for (ptrdiff_t r = 0; r < n; r++) {
+            const ptrdiff_t i = list[r];
+            const int32_t own = labels[i];
+            const int64_t weight = sums->weight ? sums->weight[i] : 1;
+            const void *x;
+            double stay, cost;
+            int32_t arg;
+            if (!changed && found.arg[r] == own && sums->counts[own] > 1) {
+                const float S = (float)sums->counts[own], size = sqrtf(found.norm[r]) + c->reach;
+                const float error = (float)(2 * c->D + 16) * 0x1p-23f * size * size + DP_TINY;
+                const float most = (2.0f * found.best[r] + error) * ((S + 1.0f) / (S - 1.0f)) * (1.0f + 0x1p-20f);
+                if (most < 2.0f * found.second[r] - error && (most < c->inside || c->n_clusters >= c->cap))
+                    continue;
+            }
+            if (weight == 0)
+                continue;
+            ++*looked;
+            x = dp_row(X, c->single, c->D, i);
+            arg = THIS(dp_place)(c, sums, x, own, c->unit * (double)weight, &stay, &cost);
+            if (arg == own || !(stay - cost > c->slack))
+                continue;
+            if (arg == c->capacity)
+                return first + r;
+            c->n_clusters += (sums->counts[arg] == 0);
+            c->n_clusters -= (sums->counts[own] == weight);
+            c->K += (arg == c->K);
+            THIS(dp_add)(sums, x, c->single, c->D, own, -weight);
+            THIS(dp_add)(sums, x, c->single, c->D, arg, weight);
+            THIS(dp_refresh)(c, sums, own);
+            THIS(dp_refresh)(c, sums, arg);
+            labels[i] = arg;
+            changed = 1;
+            ++*moved;
+        }
+    }
+    return stop;
 }
 
 #undef THIS

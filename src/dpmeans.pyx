@@ -10,13 +10,14 @@ from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_PAD, DP_TILE, Centres, Sums, dp_above, dp_add, dp_assign, dp_below, dp_centres, dp_distance, dp_rows, dp_show, dp_sums,
+    DP_PAD, DP_TILE, Centres, Sums, dp_above, dp_add, dp_assign, dp_below, dp_collapse, dp_collapsed, dp_distance, dp_refresh,
+    dp_rows, dp_show, dp_sums,
 )
 
 cdef extern from "float.h":
     const float FLT_MAX
 
-TILE = DP_TILE
+TILE, PAD = DP_TILE, DP_PAD
 
 
 cdef class Centres:
@@ -218,8 +219,9 @@ def show(
     float[::1] upper,                       # INOUT (n,)
     float[::1] lower,                       # INOUT (n,)
     Sums sums,                              # INOUT
+    const int32_t[::1] order,               # IN    (n,) row of every place of the walk; empty: the rows as they stand
     Py_ssize_t start,
-    Py_ssize_t stop,                        # rows [start, stop)
+    Py_ssize_t stop,                        # places [start, stop)
     float[:, ::1] tile,                     # WORK  (n_threads, TILE * D)
     int n_threads,
 ):
@@ -232,8 +234,8 @@ def show(
     try:
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             moved += dp_show(
-                &centres.c, first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()], start + b * block,
-                min(start + (b + 1) * block, stop), &tile[omp_get_thread_num(), 0],
+                &centres.c, first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()],
+                &order[0] if order.shape[0] else NULL, start + b * block, min(start + (b + 1) * block, stop), &tile[omp_get_thread_num(), 0],
             )
     finally:
         free(places)
@@ -242,17 +244,38 @@ def show(
     return moved
 
 
+def near(
+    const float[::1] gap,                   # IN    (K,) distance of every centre to the nearest other newcomer
+    const int32_t[::1] labels,              # IN    (n,)
+    const float[::1] upper,                 # IN    (n,)
+    float[::1] lower,                       # INOUT (n,)
+    const int32_t[::1] order,               # IN    (n,) or empty
+    Py_ssize_t stop,
+):
+    """How near newcomers may be to the rows at places [0, stop), which have not been shown to all of them."""
+    cdef Py_ssize_t place, i
+    with nogil:
+        for place in range(stop):
+            i = order[place] if order.shape[0] else place
+            lower[i] = min(lower[i], (gap[labels[i]] - <float> fabs(upper[i])) * <float> (1.0 - 2.4e-7))
+
+
 def next_beyond(
     const float[::1] upper,                 # IN (n,)
+    const int32_t[::1] order,               # IN (n,) or empty
     Py_ssize_t start,
     Py_ssize_t stop,
 ):
-    """First row of [start, stop) that is beyond its limit, or -1."""
-    cdef Py_ssize_t i = start
+    """First place of [start, stop) whose row is beyond its limit, or -1."""
+    cdef Py_ssize_t place = start
     with nogil:
-        while i < stop and not upper[i] < 0.0:
-            i += 1
-    return i if i < stop else -1
+        if order.shape[0]:
+            while place < stop and not upper[order[place]] < 0.0:
+                place += 1
+        else:
+            while place < stop and not upper[place] < 0.0:
+                place += 1
+    return place if place < stop else -1
 
 
 def open_at(
@@ -312,6 +335,18 @@ def distances(
             out[i, k] = dp_distance(&X[i, 0], floating is float, &mu[k, 0], D)
 
 
+def draw_near(
+    const floating[:, ::1] X,               # IN    (n, D)
+    const double[::1] point,                # IN    (D,)
+    double[::1] nearest,                    # INOUT (n,) squared distance to the nearest point so far
+    int n_threads,
+):
+    """One more point that rows may be near to."""
+    cdef Py_ssize_t i, n = X.shape[0], D = X.shape[1]
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
+        nearest[i] = min(nearest[i], dp_distance(&X[i, 0], floating is float, &point[0], D))
+
+
 def own_distances(
     const floating[:, ::1] X,               # IN  (n, D)
     const double[:, ::1] mu,                # IN  (K, D)
@@ -367,3 +402,45 @@ def drifts(
                 second = own[k]
         for k in range(K):
             others[k] = second if k == first else most
+
+
+def collapse(
+    const floating[:, ::1] X,               # IN    (n, D)
+    Centres centres,                        # the reference and the scale of the bounds are used
+    double[:, ::1] mu,                      # OUT   (capacity, D)
+    float[:, ::1] centre,                   # WORK  (capacity + PAD, D + 1)
+    float[::1] half,                        # WORK  (capacity + PAD,)
+    const double[::1] step,                 # IN    (D,) grid step
+    double unit,                            # weight of a count
+    double slack,                           # a move must win more than that
+    Py_ssize_t cap,
+    Py_ssize_t K,                           # numbers in use
+    int32_t[::1] labels,                    # INOUT (n,)
+    Sums sums,                              # INOUT
+    const int32_t[::1] order,               # IN    (n,) or empty
+    Py_ssize_t start,                       # place to begin at
+    Py_ssize_t stop,
+    float[:, ::1] tile,                     # WORK  (n_threads, TILE * (D + 1))
+):
+    """Collapsed moves: every row in turn goes where the objective is smallest, and the means follow.
+
+    Returns (place it came to, numbers in use, rows that moved, rows that were looked at closely); it stops before `stop` where a
+    cluster has to be opened and there is no room.
+    """
+    cdef dp_collapsed c
+    cdef dp_sums place
+    cdef Py_ssize_t k, at, moved = 0, looked = 0
+    sums.at(-1, &place)
+    c.D, c.K, c.capacity, c.cap, c.single = X.shape[1], K, mu.shape[0], cap, floating is float
+    c.mu, c.centre, c.half, c.step = &mu[0, 0], &centre[0, 0], &half[0], &step[0]
+    c.ref, c.ref_single, c.scale, c.reach = centres.c.ref, centres.c.ref_single, centres.c.scale, centres.c.reach
+    c.unit, c.limit, c.slack, c.inside, c.n_clusters = unit, centres.c.limit, slack, centres.c.inside, 0
+    with nogil:
+        for k in range(K):
+            c.n_clusters += place.counts[k] != 0
+            dp_refresh(&c, &place, k)
+        for k in range(K, c.capacity + DP_PAD):
+            half[k] = INFINITY
+        at = dp_collapse(&c, &X[0, 0], &labels[0], &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0],
+                         &moved, &looked)
+    return at, c.K, moved, looked

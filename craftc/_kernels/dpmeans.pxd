@@ -26,6 +26,17 @@ cdef extern from "_dpmeans.h" nogil:
         int64_t *counts
         const int64_t *weight
         const double *unit_weight
+    ctypedef struct dp_collapsed:
+        Py_ssize_t D, K, n_clusters, capacity, cap
+        int single
+        double *mu
+        float *centre
+        float *half
+        const double *step
+        const double *ref
+        const float *ref_single
+        double scale, unit, limit, slack
+        float reach, inside
     int DP_TILE
     int DP_PAD
     float dp_above(double distance)
@@ -36,8 +47,12 @@ cdef extern from "_dpmeans.h" nogil:
         const float *half_gap, Py_ssize_t start, Py_ssize_t stop, float *tile, Py_ssize_t *candidates, Py_ssize_t *scanned)
     Py_ssize_t dp_show(
         const dp_centres *c, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
-        Py_ssize_t start, Py_ssize_t stop, float *tile)
+        const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile)
     void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, int64_t weight)
+    void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)
+    Py_ssize_t dp_collapse(
+        dp_collapsed *c, const void *X, int32_t *labels, const dp_sums *sums, const int32_t *order, Py_ssize_t start,
+        Py_ssize_t stop, float *tile, Py_ssize_t *moved, Py_ssize_t *looked)
 
 
 cdef class Centres:

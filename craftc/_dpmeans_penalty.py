@@ -1,0 +1,78 @@
+"""lambda^2 of DP-means from the table: farthest-first traversal, and the choice along it by description length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._dpmeans_search import Outcome, Points
+from craftc._kernels import dpmeans as _kernel
+from craftc._moments import Floats
+from craftc._parallel import threads_for
+
+_PATIENCE = 8  # values of the path tried without a better one
+_LONGEST_PATH = 128
+_ROWS_PER_CLUSTER = 5  # fewer say nothing about how many clusters there are
+
+
+def farthest_first(points: Points, n_clusters: int) -> tuple[NDArray[np.intp], Floats]:
+    """Rows of a farthest-first traversal from the grand mean, and their squared distances when they were added (Kulis & Jordan 2012).
+
+    The k-th distance is the lambda^2 at which serial DP-means opens about k clusters. Ties go to the first row; it ends early
+    where all rows coincide with one that was added.
+    """
+    X, n = points.X, len(points)
+    rows, found = np.zeros(n_clusters, np.intp), np.zeros(n_clusters)
+    nearest, centre = np.full(n, np.inf), points.mean
+    if len(points.weight):
+        nearest[points.weight == 0] = 0.0
+    threads = threads_for(points.n_threads, 2 * X.size)
+    for k in range(n_clusters):
+        _kernel.draw_near(X, centre, nearest, threads)
+        rows[k] = int(nearest.argmax())
+        found[k] = nearest[rows[k]]
+        centre = X[rows[k]].astype(np.float64)
+    return rows, found
+
+
+def description_length(points: Points, sizes: Floats, inertia: float) -> float:
+    """Nats to tell the table by spherical clusters of one variance, their labels included (BIC of the classification likelihood).
+
+    N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log N
+    """
+    N, D, K = points.total, points.X.shape[1], len(sizes)
+    spread = max(inertia, 1e-14 * points.scatter, np.finfo(float).tiny) / (N * D)
+    return 0.5 * N * D * math.log(spread) - float(sizes @ np.log(sizes / N)) + 0.5 * K * (D + 1) * math.log(max(N, 1.0))
+
+
+def choose_penalty(points: Points, fit: Callable[[float], tuple[Points, Outcome]], cap: int) -> float:
+    """The lambda^2 along the farthest-first path whose partition has the least description length; one cluster competes.
+
+    Parameters
+    ----------
+    points : Points
+    fit : callable
+        Descends at a lambda^2; returns the rows it looked at, all or some of `points`, and where it ended.
+    cap : int
+        Most clusters.
+
+    Returns
+    -------
+    float
+        lambda^2; the first of the path (no row is further from the mean) when one cluster is best.
+    """
+    most = min(cap, _LONGEST_PATH, int(points.total // _ROWS_PER_CLUSTER), len(points))
+    path = farthest_first(points, max(most, 1))[1]
+    best_penalty, best, in_vain = float(path[0]), math.inf, 0
+    for k, penalty in enumerate(path):
+        seen, outcome = fit(float(penalty))
+        if len(outcome.sizes) > max(most, 1) or in_vain == _PATIENCE:
+            break
+        length = description_length(seen, outcome.sizes, outcome.inertia)
+        in_vain += 1
+        if k == 0 or length < best - 1e-9:
+            best_penalty, best, in_vain = float(penalty), length, 0
+    return best_penalty

@@ -1,0 +1,379 @@
+"""The search of DP-means: sweeps over the rows from a start partition until nothing moves (spec: MAD-Bayes, section 2).
+
+Bounds on the distances of every row to its own centre and to all others (Hamerly 2010) are carried from sweep to sweep: a row whose
+centre surely stays the nearest, and within lambda, is not looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._kernels import dpmeans as _kernel
+from craftc._kernels import moments as _moments
+from craftc._labels import Labels, first_appearance, renumber
+from craftc._moments import Floats, Integers, integer_weights
+from craftc._parallel import threads_for
+from craftc._random import uniform
+from craftc._walk import State, open_in_order, until_settled
+
+_SUM_BITS = 62  # sums of integers stay below 2^62
+_WEIGHT_BITS = 34  # of the total of weights that are not whole
+_GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
+_WINDOW = 4096  # rows of the first window of a walk
+_CHUNK = 8192
+_MAX_POLISH = 1000
+_ORDER_DRAW = 21  # first key of its random stream
+_ANY_ORDER = np.empty(0, np.int32)
+_NO_DRIFT = np.empty(0, np.float32)
+
+
+class Points:
+    """A table of numbers and what every start shares: weights, the integer grid of the sums, a reference point amid the rows.
+
+    Parameters
+    ----------
+    X : ndarray (n, D) of float32 or float64, contiguous, finite
+    weight : ndarray (n,) of float64 or None
+    n_threads : int
+    """
+
+    def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int) -> None:
+        self.X, self.n_threads = X, n_threads
+        self.weight, self.unit = integer_weights(weight, _WEIGHT_BITS)
+        self._given = weight
+        self.total = float(self.weight.sum()) * self.unit if len(self.weight) else float(len(X))
+        light = weight is not None and bool((weight < 1).any())
+        self.unit_weight = np.minimum(weight, 1.0) if light and weight is not None else np.empty(0)
+        low, high = np.empty((2, X.shape[1]))
+        _moments.column_ranges(X, self.weight, low, high)
+        half = high / 2 - low / 2
+        counts = self.total / self.unit
+        bits = min(_GRID_BITS, _SUM_BITS - math.ceil(math.log2(max(counts, 1.0))))
+        self.middle = low / 2 + high / 2
+        self.grid = np.where(half > 0, np.ldexp(1.0, bits - 1 - np.frexp(half)[1]), 1.0)  # steps per unit
+        self.reach = float(half.max())
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def of_rows(self, rows: NDArray[np.intp]) -> Points:
+        """Some of the rows."""
+        return Points(np.ascontiguousarray(self.X[rows]), None if self._given is None else self._given[rows], self.n_threads)
+
+    @property
+    def single(self) -> bool:
+        """Whether the table is float32."""
+        return bool(self.X.dtype == np.float32)
+
+    @cached_property
+    def resolution(self) -> float:
+        """Squared distance below which the grid cannot tell a row from its centre."""
+        return float(((1.0 / self.grid) ** 2).sum()) if self.reach > 0 else 0.0
+
+    @cached_property
+    def mean(self) -> Floats:
+        """(D,) grand mean."""
+        sums = self.sums_of(np.zeros(len(self), np.int32), 1)
+        return self.means(sums, 1)[0]
+
+    @cached_property
+    def reference(self) -> Floats:
+        """(D,) the grand mean, a float32 where the table is: what the scan is centred on."""
+        return self.mean.astype(self.X.dtype).astype(np.float64)
+
+    @cached_property
+    def scatter(self) -> float:
+        """Sum of squared distances to the grand mean."""
+        return self.inertia(np.zeros(len(self), np.int32), self.mean[None])
+
+    def sums_of(self, labels: Labels, capacity: int) -> _kernel.Sums:
+        """Exact sums of every cluster of a partition."""
+        threads = self.threads(2)
+        sums = _kernel.Sums(self.middle, self.grid, self.weight, self.unit_weight, capacity, self.n_threads)
+        _kernel.accumulate(self.X, labels, sums, threads)
+        return sums
+
+    def means(self, sums: _kernel.Sums, K: int) -> Floats:
+        """(K, D) means of the first K clusters, none empty."""
+        return np.asarray(self.middle + sums.sums[:K] / sums.counts[:K, None] / self.grid)
+
+    def inertia(self, labels: Labels, mu: Floats) -> float:
+        """Sum of squared distances to the own centre, block after block."""
+        blocks, out = [], np.empty(_CHUNK)
+        for first in range(0, len(self), _CHUNK):
+            distance = out[: min(_CHUNK, len(self) - first)]
+            _kernel.own_distances(self.X, mu, labels, first, distance)
+            if self._given is not None:
+                distance *= self._given[first : first + len(distance)]
+            blocks.append(float(np.add.reduce(distance)))
+        return math.fsum(blocks)
+
+    def threads(self, K: int) -> int:
+        """Threads for one sweep over K centres."""
+        return threads_for(self.n_threads, len(self) * self.X.shape[1] * (2 + K / 8))
+
+    def order(self, seed: int, start: int) -> NDArray[np.int32]:
+        """The order in which a start visits the rows: as they stand for the first, a permutation by (seed, start) for the others."""
+        if start == 0:
+            return _ANY_ORDER
+        return np.argsort(uniform(seed, _ORDER_DRAW, start, np.arange(len(self))), kind="stable").astype(np.int32)
+
+
+@dataclass
+class Outcome:
+    """Where a start ended; labels are numbered by first appearance."""
+
+    labels: Labels
+    centers: Floats
+    sizes: Floats
+    inertia: float
+    objective: float
+    path: list[float]
+    n_iter: int
+    converged: bool
+
+
+class Descent:
+    """Sweeps of one start.
+
+    Parameters
+    ----------
+    points : Points
+    penalty : float
+        lambda^2.
+    cap : int
+        Most clusters.
+    labels : ndarray (n,) of int32
+        Start partition 0..K-1, none empty; worked on in place.
+    order : ndarray (n,) of int32, or empty
+        Order of the rows.
+    """
+
+    def __init__(self, points: Points, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32]) -> None:
+        self.points, self.penalty, self.cap, self.labels, self.order = points, penalty, cap, labels, order
+        self.limit = max(penalty, points.resolution)
+        self.K = int(labels.max()) + 1
+        self.sums = points.sums_of(labels, max(64, self.K))
+        n = len(points)
+        self.upper, self.lower = np.empty((2, n), np.float32)
+        self._tile = np.empty((points.n_threads, _kernel.TILE * (points.X.shape[1] + 1)), np.float32)
+        self._bounded = False  # whether upper and lower say anything
+        self.mu = np.empty((0, points.X.shape[1]))
+        self._before = self.mu  # centres the bounds belong to
+        self.n_scanned = 0
+        if self._drop_empty():
+            raise AssertionError("a start has no empty clusters")
+        self.mu = points.means(self.sums, self.K)
+
+    # ---- objective ----
+
+    @property
+    def objective(self) -> float:
+        """J from the exact sums: the scatter about the grand mean less what lies between the clusters."""
+        points = self.points
+        shift = self.mu - points.mean
+        between = float(self.sums.counts[: self.K] * points.unit @ (shift**2).sum(axis=1))
+        return max(points.scatter - between, 0.0) + self.price(self.K)
+
+    def price(self, K: int) -> float:
+        """(K - 1) lambda^2; the first cluster is free."""
+        return (K - 1) * self.penalty if K > 1 else 0.0
+
+    def slack(self, objective: float) -> float:
+        """What rounding may add to J."""
+        return 1e-12 * (self.points.scatter + abs(objective))
+
+    # ---- sweeps ----
+
+    def run(self, sweep: Callable[[], int], path: list[float], max_iter: int, told: Callable[[int, float], None]) -> tuple[int, bool]:
+        """Sweeps until nothing moves."""
+
+        def step() -> tuple[State, float]:
+            moved = sweep()
+            dropped = self._drop_empty()
+            self.mu = self.points.means(self.sums, self.K)
+            return "moving" if moved or dropped else "settled", self.objective
+
+        return until_settled(step, path, max_iter, slack=self.slack, on_pass=told)
+
+    def serial(self) -> int:
+        """The paper's sweep: every row to its nearest centre or, if all are further than lambda, to a new one at the row."""
+        moved, beyond = self._assign()
+        if beyond:
+            openings = _Openings(self)
+            open_in_order(openings, len(self.points), _WINDOW)
+            openings.close(openings.last_place + 1)
+            moved += openings.moved
+        return moved
+
+    def delayed(self) -> int:
+        """Every row to its nearest centre; then one new centre at the furthest row, if that is further than lambda."""
+        moved, beyond = self._assign()
+        if beyond:
+            row = _kernel.farthest(self.points.X, self.mu, self._scale, self.labels, self.upper)
+            openings = _Openings(self)
+            openings.open(row)
+            openings.close(len(self.points))
+            moved += 1
+        return moved
+
+    def collapsed(self) -> int:
+        """Every row in turn to where J is smallest, its own place in the mean accounted for; means follow every move."""
+        points, place, moved = self.points, 0, 0
+        self._bounded, self._before = False, self.mu[:0]
+        K = self.K
+        centres = _kernel.Centres(self.mu, points.reference, points.reach, self.limit, points.single)
+        while place < len(points):
+            capacity = len(self.sums.counts)
+            D = points.X.shape[1]
+            place, K, here, looked = _kernel.collapse(
+                points.X, centres, np.empty((capacity, D)), np.empty((capacity + _kernel.PAD, D + 1), np.float32),
+                np.empty(capacity + _kernel.PAD, np.float32), 1.0 / points.grid, points.unit, 1e-12 * points.scatter, self.cap, K,
+                self.labels, self.sums, self.order, place, len(points), self._tile,
+            )  # fmt: skip
+            moved += here
+            self.n_scanned += looked
+            if place < len(points):
+                self.sums.grow(2 * capacity)
+        self.K = K
+        return moved
+
+    def _assign(self) -> tuple[int, int]:
+        """Rows that moved to a nearer centre, and rows beyond the limit (none when no cluster may open)."""
+        points = self.points
+        threads = points.threads(self.K)
+        limit = self.limit if self.cap > self.K else np.inf
+        self._centres = _kernel.Centres(self.mu, points.reference, points.reach, limit, points.single)
+        self._scale = self._centres.scale
+        drift = others = half = _NO_DRIFT
+        if self._bounded:
+            drift, others, half = np.empty((3, self.K), np.float32)
+            _kernel.drifts(self._before, self.mu, self._scale, drift, others)
+            _kernel.gaps(self.mu, 0, self._scale, 0.5, half)
+        moved, beyond, scanned = _kernel.assign(
+            points.X, self._centres, self.labels, self.upper, self.lower, self.sums, drift, others, half, self._tile, threads
+        )
+        self.n_scanned += scanned
+        self._bounded, self._before = True, self.mu
+        return moved, beyond
+
+    def _drop_empty(self) -> bool:
+        """Forget empty clusters; the others keep their order."""
+        kept = np.flatnonzero(self.sums.counts[: self.K])
+        if len(kept) == self.K:
+            return False
+        number = np.zeros(self.K, np.int32)  # a row without weight may be left behind: it goes anywhere
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        renumber(self.labels, number)
+        self.sums.keep(kept)
+        self.K = len(kept)
+        if len(self._before):
+            self._before = self._before[kept]
+        if len(self.points.weight) and not self.points.weight.all():
+            self._bounded = False
+        return True
+
+    def go_on_from(self, centers: Floats) -> None:
+        """Sweep from given centres; the rows stand in the first until they are swept."""
+        self.mu, self.K = np.ascontiguousarray(centers), len(centers)
+        self.sums.grow(self.K)
+        self._bounded = False
+
+    @staticmethod
+    def nearest(points: Points, centers: Floats, limit: float) -> tuple[Labels, NDArray[np.float32]]:
+        """Labels of the nearest centres, and bounds on the distances, negative beyond the limit."""
+        descent = Descent(points, limit, len(centers) + 1, np.zeros(len(points), np.int32), _ANY_ORDER)
+        descent.go_on_from(centers)
+        descent._assign()
+        return descent.labels, descent.upper
+
+    def polish(self, path: list[float], told: Callable[[int, float], None]) -> int:
+        """Collapsed sweeps until no row moves; returns how many."""
+        return self.run(self.collapsed, path, _MAX_POLISH, told)[0]
+
+    # ---- the end ----
+
+    def _settle_weightless(self) -> None:
+        """Rows of weight 0 go to the nearest centre."""
+        rows = np.flatnonzero(self.points.weight == 0) if len(self.points.weight) else []
+        if len(rows):
+            distance = np.empty((len(rows), self.K))
+            _kernel.distances(np.ascontiguousarray(self.points.X[rows]), self.mu, distance, 1)
+            self.labels[rows] = distance.argmin(axis=1)
+
+    def outcome(self, path: list[float], n_iter: int, converged: bool) -> Outcome:
+        """The partition as it stands, its objective worked out anew from the rows."""
+        points = self.points
+        self._settle_weightless()
+        order = first_appearance(self.labels, self.K)
+        renumber(self.labels, np.argsort(order).astype(np.int32))
+        centers = np.ascontiguousarray(self.mu[order])
+        sizes = self.sums.counts[order] * points.unit
+        inertia = points.inertia(self.labels, centers)
+        objective = inertia + self.price(self.K)
+        return Outcome(self.labels, centers, sizes, inertia, objective, [*path[:-1], objective], n_iter, converged)
+
+
+class _Openings:
+    """The clusters that open in one sweep. Rows are named by their place in the order."""
+
+    def __init__(self, descent: Descent) -> None:
+        self.descent = descent
+        self.first = descent.K  # number of the first newcomer
+        self.moved = 0
+        self.last_place = 0  # up to here rows have not seen all the newcomers
+
+    def may_open(self) -> bool:
+        return self.descent.K < self.descent.cap
+
+    def next_candidate(self, start: int, stop: int) -> int:
+        place: int = _kernel.next_beyond(self.descent.upper, self.descent.order, start, stop)
+        return place
+
+    def open(self, row: int) -> None:
+        d = self.descent
+        points = d.points
+        d.mu = np.concatenate([d.mu, points.X[row : row + 1].astype(np.float64)])
+        d.K += 1
+        if d.K > len(d.sums.counts):
+            d.sums.grow(2 * d.K)
+        _kernel.open_at(points.X, d.mu, d._scale, row, d.labels, d.upper, d.lower, d.sums)
+        limit = d.limit if self.may_open() else np.inf
+        d._centres = _kernel.Centres(d.mu, points.reference, points.reach, limit, points.single)
+        d._before = d.mu
+
+    def open_at(self, place: int, stop: int) -> None:
+        """The row becomes a centre, shown to the places behind it up to `stop`."""
+        d = self.descent
+        self.open(int(d.order[place]) if len(d.order) else place)
+        self.moved += 1
+        self.last_place = place
+        self._show(d.K - 1, place + 1, stop)
+
+    def show_all(self, start: int, stop: int) -> None:
+        """All newcomers of this sweep to rows that have seen none."""
+        self._show(self.first, start, stop)
+
+    def _show(self, first: int, start: int, stop: int) -> None:
+        d = self.descent
+        gap = np.empty(d.K, np.float32)
+        _kernel.gaps(d.mu, first, d._scale, 1.0, gap)
+        threads = threads_for(d.points.n_threads, (stop - start) * d.points.X.shape[1] * (2 + (d.K - first) / 8))
+        if stop > start:
+            self.moved += _kernel.show(
+                d.points.X, d._centres, first, gap, d.labels, d.upper, d.lower, d.sums, d.order, start, stop, d._tile, threads
+            )
+
+    def close(self, stop: int) -> None:
+        """Bounds of the rows at places [0, stop), to which some newcomers were not shown."""
+        d = self.descent
+        gap = np.empty(d.K, np.float32)
+        _kernel.gaps(d.mu, self.first, d._scale, 1.0, gap)
+        _kernel.near(gap, d.labels, d.upper, d.lower, d.order, stop)

@@ -1,0 +1,450 @@
+"""DP-means: k-means that finds the number of clusters (MAD-Bayes)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from craftc import _dpmeans_gaussian as gaussian
+from craftc._dpmeans_penalty import choose_penalty, farthest_first
+from craftc._dpmeans_search import Descent, Outcome, Points
+from craftc._kernels import dpmeans as _kernel
+from craftc._labels import Labels, compact, first_appearance, renumber
+from craftc._moments import Floats
+from craftc._parallel import effective_n_threads, threads_for
+from craftc._random import seed_of, uniform
+from craftc._validation import check_choice, check_number, check_weight
+
+MODES = ("serial", "delayed", "collapsed")
+COVARIANCES = ("spherical", "full", "full-sized")
+INITS = ("auto", "single", "random", "farthest")
+_START_CLUSTERS = 8  # of a random or farthest start where nothing says how many
+_CHOICE_ROWS = 1 << 14  # a larger table chooses lambda^2 by fits on so many rows
+_LABEL_DRAW, _CHOICE_DRAW = 22, 23  # first keys of the random streams
+
+
+class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """k-means that finds the number of clusters: a row further than lambda from every centre opens a new one.
+
+    Minimises J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2 over labels, means and K. Columns are taken as they are: scale them
+    first if their units differ; for categories or missing cells use :class:`CRAFT`.
+
+    Parameters
+    ----------
+    cluster_penalty : float or "auto", default="auto"
+        lambda^2, in squared units of the table, 0 to inf. A row is compared by its SQUARED distance. "auto": the value along the
+        farthest-first path (one traversal gives a lambda^2 for every K) whose partition is told in the fewest nats by spherical
+        clusters of equal variance with their labels (BIC of the classification likelihood); one cluster competes. Tables above
+        16 384 rows are judged by a sample of so many.
+    n_clusters : int, optional
+        Ask the farthest-first heuristic for a lambda^2 that gives about so many clusters, in place of a `cluster_penalty`.
+    max_clusters : int, optional
+        No cluster opens once there are so many (Eq. 12).
+    mode : {"serial", "delayed", "collapsed"}, default="serial"
+        "serial": row by row, a far row opens a cluster at once (the paper). "delayed": one new cluster per sweep, at the furthest
+        row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row in turn goes where J
+        is smallest, its own weight in the means accounted for (Eq. 8).
+    polish : bool, default=False
+        Collapsed moves at the end; J can only fall.
+    covariance : {"spherical", "full", "full-sized"} or ndarray (D, D) or (K, D, D), default="spherical"
+        "full": a covariance for every cluster (Appendix E), fitted from the spherical labels. A local method: its global minimum is
+        usually degenerate (clusters of a few rows), K is that of the start, and lambda^2 no longer moves the labels.
+        "full-sized" counts log|Sigma_k| once per row (classification EM; not in the paper), which is well posed. An array: known
+        covariances.
+    init : {"auto", "single", "random", "farthest"} or ndarray (n,), default="single"
+        Start partition: all rows in one cluster ("auto" means that too), random labels, the nearest of farthest-first seeds, or labels.
+        Random and farthest starts have n_clusters, else max_clusters, else 8 clusters.
+    n_init : int, default=1
+        Starts; the lowest J is kept. The first visits the rows as they stand, the others in random orders.
+    max_iter : int, default=300
+        Sweeps at most (the polish not counted).
+    random_state : int, RandomState or None, default=None
+        Seed of orders and random starts. The same seed gives the same bits on any number of threads.
+    n_threads : int, optional
+        Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
+    verbose : int, default=0
+        1: a line per start; 2: a line per sweep.
+    covariance_prior : float, optional
+        phi of Appendix E, squared units: without it a cluster of at most D rows has covariance zero and J falls without end.
+        None: 0.001 of the mean variance of the columns.
+
+    Attributes
+    ----------
+    labels_ : ndarray (n,) of int32
+        Cluster of every row, numbered by first appearance (after `partial_fit`: rows of the last batch, numbered as the centres).
+    n_clusters_ : int
+        Number of clusters found, K.
+    cluster_centers_ : ndarray (K, D) of float64
+        Means.
+    cluster_sizes_ : ndarray (K,) of float64
+        Weights of the clusters.
+    cluster_penalty_ : float
+        lambda^2 in use.
+    objective_ : float
+        J, worked out from the rows of the returned partition (full covariances: the objective of Appendix E).
+    objective_path_ : ndarray of float64
+        J after every sweep.
+    inertia_ : float
+        Sum of squared distances to the own centre.
+    covariances_ : ndarray (K, D, D)
+        With full covariances only.
+    n_iter_ : int
+        Sweeps of the best start, the polish included.
+    converged_ : bool
+        Whether its last sweep moved nothing.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the input has column names.
+
+    References
+    ----------
+    T. Broderick, B. Kulis, M. I. Jordan: MAD-Bayes: MAP-based Asymptotic Derivations from Bayes. ICML 2013.
+    B. Kulis, M. I. Jordan: Revisiting k-means: New Algorithms via Bayesian Nonparametrics. ICML 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc import DPMeans
+    >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1]])
+    >>> model = DPMeans(cluster_penalty=1.0).fit(X)
+    >>> model.labels_
+    array([0, 0, 0, 1, 1], dtype=int32)
+    >>> model.predict([[0.15], [20.0]], open_cluster=True)
+    array([ 0, -1], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        cluster_penalty: float | str = "auto",
+        *,
+        n_clusters: int | None = None,
+        max_clusters: int | None = None,
+        mode: str = "serial",
+        polish: bool = False,
+        covariance: str | NDArray[np.float64] = "spherical",
+        init: str | ArrayLike = "single",
+        n_init: int = 1,
+        max_iter: int = 300,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        covariance_prior: float | None = None,
+    ) -> None:
+        self.cluster_penalty = cluster_penalty
+        self.n_clusters = n_clusters
+        self.max_clusters = max_clusters
+        self.mode = mode
+        self.polish = polish
+        self.covariance = covariance
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.covariance_prior = covariance_prior
+
+    # ---- fitting ----
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D) of numbers
+            float32 stays float32; missing cells and infinities are refused.
+        y : ignored
+        sample_weight : array (n,), optional
+            Finite, >= 0. Weight 2 is the row twice; a row of weight below 1 opens a cluster only where its weight times the
+            squared distance exceeds lambda^2.
+
+        Returns
+        -------
+        DPMeans
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            A parameter or the input cannot be used; the sentence says why.
+        """
+        self._check_parameters()
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
+        weight = check_weight(sample_weight, len(X))
+        points = Points(X, weight, effective_n_threads(self.n_threads))
+        seed = seed_of(self.random_state)
+        given = self._given_labels(len(X))
+        cap = len(X) if self.max_clusters is None else int(self.max_clusters)
+        penalty = self._penalty(points, cap, seed)
+        self.cluster_penalty_ = penalty
+        best: Outcome | None = None
+        for start in range(int(self.n_init) if given is None else 1):
+            labels = self._start_labels(points, seed, start) if given is None else given
+            outcome = self._descend(points, penalty, cap, labels, points.order(seed, start), start)
+            if best is None or outcome.objective < best.objective - 1e-12 * points.scatter:
+                best = outcome
+        assert best is not None
+        self._set_state(best)
+        if not (isinstance(self.covariance, str) and self.covariance == "spherical"):
+            self._fit_gaussian(X, weight, points)
+        elif hasattr(self, "covariances_"):
+            del self.covariances_
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
+        """Go on with more rows: each to its nearest centre or, beyond lambda, to a new one; then the means follow.
+
+        The first call is a `fit`. Later ones make one serial sweep over the new rows; a centre becomes the mean of all the rows
+        it ever got. Spherical clusters only.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D) of numbers
+        y : ignored
+        sample_weight : array (n,), optional
+
+        Returns
+        -------
+        DPMeans
+            Itself; `labels_` are those of the new rows, `objective_` and `inertia_` speak of them alone.
+        """
+        if not hasattr(self, "cluster_centers_"):
+            return self.fit(X, sample_weight=sample_weight)
+        if hasattr(self, "covariances_"):
+            raise ValueError("partial_fit goes on with spherical clusters only; this model has covariances. Use fit.")
+        self._check_parameters()
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+        points = Points(X, check_weight(sample_weight, len(X)), effective_n_threads(self.n_threads))
+        cap = np.iinfo(np.int32).max if self.max_clusters is None else int(self.max_clusters)
+        descent = Descent(points, self.cluster_penalty_, cap, np.zeros(len(X), np.int32), points.order(0, 0))
+        descent.go_on_from(self.cluster_centers_)
+        descent.serial()
+        batch = descent.sums.counts[: descent.K] * points.unit
+        before = np.zeros(descent.K)
+        before[: self.n_clusters_] = self.cluster_sizes_
+        self.cluster_sizes_ = before + batch
+        share = np.divide(batch, self.cluster_sizes_, out=np.zeros(descent.K), where=self.cluster_sizes_ > 0)[:, None]
+        centers = descent.mu.copy()
+        fed = batch > 0
+        means = points.middle + descent.sums.sums[: descent.K][fed] / descent.sums.counts[: descent.K][fed, None] / points.grid
+        centers[fed] += share[fed] * (means - centers[fed])
+        self.cluster_centers_, self.n_clusters_ = centers, descent.K
+        self.labels_ = descent.labels
+        self.inertia_ = points.inertia(self.labels_, centers)
+        self.objective_ = self.inertia_ + descent.price(descent.K)
+        self.objective_path_ = np.append(self.objective_path_, self.objective_)
+        self.n_iter_ += 1
+        return self
+
+    def penalty_path(self, X: ArrayLike, n_clusters: int | None = None, sample_weight: ArrayLike | None = None) -> Floats:
+        """lambda^2 for every number of clusters, from one farthest-first traversal.
+
+        Parameters
+        ----------
+        X : array (n, D)
+        n_clusters : int, optional
+            Length of the path; None: 100 or the number of rows.
+        sample_weight : array (n,), optional
+            Rows of weight 0 are not visited.
+
+        Returns
+        -------
+        ndarray (n_clusters,)
+            Entry k - 1 is the value that asks for k clusters; it never rises with k. Serial DP-means comes near that number.
+
+        Examples
+        --------
+        >>> from craftc import DPMeans
+        >>> DPMeans().penalty_path([[0.0], [1.0], [10.0]], 3).round(2)
+        array([40.11, 13.44,  1.  ])
+        """
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
+        most = min(len(X), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, whole=True))
+        points = Points(X, check_weight(sample_weight, len(X)), effective_n_threads(self.n_threads))
+        return farthest_first(points, most)[1]
+
+    def _descend(self, points: Points, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32], start: int) -> Outcome:
+        """One start to its end."""
+        descent = Descent(points, penalty, cap, labels, order)
+        path: list[float] = []
+        sweeps: dict[str, Callable[[], int]] = {"serial": descent.serial, "delayed": descent.delayed, "collapsed": descent.collapsed}
+
+        def told(n_iter: int, objective: float) -> None:
+            if self.verbose > 1:
+                print(f"start {start}, sweep {n_iter}: {descent.K} clusters, J {objective:.6g}")
+
+        n_iter, converged = descent.run(sweeps[self.mode], path, int(self.max_iter), told)
+        if self.polish:
+            n_iter += descent.polish(path, told)
+        outcome = descent.outcome(path, n_iter, converged)
+        if self.verbose > 0:
+            print(f"start {start}: {len(outcome.sizes)} clusters after {n_iter} sweeps, J {outcome.objective:.6g}")
+        return outcome
+
+    def _penalty(self, points: Points, cap: int, seed: int) -> float:
+        """lambda^2: given, asked of the heuristic, or chosen."""
+        if not isinstance(self.cluster_penalty, str):
+            return float(self.cluster_penalty)
+        if self.n_clusters is not None:
+            return float(farthest_first(points, int(self.n_clusters))[1][-1])
+        path = farthest_first(points, 1)[1] if cap == 1 else None
+        if path is not None:
+            return float(path[0])
+        return choose_penalty(points, self._fit_of_a_sample(points, cap, seed), cap)
+
+    def _fit_of_a_sample(self, points: Points, cap: int, seed: int) -> Callable[[float], tuple[Points, Outcome]]:
+        """A fit at a lambda^2: of the whole table, or of some rows where it is large."""
+        n = len(points)
+        if n > _CHOICE_ROWS:
+            draws = uniform(seed, _CHOICE_DRAW, np.arange(_CHOICE_ROWS))
+            points = points.of_rows(((np.arange(_CHOICE_ROWS) + draws) * (n / _CHOICE_ROWS)).astype(np.intp))
+
+        def fit(penalty: float) -> tuple[Points, Outcome]:
+            descent = Descent(points, penalty, min(cap, len(points)), np.zeros(len(points), np.int32), points.order(seed, 0))
+            path: list[float] = []
+            modes = {"serial": descent.serial, "delayed": descent.delayed, "collapsed": descent.collapsed}
+            n_iter, converged = descent.run(modes[self.mode], path, int(self.max_iter), lambda *_: None)
+            return points, descent.outcome(path, n_iter, converged)
+
+        return fit
+
+    def _start_labels(self, points: Points, seed: int, start: int) -> Labels:
+        """The partition a start begins with."""
+        n = len(points)
+        if self.init in ("auto", "single"):
+            return np.zeros(n, np.int32)
+        K = min(int(self.n_clusters or self.max_clusters or _START_CLUSTERS), n)
+        if self.init == "random":
+            return compact((uniform(seed, _LABEL_DRAW, start, np.arange(n)) * K).astype(np.int32))
+        rows, _ = farthest_first(points, K)
+        return compact(self._nearest(points.X, points.X[np.unique(rows)].astype(np.float64), np.inf)[0])
+
+    def _given_labels(self, n: int) -> Labels | None:
+        """Labels given as `init`, 0..K-1."""
+        if isinstance(self.init, str):
+            check_choice("init", self.init, INITS, "or labels, one per row")
+            return None
+        labels = np.asarray(self.init)
+        if labels.shape != (n,) or labels.dtype.kind not in "iu":
+            raise ValueError(f"init must be labels, one whole number per row: shape ({n},), got {labels.dtype} of shape {labels.shape}.")
+        if labels.min() < 0:
+            raise ValueError(f"init must be labels >= 0, got {labels.min()}.")
+        return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+
+    def _fit_gaussian(self, X: NDArray[Any], weight: Floats | None, points: Points) -> None:
+        """Appendix E from the spherical labels."""
+        D, known = X.shape[1], None
+        if not isinstance(self.covariance, str):
+            known = np.asarray(self.covariance, np.float64)
+            known = np.broadcast_to(known, (self.n_clusters_, D, D)) if known.shape == (D, D) else known
+            if known.shape != (self.n_clusters_, D, D) or not np.isfinite(known).all():
+                raise ValueError(
+                    f"covariance must be finite, of shape ({D}, {D}) or (K, {D}, {D}) with K = {self.n_clusters_} as the start found, "
+                    f"got {known.shape}. Give labels as init to fix K."
+                )
+        if self.cluster_penalty_ <= 0 or not np.isfinite(self.cluster_penalty_):
+            raise ValueError(f"Full covariances need a cluster_penalty > 0 and finite (Sigma = scatter / lambda^2), got {self.cluster_penalty_}.")
+        variance = points.scatter / (points.total * D)
+        phi = 1e-3 * variance if self.covariance_prior is None else float(self.covariance_prior)
+        self._gaussian = gaussian.Gaussian(self.cluster_penalty_, phi, known is None and self.covariance == "full-sized", known)
+        fit = gaussian.descend(X, weight, self.labels_, self._gaussian, int(self.max_iter))
+        alive = first_appearance(fit.labels, len(np.unique(fit.labels)))
+        number = np.zeros(len(fit.shapes.sizes), np.int32)
+        number[alive] = np.arange(len(alive), dtype=np.int32)
+        renumber(fit.labels, number)
+        self._shapes = gaussian.select(fit.shapes, alive)
+        if known is not None:
+            self._gaussian.known = known[alive]
+        self.labels_, self.n_clusters_ = fit.labels, len(alive)
+        self.cluster_centers_, self.covariances_ = self._shapes.means, self._shapes.covariances
+        self.cluster_sizes_, self.inertia_ = self._shapes.sizes, points.inertia(self.labels_, self._shapes.means)
+        self.objective_, self.objective_path_ = fit.objective, np.array(fit.path)
+        self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+
+    def _set_state(self, outcome: Outcome) -> None:
+        self.labels_, self.cluster_centers_, self.cluster_sizes_ = outcome.labels, outcome.centers, outcome.sizes
+        self.n_clusters_ = len(outcome.sizes)
+        self.inertia_, self.objective_ = outcome.inertia, outcome.objective
+        self.objective_path_ = np.array(outcome.path)
+        self.n_iter_, self.converged_ = outcome.n_iter, outcome.converged
+
+    # ---- new rows ----
+
+    def predict(self, X: ArrayLike, open_cluster: bool = False) -> Labels:
+        """The nearest cluster of every row.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D)
+        open_cluster : bool, default=False
+            Mark rows further than lambda from every centre, which would open a cluster, with -1 (spherical clusters only).
+
+        Returns
+        -------
+        ndarray (n,) of int32
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+        if hasattr(self, "covariances_"):
+            if open_cluster:
+                raise ValueError("open_cluster=True compares squared distances with lambda^2; full covariances have no such rule.")
+            labels: Labels = gaussian.costs(X, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
+            return labels
+        labels, upper = self._nearest(X, self.cluster_centers_, self.cluster_penalty_ if open_cluster else np.inf)
+        labels[upper < 0] = -1
+        return labels
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Distances to the centres (full covariances: Mahalanobis distances).
+
+        Parameters
+        ----------
+        X : array or data frame (n, D)
+
+        Returns
+        -------
+        ndarray (n, K) of float64
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+        out = np.empty((len(X), self.n_clusters_))
+        if hasattr(self, "covariances_"):
+            for k in range(self.n_clusters_):
+                out[:, k] = gaussian.mahalanobis(X, self._shapes, k)
+        else:
+            _kernel.distances(X, self.cluster_centers_, out, threads_for(effective_n_threads(self.n_threads), X.size * self.n_clusters_))
+        return np.asarray(np.sqrt(out, out=out))
+
+    def _nearest(self, X: NDArray[Any], centers: Floats, limit: float) -> tuple[Labels, NDArray[np.float32]]:
+        """Labels, and bounds that are negative beyond the limit."""
+        points = Points(X, None, effective_n_threads(self.n_threads))
+        return Descent.nearest(points, np.ascontiguousarray(centers), limit)
+
+    # ---- parameters ----
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.cluster_penalty, str):
+            check_choice("cluster_penalty", self.cluster_penalty, ("auto",), "or a number >= 0: lambda^2")
+        elif self.cluster_penalty != np.inf:
+            check_number("cluster_penalty", self.cluster_penalty, least=0)
+        if self.n_clusters is not None:
+            check_number("n_clusters", self.n_clusters, least=1, whole=True)
+            if not isinstance(self.cluster_penalty, str):
+                raise ValueError(
+                    f"Both cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} are given, and each says how "
+                    "many clusters there should be: leave one out (max_clusters sets a bound beside a penalty)."
+                )
+        if self.max_clusters is not None:
+            check_number("max_clusters", self.max_clusters, least=1, whole=True)
+        check_choice("mode", self.mode, MODES)
+        if isinstance(self.covariance, str):
+            check_choice("covariance", self.covariance, COVARIANCES, "or an array of known covariances")
+        if self.covariance_prior is not None:
+            check_number("covariance_prior", self.covariance_prior, least=0)
+        check_number("n_init", self.n_init, least=1, whole=True)
+        check_number("max_iter", self.max_iter, least=1, whole=True)
