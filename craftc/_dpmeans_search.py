@@ -32,6 +32,7 @@ _MAX_POLISH = 1000
 _ORDER_DRAW = 21  # first key of its random stream
 _ANY_ORDER = np.empty(0, np.int32)
 _NO_DRIFT = np.empty(0, np.float32)
+_ALL_SEEN = np.iinfo(np.int32).max
 
 
 class Points:
@@ -165,6 +166,7 @@ class Descent:
         self.upper, self.lower = np.empty((2, n), np.float32)
         self._tile = np.empty((points.n_threads, _kernel.TILE * (points.X.shape[1] + 1)), np.float32)
         self._bounded = False  # whether upper and lower say anything
+        self._unseen = _ALL_SEEN  # centres from here on they know nothing of
         self.mu = np.empty((0, points.X.shape[1]))
         self._before = self.mu  # centres the bounds belong to
         self.n_scanned = 0
@@ -219,8 +221,8 @@ class Descent:
         if beyond:
             row = _kernel.farthest(self.points.X, self.mu, self._scale, self.labels, self.upper)
             openings = _Openings(self)
+            self._unseen = self.K
             openings.open(row)
-            openings.close(len(self.points))
             moved += 1
         return moved
 
@@ -252,14 +254,18 @@ class Descent:
         limit = self.limit if self.cap > self.K else np.inf
         self._centres = _kernel.Centres(self.mu, points.reference, points.reach, limit, points.single)
         self._scale = self._centres.scale
-        drift = others = half = _NO_DRIFT
+        drift = others = half = gap = _NO_DRIFT
         if self._bounded:
-            drift, others, half = np.empty((3, self.K), np.float32)
+            drift, others, half, gap = np.empty((4, self.K), np.float32)
             _kernel.drifts(self._before, self.mu, self._scale, drift, others)
             _kernel.gaps(self.mu, 0, self._scale, 0.5, half)
+            if self._unseen < self.K:
+                _kernel.gaps(self.mu, self._unseen, self._scale, 1.0, gap)
         moved, beyond, scanned = _kernel.assign(
-            points.X, self._centres, self.labels, self.upper, self.lower, self.sums, drift, others, half, self._tile, threads
-        )
+            points.X, self._centres, self.labels, self.upper, self.lower, self.sums, drift, others, half,
+            min(self._unseen, self.K), gap, self._tile, threads,
+        )  # fmt: skip
+        self._unseen = _ALL_SEEN
         self.n_scanned += scanned
         self._bounded, self._before = True, self.mu
         return moved, beyond
@@ -276,6 +282,8 @@ class Descent:
         self.K = len(kept)
         if len(self._before):
             self._before = self._before[kept]
+        if self._unseen < _ALL_SEEN:  # the newcomer is the last
+            self._unseen = self.K - 1
         if len(self.points.weight) and not self.points.weight.all():
             self._bounded = False
         return True

@@ -135,12 +135,15 @@ static inline double dp_distance(const void *x, int single, const double *mu, pt
     return DP_DISPATCH(dp_distance, (x, single, mu, D));
 }
 
-/* rows of weight > 0 of [start, stop) that moved when every row went to its nearest centre; candidates counts those beyond the limit */
+/* rows of weight > 0 of [start, stop) that moved when every row went to its nearest centre; candidates counts those beyond the limit.
+ * The bounds of the rows say nothing of centres [unseen, K), which are unseen_gap from every centre: a row that may skip all the
+ * others is shown these alone. */
 static inline ptrdiff_t dp_assign(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const float *drift,
-                                  const float *drift_others, const float *half_gap, ptrdiff_t start, ptrdiff_t stop, float *tile,
-                                  ptrdiff_t *candidates, ptrdiff_t *scanned)
+                                  const float *drift_others, const float *half_gap, ptrdiff_t unseen, const float *unseen_gap,
+                                  ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates, ptrdiff_t *scanned)
 {
-    return DP_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, start, stop, tile, candidates, scanned));
+    return DP_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, unseen, unseen_gap, start, stop, tile,
+                                   candidates, scanned));
 }
 
 /* rows at places [start, stop) that moved when centres [first, K) of `c` were shown to them */

@@ -349,6 +349,33 @@ DP_ATTRIBUTE static void THIS(dp_bound)(const dp_centres *c, const THIS(dp_found
     }
 }
 
+/* one row to the newcomers [first, K) by the exact formula alone: for one or two it is cheaper than a tile */
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_row)(const dp_centres *c, ptrdiff_t first, const void *X, dp_rows rows, const dp_sums *sums,
+                                                ptrdiff_t i)
+{
+    const void *x = dp_row(X, c->single, c->D, i);
+    const double own = fabsf(rows.upper[i]) / c->scale;
+    double least, second, old;
+    float other;
+    ptrdiff_t moved = 0;
+    const int32_t arg = THIS(dp_nearest)(c, first, x, -1, &least, &second);
+    if (least <= own * own * (1.0 + 1e-6)) {
+        old = THIS(dp_distance)(x, c->single, c->mu + rows.labels[i] * c->D, c->D);
+        if (least < old) {
+            const double unit = sums->unit_weight ? sums->unit_weight[i] : 1.0;
+            moved = THIS(dp_move)(c, sums, x, i, rows.labels[i], arg);
+            rows.labels[i] = arg;
+            rows.upper[i] = dp_above(sqrt(least) * c->scale);
+            if (least * unit > c->limit)
+                rows.upper[i] = -rows.upper[i];
+            least = old < second ? old : second;
+        }
+    }
+    other = dp_below(sqrt(least) * c->scale);
+    rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+    return moved;
+}
+
 /* the rows of `list` to their nearest centres */
 DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
                                                    const int32_t *list, ptrdiff_t n, float *tile, ptrdiff_t *candidates)
@@ -403,7 +430,7 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const vo
 
 DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
                                               const float *drift, const float *drift_others, const float *half_gap,
-                                              ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
+                                              ptrdiff_t unseen, const float *unseen_gap, ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
                                               ptrdiff_t *scanned)
 {
     const float root = c->inside < FLT_MAX ? sqrtf(c->inside) * (1.0f - 0x1p-21f) : INFINITY;
@@ -418,8 +445,15 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X
                 float most = (fabsf(rows.upper[i]) + drift[k]) * (1.0f + 0x1p-22f);
                 float least = (rows.lower[i] - drift_others[k]) * (1.0f - 0x1p-22f);
                 if (most <= (least > half_gap[k] ? least : half_gap[k]) && most <= root) {
-                    rows.upper[i] = most;
+                    rows.upper[i] = rows.upper[i] < 0.0f ? -most : most;
                     rows.lower[i] = least;
+                    if (unseen < c->K && k < unseen) {
+                        const float far = unseen_gap[k] - most;
+                        if (far >= most)
+                            rows.lower[i] = least < far ? least : far * (1.0f - 0x1p-22f);
+                        else
+                            moved += THIS(dp_show_row)(c, unseen, X, rows, sums, i);
+                    }
                     continue;
                 }
             }
@@ -443,39 +477,19 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, ptrdiff_t 
                                                  const dp_sums *sums, const int32_t *list, ptrdiff_t n, float *tile)
 {
     THIS(dp_found) found;
-    float upper[DP_TILE], lower[DP_TILE];
-    int32_t sure[DP_TILE];
     ptrdiff_t moved = 0;
     THIS(dp_fill)(c, X, list, n, tile, found.norm);
     THIS(dp_scan)(c, first, tile, &found);
-    THIS(dp_bound)(c, &found, upper, lower, sure);
     for (ptrdiff_t r = 0; r < n; r++) {
         const ptrdiff_t i = list[r];
         const float size = sqrtf(found.norm[r]) + c->reach, error = (float)(c->D + 8) * 0x1p-24f * size * size + DP_TINY;
         const float nearest = found.norm[r] + 2.0f * found.best[r] - error, own = fabsf(rows.upper[i]);
-        const void *x = dp_row(X, c->single, c->D, i);
-        double least, second, old;
-        int32_t arg;
         if (nearest > own * own * (1.0f + 0x1p-20f)) {
             float other = sqrtf(nearest) * (1.0f - 0x1p-21f);
             rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
             continue;
         }
-        arg = THIS(dp_nearest)(c, first, x, -1, &least, &second);
-        old = THIS(dp_distance)(x, c->single, c->mu + rows.labels[i] * c->D, c->D);
-        if (least < old) {
-            const double unit = sums->unit_weight ? sums->unit_weight[i] : 1.0;
-            const float other = dp_below(sqrt(old < second ? old : second) * c->scale);
-            moved += THIS(dp_move)(c, sums, x, i, rows.labels[i], arg);
-            rows.labels[i] = arg;
-            rows.upper[i] = dp_above(sqrt(least) * c->scale);
-            if (least * unit > c->limit)
-                rows.upper[i] = -rows.upper[i];
-            rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
-        } else {
-            const float other = dp_below(sqrt(least) * c->scale);
-            rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
-        }
+        moved += THIS(dp_show_row)(c, first, X, rows, sums, i);
     }
     return moved;
 }
@@ -491,6 +505,12 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, ptrdiff_t first
         const float own = fabsf(rows.upper[i]), far = gap[rows.labels[i]] - own;
         if (far >= own) {       /* the newcomers are further from the row's centre than twice the row is */
             rows.lower[i] = rows.lower[i] < far ? rows.lower[i] : far * (1.0f - 0x1p-22f);
+            continue;
+        }
+        if (c->K - first == 1 && rows.labels[i] == first)
+            continue;
+        if (c->K - first <= 2) {
+            moved += THIS(dp_show_row)(c, first, X, rows, sums, i);
             continue;
         }
         list[n++] = (int32_t)i;

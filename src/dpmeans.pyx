@@ -181,6 +181,8 @@ def assign(
     const float[::1] drift,                 # IN    (K,) how far centres moved since; empty: the bounds say nothing
     const float[::1] drift_others,          # IN    (K,) how far any other moved
     const float[::1] half_gap,              # IN    (K,) half the distance to the nearest other centre
+    Py_ssize_t unseen,                      # the bounds say nothing of the centres from here on
+    const float[::1] unseen_gap,            # IN    (K,) distance to the nearest other of those
     float[:, ::1] tile,                     # WORK  (n_threads, TILE * D)
     int n_threads,
 ):
@@ -191,16 +193,17 @@ def assign(
     cdef const float *moves = NULL
     cdef const float *others = NULL
     cdef const float *half = NULL
+    cdef const float *gap = NULL
     cdef dp_sums *places
     rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
     if drift.shape[0]:
-        moves, others, half = &drift[0], &drift_others[0], &half_gap[0]
+        moves, others, half, gap = &drift[0], &drift_others[0], &half_gap[0], &unseen_gap[0]
     places = _places(sums, n_threads)
     try:
         for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
             moved += dp_assign(
-                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], moves, others, half, b * block,
-                min((b + 1) * block, n), &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
+                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], moves, others, half, unseen, gap,
+                b * block, min((b + 1) * block, n), &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
                 &tally[omp_get_thread_num(), 1],
             )
     finally:

@@ -44,7 +44,8 @@ cdef extern from "_dpmeans.h" nogil:
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
     Py_ssize_t dp_assign(
         const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const float *drift, const float *drift_others,
-        const float *half_gap, Py_ssize_t start, Py_ssize_t stop, float *tile, Py_ssize_t *candidates, Py_ssize_t *scanned)
+        const float *half_gap, Py_ssize_t unseen, const float *unseen_gap, Py_ssize_t start, Py_ssize_t stop, float *tile,
+        Py_ssize_t *candidates, Py_ssize_t *scanned)
     Py_ssize_t dp_show(
         const dp_centres *c, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
         const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile)
