@@ -32,7 +32,7 @@ _MAX_POLISH = 1000
 _ORDER_DRAW = 21  # first key of its random stream
 _ANY_ORDER = np.empty(0, np.int32)
 _NO_DRIFT = np.empty(0, np.float32)
-_ALL_SEEN = np.iinfo(np.int32).max
+_NO_CENTRES = np.empty(0, np.int32)
 
 
 class Points:
@@ -166,7 +166,7 @@ class Descent:
         self.upper, self.lower = np.empty((2, n), np.float32)
         self._tile = np.empty((points.n_threads, _kernel.TILE * (points.X.shape[1] + 1)), np.float32)
         self._bounded = False  # whether upper and lower say anything
-        self._unseen = _ALL_SEEN  # centres from here on they know nothing of
+        self._newcomer = False  # whether they know nothing of the last centre
         self.mu = np.empty((0, points.X.shape[1]))
         self._before = self.mu  # centres the bounds belong to
         self.n_scanned = 0
@@ -221,8 +221,11 @@ class Descent:
         if beyond:
             row = _kernel.farthest(self.points.X, self.mu, self._scale, self.labels, self.upper)
             openings = _Openings(self)
-            self._unseen = self.K
             openings.open(row)
+            if self._few_are_cheap:
+                self._newcomer = True
+            else:
+                openings.close(len(self.points))
             moved += 1
         return moved
 
@@ -255,20 +258,37 @@ class Descent:
         self._centres = _kernel.Centres(self.mu, points.reference, points.reach, limit, points.single)
         self._scale = self._centres.scale
         drift = others = half = gap = _NO_DRIFT
+        fresh = _NO_CENTRES
         if self._bounded:
-            drift, others, half, gap = np.empty((4, self.K), np.float32)
-            _kernel.drifts(self._before, self.mu, self._scale, drift, others)
-            _kernel.gaps(self.mu, 0, self._scale, 0.5, half)
-            if self._unseen < self.K:
-                _kernel.gaps(self.mu, self._unseen, self._scale, 1.0, gap)
+            drift, half, gap = np.empty((3, self.K), np.float32)
+            _kernel.drifts(self._before, self.mu, self._scale, drift)
+            fresh = self._fresh(drift)
+            others = others_moved(drift, fresh)
+            _kernel.gaps(self.mu, np.arange(self.K, dtype=np.int32), 0.5 * self._scale, half)
+            _kernel.gaps(self.mu, fresh, self._scale, gap)
         moved, beyond, scanned = _kernel.assign(
-            points.X, self._centres, self.labels, self.upper, self.lower, self.sums, drift, others, half,
-            min(self._unseen, self.K), gap, self._tile, threads,
-        )  # fmt: skip
-        self._unseen = _ALL_SEEN
+            points.X, self._centres, self.labels, self.upper, self.lower, self.sums, drift, others, half, fresh, gap, self._tile, threads
+        )
+        self._newcomer = False
         self.n_scanned += scanned
         self._bounded, self._before = True, self.mu
         return moved, beyond
+
+    @property
+    def _few_are_cheap(self) -> bool:
+        """Whether a row is compared with a few centres much faster than with all."""
+        return bool(self.K >= _kernel.WORTH_CLUSTERS and self.points.X.shape[1] >= _kernel.WORTH_COLUMNS)
+
+    def _fresh(self, drift: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Centres that rows should rather be shown than guarded against: a newcomer, and some that moved much further than the rest."""
+        fresh = [self.K - 1] if self._newcomer else []
+        if self._few_are_cheap:
+            furthest = [int(k) for k in np.argsort(-drift, kind="stable")[: _kernel.MOST_FRESH + 1] if k not in fresh]
+            for count in range(1, min(_kernel.MOST_FRESH - len(fresh), len(furthest) - 1) + 1):
+                if drift[furthest[count]] < 0.25 * drift[furthest[0]]:
+                    fresh += furthest[:count]
+                    break
+        return np.array(fresh, np.int32)
 
     def _drop_empty(self) -> bool:
         """Forget empty clusters; the others keep their order."""
@@ -282,8 +302,6 @@ class Descent:
         self.K = len(kept)
         if len(self._before):
             self._before = self._before[kept]
-        if self._unseen < _ALL_SEEN:  # the newcomer is the last
-            self._unseen = self.K - 1
         if len(self.points.weight) and not self.points.weight.all():
             self._bounded = False
         return True
@@ -329,6 +347,17 @@ class Descent:
         return Outcome(self.labels, centers, sizes, inertia, objective, [*path[:-1], objective], n_iter, converged)
 
 
+def others_moved(drift: NDArray[np.float32], fresh: NDArray[np.int32]) -> NDArray[np.float32]:
+    """(K,) the furthest that any other centre moved, the fresh ones left out."""
+    guarded = drift.copy()
+    guarded[fresh] = 0.0
+    first = int(guarded.argmax())
+    others = np.full(len(drift), guarded[first], np.float32)
+    guarded[first] = 0.0
+    others[first] = guarded.max()
+    return others
+
+
 class _Openings:
     """The clusters that open in one sweep. Rows are named by their place in the order."""
 
@@ -372,7 +401,7 @@ class _Openings:
     def _show(self, first: int, start: int, stop: int) -> None:
         d = self.descent
         gap = np.empty(d.K, np.float32)
-        _kernel.gaps(d.mu, first, d._scale, 1.0, gap)
+        _kernel.gaps(d.mu, np.arange(first, d.K, dtype=np.int32), d._scale, gap)
         threads = threads_for(d.points.n_threads, (stop - start) * d.points.X.shape[1] * (2 + (d.K - first) / 8))
         if stop > start:
             self.moved += _kernel.show(
@@ -383,5 +412,5 @@ class _Openings:
         """Bounds of the rows at places [0, stop), to which some newcomers were not shown."""
         d = self.descent
         gap = np.empty(d.K, np.float32)
-        _kernel.gaps(d.mu, self.first, d._scale, 1.0, gap)
+        _kernel.gaps(d.mu, np.arange(self.first, d.K, dtype=np.int32), d._scale, gap)
         _kernel.near(gap, d.labels, d.upper, d.lower, d.order, stop)

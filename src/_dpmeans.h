@@ -21,11 +21,17 @@
 
 #if defined(__GNUC__)
 #define DP_INLINE static inline __attribute__((always_inline))
+#define DP_PREFETCH(address) __builtin_prefetch(address, 0, 2)
 #else
 #define DP_INLINE static inline
+#define DP_PREFETCH(address) ((void)(address))
 #endif
 
 #define DP_TILE 64              /* rows of a tile at most */
+#define DP_GLANCE 4             /* centres that a row glances at: its own and up to three fresh ones */
+#define DP_WORTH_CLUSTERS 24    /* from so many centres and columns on a glance is much cheaper than a look at all */
+#define DP_WORTH_COLUMNS 64
+#define DP_AHEAD 4              /* rows that glances fetch ahead */
 #define DP_PAD 8                /* centres to spare behind the last */
 #define DP_TINY 1e-30f          /* what underflow may cost */
 
@@ -77,19 +83,6 @@ static inline const void *dp_row(const void *X, int single, ptrdiff_t D, ptrdiff
     return single ? (const void *)((const float *)X + i * D) : (const void *)((const double *)X + i * D);
 }
 
-/* rows [start, stop) of the next tile come while this one is worked on: tiles are pages, and hardware does not look over their edge.
- * (Inlined by force: gcc takes a function that only prefetches for one that does nothing.) */
-DP_INLINE void dp_prefetch(const void *X, const dp_centres *c, ptrdiff_t start, ptrdiff_t stop)
-{
-#if defined(__GNUC__)
-    const char *last = (const char *)dp_row(X, c->single, c->D, stop);
-    for (const char *at = (const char *)dp_row(X, c->single, c->D, start); at < last; at += 64)
-        __builtin_prefetch(at, 0, 2);
-#else
-    (void)X, (void)c, (void)start, (void)stop;
-#endif
-}
-
 static inline float dp_above(double distance)
 {
     return (float)(distance * (1.0 + 0x1p-22)) + FLT_MIN;
@@ -136,21 +129,21 @@ static inline double dp_distance(const void *x, int single, const double *mu, pt
 }
 
 /* rows of weight > 0 of [start, stop) that moved when every row went to its nearest centre; candidates counts those beyond the limit.
- * The bounds of the rows say nothing of centres [unseen, K), which are unseen_gap from every centre: a row that may skip all the
- * others is shown these alone. */
+ * The bounds of the rows say nothing of the `fresh` centres, fresh_gap from every centre: a row that may skip all the others is
+ * shown these alone. */
 static inline ptrdiff_t dp_assign(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const float *drift,
-                                  const float *drift_others, const float *half_gap, ptrdiff_t unseen, const float *unseen_gap,
-                                  ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates, ptrdiff_t *scanned)
+                                  const float *drift_others, const float *half_gap, const int32_t *fresh, ptrdiff_t n_fresh,
+                                  const float *fresh_gap, ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates, ptrdiff_t *scanned)
 {
-    return DP_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, unseen, unseen_gap, start, stop, tile,
+    return DP_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, fresh, n_fresh, fresh_gap, start, stop, tile,
                                    candidates, scanned));
 }
 
-/* rows at places [start, stop) that moved when centres [first, K) of `c` were shown to them */
-static inline ptrdiff_t dp_show(const dp_centres *c, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
+/* rows at places [start, stop) that moved when centres [first, K) of `c`, which are `some`, were shown to them */
+static inline ptrdiff_t dp_show(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
                                 const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, float *tile)
 {
-    return DP_DISPATCH(dp_show, (c, first, gap, X, rows, sums, order, start, stop, tile));
+    return DP_DISPATCH(dp_show, (c, some, first, gap, X, rows, sums, order, start, stop, tile));
 }
 
 static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, int64_t weight)

@@ -107,22 +107,43 @@ DP_ATTRIBUTE static inline double THIS(dp_distance)(const void *x, int single, c
     return single ? THIS(dp_distance_float)((const float *)x, mu, D) : THIS(dp_distance_double)((const double *)x, mu, D);
 }
 
-/* nearest of centres [first, K); `present` wins a tie, then the lowest number */
-DP_ATTRIBUTE static int32_t THIS(dp_nearest)(const dp_centres *c, ptrdiff_t first, const void *x, int32_t present, double *least,
-                                             double *second)
+/* nearest of all centres; `present` wins a tie, then the lowest number */
+DP_ATTRIBUTE static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
 {
-    int32_t arg = present >= first ? present : -1;
-    *least = arg < 0 ? INFINITY : THIS(dp_distance)(x, c->single, c->mu + arg * c->D, c->D);
+    int32_t arg = present;
+    *least = THIS(dp_distance)(x, c->single, c->mu + arg * c->D, c->D);
     *second = INFINITY;
-    for (ptrdiff_t k = first; k < c->K; k++) {
+    for (ptrdiff_t k = 0; k < c->K; k++) {
         double distance;
         if (k == present)
             continue;
         distance = THIS(dp_distance)(x, c->single, c->mu + k * c->D, c->D);
-        if (distance < *least || arg < 0) {
+        if (distance < *least) {
             *second = *least;
             *least = distance;
             arg = (int32_t)k;
+        } else if (distance < *second) {
+            *second = distance;
+        }
+    }
+    return arg;
+}
+
+/* nearest of some centres, the row's own left out */
+DP_ATTRIBUTE static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
+                                                double *least, double *second)
+{
+    int32_t arg = -1;
+    *least = *second = INFINITY;
+    for (ptrdiff_t j = 0; j < n; j++) {
+        double distance;
+        if (some[j] == own)
+            continue;
+        distance = THIS(dp_distance)(x, c->single, c->mu + some[j] * c->D, c->D);
+        if (distance < *least) {
+            *second = *least;
+            *least = distance;
+            arg = some[j];
         } else if (distance < *second) {
             *second = distance;
         }
@@ -230,11 +251,13 @@ DP_ATTRIBUTE static inline __m512 THIS(dp_cells_double)(const double *x, const _
 }
 #endif
 
-/* tile[d * ROWS + r] = (x_r[d] - ref[d]) * scale and the squared norms; rows beyond n repeat the last */
+/* tile[d * ROWS + r] = (x_r[d] - ref[d]) * scale and the squared norms; rows beyond n repeat the last. The row as many
+ * rows further on is fetched meanwhile: tiles are pages, and hardware does not look over their edge (to fetch beyond the table is harmless). */
 DP_ATTRIBUTE static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32_t *list, ptrdiff_t n, float *restrict tile,
                                        float *restrict norm)
 {
-    const ptrdiff_t D = c->D;
+    const ptrdiff_t D = c->D, ahead = ROWS * D * (c->single ? 4 : 8);
+    (void)ahead;
     for (ptrdiff_t v = 0; v < NV; v++) {
 #if DP_LEVEL == 4
         const char *x[W];
@@ -247,15 +270,20 @@ DP_ATTRIBUTE static void THIS(dp_fill)(const dp_centres *c, const void *X, const
             __m512 cells[16];
             if (c->single) {
                 const __m512 ref = _mm512_maskz_loadu_ps(some, c->ref_single + d), scale = _mm512_set1_ps((float)c->scale);
-                for (int r = 0; r < 16; r++)
+                for (int r = 0; r < 16; r++) {
                     cells[r] = THIS(dp_cells_float)((const float *)x[r] + d, ref, scale, some);
+                    DP_PREFETCH(x[r] + d * 4 + ahead);
+                }
             } else {
                 const __m512d scale = _mm512_set1_pd(c->scale);
                 __m512d ref[2];
                 ref[0] = _mm512_maskz_loadu_pd((__mmask8)some, c->ref + d);
                 ref[1] = _mm512_maskz_loadu_pd((__mmask8)(some >> 8), c->ref + d + 8);
-                for (int r = 0; r < 16; r++)
+                for (int r = 0; r < 16; r++) {
                     cells[r] = THIS(dp_cells_double)((const double *)x[r] + d, ref, scale, some);
+                    DP_PREFETCH(x[r] + d * 8 + ahead);
+                    DP_PREFETCH(x[r] + d * 8 + ahead + 64);
+                }
             }
             THIS(dp_transpose)(cells);
             for (int j = 0; j < 16; j++)
@@ -273,6 +301,7 @@ DP_ATTRIBUTE static void THIS(dp_fill)(const dp_centres *c, const void *X, const
         for (ptrdiff_t r = v * W; r < (v + 1) * W; r++) {
             const void *x = dp_row(X, c->single, D, list[r < n ? r : n - 1]);
             float square = 0.0f;
+            DP_PREFETCH((const char *)x + ahead);
             for (ptrdiff_t d = 0; d < D; d++) {
                 double cell = c->single ? (double)((const float *)x)[d] : ((const double *)x)[d];
                 float t = (float)((cell - c->ref[d]) * c->scale);
@@ -349,16 +378,64 @@ DP_ATTRIBUTE static void THIS(dp_bound)(const dp_centres *c, const THIS(dp_found
     }
 }
 
-/* one row to the newcomers [first, K) by the exact formula alone: for one or two it is cheaper than a tile */
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_row)(const dp_centres *c, ptrdiff_t first, const void *X, dp_rows rows, const dp_sums *sums,
-                                                ptrdiff_t i)
+/* sum of the lanes */
+DP_ATTRIBUTE DP_INLINE float THIS(dp_total)(VF sum)
+{
+    float lanes[W];
+    STORE(lanes, sum);
+    for (int half = W / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            lanes[l] += lanes[l + half];
+    return lanes[0];
+}
+
+/* squared distances of one row to a few centres, scaled, in single precision; returns the bound on their error */
+DP_ATTRIBUTE static float THIS(dp_glance)(const dp_centres *c, const void *x, const int32_t some[DP_GLANCE], float distance[DP_GLANCE])
+{
+    const ptrdiff_t D = c->D, bytes = c->single ? 4 : 8;
+    const float *restrict centre[DP_GLANCE];
+    float t[DP_TILE], norm, size;
+    VF sum[DP_GLANCE], square = ALL(0.0f);
+    for (int j = 0; j < DP_GLANCE; j++) {
+        sum[j] = ALL(0.0f);
+        centre[j] = c->centre + some[j] * D;
+    }
+    for (ptrdiff_t first = 0; first < D; first += DP_TILE) {
+        const ptrdiff_t m = D - first < DP_TILE ? D - first : DP_TILE;
+        for (ptrdiff_t at = 0; at < m; at += 64 / bytes)
+            DP_PREFETCH((const char *)x + (DP_AHEAD * D + first + at) * bytes);
+        if (c->single)
+            for (ptrdiff_t d = 0; d < m; d++)
+                t[d] = (((const float *)x)[first + d] - c->ref_single[first + d]) * (float)c->scale;
+        else
+            for (ptrdiff_t d = 0; d < m; d++)
+                t[d] = (float)((((const double *)x)[first + d] - c->ref[first + d]) * c->scale);
+        for (ptrdiff_t d = m; d < DP_TILE && d % W; d++)
+            t[d] = 0.0f;
+        for (ptrdiff_t d = 0; d < m; d += W) {
+            const VF cells = LOAD(t + d);
+            square = LESS_PRODUCT(square, cells, cells);
+            for (int j = 0; j < DP_GLANCE; j++)     /* beyond a centre's last cell stands the next one's first: times 0 */
+                sum[j] = LESS_PRODUCT(sum[j], cells, LOAD(centre[j] + first + d));
+        }
+    }
+    norm = -THIS(dp_total)(square);
+    for (int j = 0; j < DP_GLANCE; j++)
+        distance[j] = norm + 2.0f * (c->half[some[j]] + THIS(dp_total)(sum[j]));
+    size = sqrtf(norm) + c->reach;
+    return (float)(D + 24) * 0x1p-24f * size * size + DP_TINY;
+}
+
+/* one row to some centres by the exact formula alone: for a few it is cheaper than a tile */
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_row)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *X, dp_rows rows,
+                                                const dp_sums *sums, ptrdiff_t i)
 {
     const void *x = dp_row(X, c->single, c->D, i);
     const double own = fabsf(rows.upper[i]) / c->scale;
     double least, second, old;
     float other;
     ptrdiff_t moved = 0;
-    const int32_t arg = THIS(dp_nearest)(c, first, x, -1, &least, &second);
+    const int32_t arg = THIS(dp_nearest_of)(c, some, n, x, rows.labels[i], &least, &second);
     if (least <= own * own * (1.0 + 1e-6)) {
         old = THIS(dp_distance)(x, c->single, c->mu + rows.labels[i] * c->D, c->D);
         if (least < old) {
@@ -413,7 +490,7 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const vo
         x = dp_row(X, c->single, c->D, i);
         if (!sure[r] || (beyond && sums->unit_weight)) {
             double least, second;
-            arg = THIS(dp_nearest)(c, 0, x, rows.labels[i], &least, &second);
+            arg = THIS(dp_nearest)(c, x, rows.labels[i], &least, &second);
             upper[r] = dp_above(sqrt(least) * c->scale);
             rows.lower[i] = dp_below(sqrt(second) * c->scale);
             beyond = least * (sums->unit_weight ? sums->unit_weight[i] : 1.0) > c->limit;
@@ -428,9 +505,43 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const vo
     return moved;
 }
 
+/* whether a row surely stays in its cluster and within its limit, by the bounds or by a glance at its own centre and the fresh ones;
+ * then its bounds follow the centres */
+DP_ATTRIBUTE DP_INLINE int THIS(dp_stays)(const dp_centres *c, const void *x, dp_rows rows, ptrdiff_t i, const float *drift,
+                                          const float *drift_others, const float *half_gap, const int32_t *fresh, ptrdiff_t n_fresh,
+                                          const float *fresh_gap, float root)
+{
+    const int32_t k = rows.labels[i];
+    float most = (fabsf(rows.upper[i]) + drift[k]) * (1.0f + 0x1p-22f), least = (rows.lower[i] - drift_others[k]) * (1.0f - 0x1p-22f);
+    const float guard = least > half_gap[k] ? least : half_gap[k];
+    float far = n_fresh ? (fresh_gap[k] - most) * (1.0f - 0x1p-22f) : INFINITY;
+    if (!(most <= guard && most <= root && far >= most)) {
+        float distance[DP_GLANCE], error, others = INFINITY;
+        int32_t some[DP_GLANCE];
+        if (c->K < DP_WORTH_CLUSTERS || c->D < DP_WORTH_COLUMNS)
+            return 0;
+        for (ptrdiff_t j = 0; j < DP_GLANCE; j++)
+            some[j] = j > 0 && j <= n_fresh ? fresh[j - 1] : k;
+        error = THIS(dp_glance)(c, x, some, distance);
+        for (int j = 1; j <= n_fresh; j++)
+            if (some[j] != k)
+                others = distance[j] - error < others ? distance[j] - error : others;
+        if (!(distance[0] + error < others))
+            return 0;
+        most = sqrtf(distance[0] + error) * (1.0f + 0x1p-21f);
+        if (!(most <= guard && most <= root))
+            return 0;
+        far = sqrtf(others) * (1.0f - 0x1p-21f);
+    }
+    rows.upper[i] = most;
+    rows.lower[i] = least < far ? least : far;
+    return 1;
+}
+
 DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
                                               const float *drift, const float *drift_others, const float *half_gap,
-                                              ptrdiff_t unseen, const float *unseen_gap, ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
+                                              const int32_t *fresh, ptrdiff_t n_fresh, const float *fresh_gap,
+                                              ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
                                               ptrdiff_t *scanned)
 {
     const float root = c->inside < FLT_MAX ? sqrtf(c->inside) * (1.0f - 0x1p-21f) : INFINITY;
@@ -438,25 +549,10 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X
     ptrdiff_t moved = 0, n = 0;
     for (ptrdiff_t first = start; first < stop; first += ROWS) {
         const ptrdiff_t last = first + ROWS < stop ? first + ROWS : stop;
-        dp_prefetch(X, c, last, last + ROWS < stop ? last + ROWS : stop);
         for (ptrdiff_t i = first; i < last; i++) {
-            if (drift) {
-                const int32_t k = rows.labels[i];
-                float most = (fabsf(rows.upper[i]) + drift[k]) * (1.0f + 0x1p-22f);
-                float least = (rows.lower[i] - drift_others[k]) * (1.0f - 0x1p-22f);
-                if (most <= (least > half_gap[k] ? least : half_gap[k]) && most <= root) {
-                    rows.upper[i] = rows.upper[i] < 0.0f ? -most : most;
-                    rows.lower[i] = least;
-                    if (unseen < c->K && k < unseen) {
-                        const float far = unseen_gap[k] - most;
-                        if (far >= most)
-                            rows.lower[i] = least < far ? least : far * (1.0f - 0x1p-22f);
-                        else
-                            moved += THIS(dp_show_row)(c, unseen, X, rows, sums, i);
-                    }
-                    continue;
-                }
-            }
+            if (drift && THIS(dp_stays)(c, dp_row(X, c->single, c->D, i), rows, i, drift, drift_others, half_gap, fresh, n_fresh,
+                                        fresh_gap, root))
+                continue;
             list[n++] = (int32_t)i;
             if (n == ROWS) {
                 moved += THIS(dp_assign_tile)(c, X, rows, sums, list, n, tile, candidates);
@@ -473,7 +569,7 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X
 }
 
 /* the rows of `list` to the newcomers [first, K) where these are strictly nearer */
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, ptrdiff_t first, const void *X, dp_rows rows,
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const void *X, dp_rows rows,
                                                  const dp_sums *sums, const int32_t *list, ptrdiff_t n, float *tile)
 {
     THIS(dp_found) found;
@@ -489,12 +585,12 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, ptrdiff_t 
             rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
             continue;
         }
-        moved += THIS(dp_show_row)(c, first, X, rows, sums, i);
+        moved += THIS(dp_show_row)(c, some, c->K - first, X, rows, sums, i);
     }
     return moved;
 }
 
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
                                             const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop,
                                             float *tile)
 {
@@ -510,17 +606,17 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, ptrdiff_t first
         if (c->K - first == 1 && rows.labels[i] == first)
             continue;
         if (c->K - first <= 2) {
-            moved += THIS(dp_show_row)(c, first, X, rows, sums, i);
+            moved += THIS(dp_show_row)(c, some, c->K - first, X, rows, sums, i);
             continue;
         }
         list[n++] = (int32_t)i;
         if (n == ROWS) {
-            moved += THIS(dp_show_tile)(c, first, X, rows, sums, list, n, tile);
+            moved += THIS(dp_show_tile)(c, some, first, X, rows, sums, list, n, tile);
             n = 0;
         }
     }
     if (n)
-        moved += THIS(dp_show_tile)(c, first, X, rows, sums, list, n, tile);
+        moved += THIS(dp_show_tile)(c, some, first, X, rows, sums, list, n, tile);
     return moved;
 }
 

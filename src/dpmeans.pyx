@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_PAD, DP_TILE, Centres, Sums, dp_above, dp_add, dp_assign, dp_below, dp_collapse, dp_collapsed, dp_distance, dp_refresh,
+    DP_GLANCE, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_above, dp_add, dp_assign, dp_below, dp_collapse, dp_collapsed, dp_distance, dp_refresh,
     dp_rows, dp_show, dp_sums,
 )
 
@@ -18,6 +18,8 @@ cdef extern from "float.h":
     const float FLT_MAX
 
 TILE, PAD = DP_TILE, DP_PAD
+MOST_FRESH = DP_GLANCE - 1
+WORTH_CLUSTERS, WORTH_COLUMNS = DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS
 
 
 cdef class Centres:
@@ -181,8 +183,8 @@ def assign(
     const float[::1] drift,                 # IN    (K,) how far centres moved since; empty: the bounds say nothing
     const float[::1] drift_others,          # IN    (K,) how far any other moved
     const float[::1] half_gap,              # IN    (K,) half the distance to the nearest other centre
-    Py_ssize_t unseen,                      # the bounds say nothing of the centres from here on
-    const float[::1] unseen_gap,            # IN    (K,) distance to the nearest other of those
+    const int32_t[::1] fresh,               # IN    centres of which the bounds say nothing
+    const float[::1] fresh_gap,             # IN    (K,) distance to the nearest other of those
     float[:, ::1] tile,                     # WORK  (n_threads, TILE * D)
     int n_threads,
 ):
@@ -197,13 +199,13 @@ def assign(
     cdef dp_sums *places
     rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
     if drift.shape[0]:
-        moves, others, half, gap = &drift[0], &drift_others[0], &half_gap[0], &unseen_gap[0]
+        moves, others, half, gap = &drift[0], &drift_others[0], &half_gap[0], &fresh_gap[0]
     places = _places(sums, n_threads)
     try:
         for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
             moved += dp_assign(
-                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], moves, others, half, unseen, gap,
-                b * block, min((b + 1) * block, n), &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
+                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], moves, others, half,
+                &fresh[0] if fresh.shape[0] else NULL, fresh.shape[0], gap, b * block, min((b + 1) * block, n), &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
                 &tally[omp_get_thread_num(), 1],
             )
     finally:
@@ -230,6 +232,7 @@ def show(
 ):
     """Rows go to the nearest of the newcomers where it is strictly nearer than their own centre; returns how many moved."""
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
+    cdef const int32_t[::1] some = np.arange(first, centres.c.K, dtype=np.int32)
     cdef dp_rows rows
     cdef dp_sums *places
     rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
@@ -237,7 +240,7 @@ def show(
     try:
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             moved += dp_show(
-                &centres.c, first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()],
+                &centres.c, &some[0], first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()],
                 &order[0] if order.shape[0] else NULL, start + b * block, min(start + (b + 1) * block, stop), &tile[omp_get_thread_num(), 0],
             )
     finally:
@@ -366,45 +369,34 @@ def own_distances(
 
 def gaps(
     const double[:, ::1] mu,                # IN  (K, D)
-    Py_ssize_t first,                       # to the centres from here on
-    double scale,
+    const int32_t[::1] some,                # IN  distances to these centres
     double factor,
-    float[::1] out,                         # OUT (K,) factor * scale * distance to the nearest other of them, rounded down
+    float[::1] out,                         # OUT (K,) factor * distance to the nearest other of them, rounded down
 ):
-    """How near the nearest of centres [first, K) is to every centre."""
+    """How near the nearest of some centres is to every centre."""
     cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k
-    cdef double[::1] nearest = np.full(K, np.inf)
-    cdef double distance
+    cdef double nearest, distance
     with nogil:
-        for k in range(first, K):
-            for j in range(k):
-                distance = dp_distance(&mu[j, 0], False, &mu[k, 0], D)
-                nearest[j] = min(nearest[j], distance)
-                if j >= first:
-                    nearest[k] = min(nearest[k], distance)
         for k in range(K):
-            out[k] = dp_below(sqrt(nearest[k]) * scale * factor)
+            nearest = INFINITY
+            for j in range(some.shape[0]):
+                if some[j] != k:
+                    distance = dp_distance(&mu[some[j], 0], False, &mu[k, 0], D)
+                    nearest = min(nearest, distance)
+            out[k] = dp_below(sqrt(nearest) * factor)
 
 
 def drifts(
     const double[:, ::1] before,            # IN  (K, D)
     const double[:, ::1] after,             # IN  (K, D)
     double scale,
-    float[::1] own,                         # OUT (K,) how far a centre moved, rounded up
-    float[::1] others,                      # OUT (K,) the furthest that any other moved
+    float[::1] out,                         # OUT (K,) scale * how far a centre moved, rounded up
 ):
     """How far the centres moved."""
-    cdef Py_ssize_t K = before.shape[0], k, first = -1
-    cdef float most = 0.0, second = 0.0
+    cdef Py_ssize_t k
     with nogil:
-        for k in range(K):
-            own[k] = dp_above(sqrt(dp_distance(&before[k, 0], False, &after[k, 0], before.shape[1])) * scale)
-            if own[k] > most:
-                most, second, first = own[k], most, k
-            elif own[k] > second:
-                second = own[k]
-        for k in range(K):
-            others[k] = second if k == first else most
+        for k in range(before.shape[0]):
+            out[k] = dp_above(sqrt(dp_distance(&before[k, 0], False, &after[k, 0], before.shape[1])) * scale)
 
 
 def collapse(

@@ -37,17 +37,17 @@ cdef extern from "_dpmeans.h" nogil:
         const float *ref_single
         double scale, unit, limit, slack
         float reach, inside
-    int DP_TILE
+    int DP_TILE, DP_GLANCE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS
     int DP_PAD
     float dp_above(double distance)
     float dp_below(double distance)
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
     Py_ssize_t dp_assign(
         const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const float *drift, const float *drift_others,
-        const float *half_gap, Py_ssize_t unseen, const float *unseen_gap, Py_ssize_t start, Py_ssize_t stop, float *tile,
-        Py_ssize_t *candidates, Py_ssize_t *scanned)
+        const float *half_gap, const int32_t *fresh, Py_ssize_t n_fresh, const float *fresh_gap, Py_ssize_t start,
+        Py_ssize_t stop, float *tile, Py_ssize_t *candidates, Py_ssize_t *scanned)
     Py_ssize_t dp_show(
-        const dp_centres *c, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
+        const dp_centres *c, const int32_t *some, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
         const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile)
     void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, int64_t weight)
     void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)

@@ -24,7 +24,7 @@ from types import SimpleNamespace
 import numpy as np
 
 MONOTONE = 1e-12  # relative rise of J that rounding may cause
-COLLAPSED_SLACK = 1e-12  # of the total SSE (at least 1): a smaller fall of J moves no row
+COLLAPSED_SLACK = 1e-12  # of the SSE about the grand mean: a smaller fall of J moves no row
 
 
 # ----------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def collapsed_sweep(X, labels, penalty, cap=None, order=None, weight=None):
     X, w = as_table(X, weight)
     labels, n_moves = [int(k) for k in labels], 0
     unused = max(labels) + 1
-    slack = COLLAPSED_SLACK * max(1.0, sse(X, w, [0] * len(X)))
+    slack = COLLAPSED_SLACK * sse(X, w, [0] * len(X))
     for n in range(len(X)) if order is None else order:
         costs = {}
         for b in sorted(set(labels)):
