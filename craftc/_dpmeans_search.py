@@ -166,6 +166,7 @@ class Descent:
         self.upper, self.lower = np.empty((2, n), np.float32)
         self._tile = np.empty((points.n_threads, _kernel.TILE * (points.X.shape[1] + 1)), np.float32)
         self._bounded = False  # whether upper and lower say anything
+        self._rested = False  # whether they are those of collapsed moves
         self._newcomer = False  # whether they know nothing of the last centre
         self.mu = np.empty((0, points.X.shape[1]))
         self._before = self.mu  # centres the bounds belong to
@@ -232,17 +233,21 @@ class Descent:
     def collapsed(self) -> int:
         """Every row in turn to where J is smallest, its own place in the mean accounted for; means follow every move."""
         points, place, moved = self.points, 0, 0
-        self._bounded, self._before = False, self.mu[:0]
-        K = self.K
+        D, K = points.X.shape[1], self.K
+        if self._bounded or not self._rested:
+            self.upper[:] = np.inf
+            self.lower[:] = 0.0
+        self._bounded, self._rested, self._before = False, True, self.mu[:0]
         centres = _kernel.Centres(self.mu, points.reference, points.reach, self.limit, points.single)
         while place < len(points):
             capacity = len(self.sums.counts)
-            D = points.X.shape[1]
-            place, K, here, looked = _kernel.collapse(
-                points.X, centres, np.empty((capacity, D)), np.empty((capacity + _kernel.PAD, D + 1), np.float32),
-                np.empty(capacity + _kernel.PAD, np.float32), 1.0 / points.grid, points.unit, 1e-12 * points.scatter, self.cap, K,
-                self.labels, self.sums, self.order, place, len(points), self._tile,
+            mu, travelled = np.zeros((capacity, D)), np.empty(capacity, np.float32)
+            place, K, here, looked, far, shrunk = _kernel.collapse(
+                points.X, centres, mu, np.zeros((capacity + _kernel.PAD, D + 1), np.float32), np.empty(capacity + _kernel.PAD, np.float32),
+                travelled, np.empty(capacity, np.float32), 1.0 / points.grid, points.unit, 1e-12 * points.scatter, self.cap, K,
+                self.labels, self.upper, self.lower, self.sums, self.order, place, len(points), self._tile,
             )  # fmt: skip
+            _kernel.loosen(self.labels, travelled, far, shrunk, self.upper, self.lower)
             moved += here
             self.n_scanned += looked
             if place < len(points):
@@ -271,7 +276,7 @@ class Descent:
         )
         self._newcomer = False
         self.n_scanned += scanned
-        self._bounded, self._before = True, self.mu
+        self._bounded, self._rested, self._before = True, False, self.mu
         return moved, beyond
 
     @property

@@ -32,6 +32,7 @@
 #define DP_WORTH_CLUSTERS 24    /* from so many centres and columns on a glance is much cheaper than a look at all */
 #define DP_WORTH_COLUMNS 64
 #define DP_AHEAD 4              /* rows that glances fetch ahead */
+#define DP_HOT 4                /* rows looked at one by one after a collapsed move */
 #define DP_PAD 8                /* centres to spare behind the last */
 #define DP_TINY 1e-30f          /* what underflow may cost */
 
@@ -76,6 +77,8 @@ typedef struct {
     const float *ref_single;
     double scale, unit, limit, slack;   /* unit: weight of a count; slack: a move must win more than that */
     float reach, inside;
+    float *travelled, *shrunk;  /* (capacity) way of a mean and share of its f that is left, since the sweep began */
+    float far, least_shrunk;    /* the most and the least of them */
 } dp_collapsed;
 
 static inline const void *dp_row(const void *X, int single, ptrdiff_t D, ptrdiff_t i)
@@ -156,10 +159,10 @@ static inline void dp_refresh(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
     DP_DISPATCH(dp_refresh, (c, sums, k));
 }
 
-static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, int32_t *labels, const dp_sums *sums, const int32_t *order,
+static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
                                     ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *looked)
 {
-    return DP_DISPATCH(dp_collapse, (c, X, labels, sums, order, start, stop, tile, moved, looked));
+    return DP_DISPATCH(dp_collapse, (c, X, rows, sums, order, start, stop, tile, moved, looked));
 }
 
 #endif

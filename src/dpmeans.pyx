@@ -402,15 +402,19 @@ def drifts(
 def collapse(
     const floating[:, ::1] X,               # IN    (n, D)
     Centres centres,                        # the reference and the scale of the bounds are used
-    double[:, ::1] mu,                      # OUT   (capacity, D)
+    double[:, ::1] mu,                      # INOUT (capacity, D) means
     float[:, ::1] centre,                   # WORK  (capacity + PAD, D + 1)
     float[::1] half,                        # WORK  (capacity + PAD,)
+    float[::1] travelled,                   # OUT   (capacity,) way of every mean, scaled
+    float[::1] shrunk,                      # WORK  (capacity,)
     const double[::1] step,                 # IN    (D,) grid step
     double unit,                            # weight of a count
     double slack,                           # a move must win more than that
     Py_ssize_t cap,
     Py_ssize_t K,                           # numbers in use
     int32_t[::1] labels,                    # INOUT (n,)
+    float[::1] upper,                       # INOUT (n,) bound on the distance to the own mean, inf: unknown
+    float[::1] lower,                       # INOUT (n,) bound on the root of what any other cluster costs
     Sums sums,                              # INOUT
     const int32_t[::1] order,               # IN    (n,) or empty
     Py_ssize_t start,                       # place to begin at
@@ -419,23 +423,48 @@ def collapse(
 ):
     """Collapsed moves: every row in turn goes where the objective is smallest, and the means follow.
 
-    Returns (place it came to, numbers in use, rows that moved, rows that were looked at closely); it stops before `stop` where a
-    cluster has to be opened and there is no room.
+    Returns (place it came to, numbers in use, rows that moved, rows that were looked at, furthest way of a mean, least share of an f);
+    it stops before `stop` where a cluster has to be opened and there is no room.
     """
     cdef dp_collapsed c
     cdef dp_sums place
+    cdef dp_rows rows
     cdef Py_ssize_t k, at, moved = 0, looked = 0
     sums.at(-1, &place)
+    rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
     c.D, c.K, c.capacity, c.cap, c.single = X.shape[1], K, mu.shape[0], cap, floating is float
     c.mu, c.centre, c.half, c.step = &mu[0, 0], &centre[0, 0], &half[0], &step[0]
     c.ref, c.ref_single, c.scale, c.reach = centres.c.ref, centres.c.ref_single, centres.c.scale, centres.c.reach
     c.unit, c.limit, c.slack, c.inside, c.n_clusters = unit, centres.c.limit, slack, centres.c.inside, 0
+    c.travelled, c.shrunk = &travelled[0], &shrunk[0]
     with nogil:
+        for k in range(c.capacity):
+            shrunk[k] = 1.0
+        for k in range(c.capacity + DP_PAD):
+            half[k] = INFINITY
+            centre[k, c.D] = 0.0
         for k in range(K):
             c.n_clusters += place.counts[k] != 0
             dp_refresh(&c, &place, k)
-        for k in range(K, c.capacity + DP_PAD):
-            half[k] = INFINITY
-        at = dp_collapse(&c, &X[0, 0], &labels[0], &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0],
-                         &moved, &looked)
-    return at, c.K, moved, looked
+        for k in range(c.capacity):
+            travelled[k] = 0.0
+        c.far, c.least_shrunk = 0.0, 1.0
+        at = dp_collapse(&c, &X[0, 0], rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved, &looked)
+    return at, c.K, moved, looked, c.far, c.least_shrunk
+
+
+def loosen(
+    const int32_t[::1] labels,              # IN    (n,)
+    const float[::1] travelled,             # IN    (K,)
+    float far,
+    float shrunk,
+    float[::1] upper,                       # INOUT (n,)
+    float[::1] lower,                       # INOUT (n,)
+):
+    """The bounds of collapsed moves after the means went their ways."""
+    cdef Py_ssize_t i
+    cdef float share = <float> (sqrt(shrunk) * (1.0 - 2.4e-7)), more = <float> (1.0 + 2.4e-7)
+    with nogil:
+        for i in range(labels.shape[0]):
+            upper[i] = (upper[i] + travelled[labels[i]]) * more
+            lower[i] = (lower[i] * share - far) * (<float> 2.0 - more)

@@ -37,6 +37,9 @@ cdef extern from "_dpmeans.h" nogil:
         const float *ref_single
         double scale, unit, limit, slack
         float reach, inside
+        float *travelled
+        float *shrunk
+        float far, least_shrunk
     int DP_TILE, DP_GLANCE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS
     int DP_PAD
     float dp_above(double distance)
@@ -52,7 +55,7 @@ cdef extern from "_dpmeans.h" nogil:
     void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, int64_t weight)
     void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)
     Py_ssize_t dp_collapse(
-        dp_collapsed *c, const void *X, int32_t *labels, const dp_sums *sums, const int32_t *order, Py_ssize_t start,
+        dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start,
         Py_ssize_t stop, float *tile, Py_ssize_t *moved, Py_ssize_t *looked)
 
 
