@@ -103,7 +103,7 @@ def _trace_of_inverse(factor: Floats) -> float:
 def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian, before: Shapes | None) -> Shapes:
     """Exact minimisers given the labels; an empty cluster keeps its mean and the prior's covariance (sized: it is gone)."""
     D = X.shape[1]
-    sizes = np.bincount(labels, w, K)
+    sizes = np.bincount(labels, w, K).astype(np.float64)
     means = np.zeros((K, D)) if before is None else before.means.copy()
     covariances = np.zeros((K, D, D))
     for k in range(K):
@@ -151,7 +151,7 @@ def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
 
 def _own(X: NDArray[Any], labels: Labels, shapes: Shapes) -> Floats:
     out = np.empty(len(X))
-    for k in np.unique(labels):
+    for k in map(int, np.unique(labels)):
         rows = np.flatnonzero(labels == k)
         out[rows] = mahalanobis(X[rows], shapes, k)
     return out
@@ -160,7 +160,7 @@ def _own(X: NDArray[Any], labels: Labels, shapes: Shapes) -> Floats:
 def costs(X: NDArray[Any], shapes: Shapes, model: Gaussian) -> Floats:
     """(n, K) what every row would cost in every cluster."""
     out = np.full((len(X), len(shapes.sizes)), np.inf)
-    for k in np.flatnonzero(np.isfinite(shapes.log_det)):
+    for k in map(int, np.flatnonzero(np.isfinite(shapes.log_det))):
         out[:, k] = mahalanobis(X, shapes, k) + (model.penalty * shapes.log_det[k] if model.sized else 0.0)
     return out
 

@@ -14,7 +14,8 @@ from craftc._moments import Floats
 from craftc._parallel import threads_for
 
 _PATIENCE = 8  # values of the path tried without a better one
-_LONGEST_PATH = 128
+MOST_CHOSEN = 128
+_HALVINGS = 5
 _ROWS_PER_CLUSTER = 5  # fewer say nothing about how many clusters there are
 
 
@@ -45,34 +46,49 @@ def description_length(points: Points, sizes: Floats, inertia: float) -> float:
     """
     N, D, K = points.total, points.X.shape[1], len(sizes)
     spread = max(inertia, 1e-14 * points.scatter, np.finfo(float).tiny) / (N * D)
-    return 0.5 * N * D * math.log(spread) - float(sizes @ np.log(sizes / N)) + 0.5 * K * (D + 1) * math.log(max(N, 1.0))
+    mixing = float(sizes @ np.log(sizes / N))
+    return float(0.5 * N * D * math.log(spread) - mixing + 0.5 * K * (D + 1) * math.log(max(N, 1.0)))
 
 
-def choose_penalty(points: Points, fit: Callable[[float], tuple[Points, Outcome]], cap: int) -> float:
+def choose_penalty(rows: Points, fit: Callable[[float], Outcome], cap: int) -> tuple[float, Outcome]:
     """The lambda^2 along the farthest-first path whose partition has the least description length; one cluster competes.
 
     Parameters
     ----------
-    points : Points
+    rows : Points
     fit : callable
-        Descends at a lambda^2; returns the rows it looked at, all or some of `points`, and where it ended.
+        Descends at a lambda^2.
     cap : int
         Most clusters.
 
     Returns
     -------
     float
-        lambda^2; the first of the path (no row is further from the mean) when one cluster is best.
+        lambda^2, about the largest that gives this partition; the first of the path (no row is further from the mean) when one
+        cluster is best.
+    Outcome
+        The partition.
     """
-    most = min(cap, _LONGEST_PATH, int(points.total // _ROWS_PER_CLUSTER), len(points))
-    path = farthest_first(points, max(most, 1))[1]
-    best_penalty, best, in_vain = float(path[0]), math.inf, 0
-    for k, penalty in enumerate(path):
-        seen, outcome = fit(float(penalty))
-        if len(outcome.sizes) > max(most, 1) or in_vain == _PATIENCE:
+
+    def length(outcome: Outcome) -> float:
+        return description_length(rows, outcome.sizes, outcome.inertia)
+
+    most = max(1, min(cap, MOST_CHOSEN, int(rows.total // _ROWS_PER_CLUSTER), len(rows)))
+    path = [float(penalty) for penalty in farthest_first(rows, most)[1]]
+    chosen, best, k_best = path[0], fit(path[0]), 0
+    for k, penalty in enumerate(path[1:], 1):
+        outcome = fit(penalty)
+        if len(outcome.sizes) > most or k > k_best + _PATIENCE:
             break
-        length = description_length(seen, outcome.sizes, outcome.inertia)
-        in_vain += 1
-        if k == 0 or length < best - 1e-9:
-            best_penalty, best, in_vain = float(penalty), length, 0
-    return best_penalty
+        if length(outcome) < length(best) - 1e-9:
+            chosen, best, k_best = penalty, outcome, k
+    # anything up to the value before may give the same clusters: the largest that does is safest from stray rows
+    too_much = path[max(k_best - 1, 0)]
+    for _ in range(_HALVINGS if k_best else 0):
+        penalty = math.sqrt(chosen * too_much)
+        outcome = fit(penalty)
+        if length(outcome) <= length(best) + 1e-9:
+            chosen, best = penalty, outcome
+        else:
+            too_much = penalty
+    return chosen, best

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
 from craftc._labels import Labels, first_appearance, renumber
-from craftc._moments import Floats, Integers, integer_weights
+from craftc._moments import Floats, integer_weights
 from craftc._parallel import threads_for
 from craftc._random import uniform
 from craftc._walk import State, open_in_order, until_settled
@@ -82,12 +82,12 @@ class Points:
     def mean(self) -> Floats:
         """(D,) grand mean."""
         sums = self.sums_of(np.zeros(len(self), np.int32), 1)
-        return self.means(sums, 1)[0]
+        return np.asarray(self.means(sums, 1)[0])
 
     @cached_property
     def reference(self) -> Floats:
         """(D,) the grand mean, a float32 where the table is: what the scan is centred on."""
-        return self.mean.astype(self.X.dtype).astype(np.float64)
+        return np.asarray(self.mean.astype(self.X.dtype), dtype=np.float64)
 
     @cached_property
     def scatter(self) -> float:
@@ -206,6 +206,10 @@ class Descent:
 
         return until_settled(step, path, max_iter, slack=self.slack, on_pass=told)
 
+    def sweep(self, mode: str) -> Callable[[], int]:
+        """The sweep of a mode."""
+        return {"serial": self.serial, "delayed": self.delayed, "collapsed": self.collapsed}[mode]
+
     def serial(self) -> int:
         """The paper's sweep: every row to its nearest centre or, if all are further than lambda, to a new one at the row."""
         moved, beyond = self._assign()
@@ -317,13 +321,30 @@ class Descent:
         self.sums.grow(self.K)
         self._bounded = False
 
-    @staticmethod
-    def nearest(points: Points, centers: Floats, limit: float) -> tuple[Labels, NDArray[np.float32]]:
-        """Labels of the nearest centres, and bounds on the distances, negative beyond the limit."""
-        descent = Descent(points, limit, len(centers) + 1, np.zeros(len(points), np.int32), _ANY_ORDER)
+    @classmethod
+    def nearest(cls, points: Points, centers: Floats) -> tuple[Labels, float]:
+        """Labels of the nearest centres, and the largest squared distance."""
+        descent = cls._assigned(points, centers, -1.0)
+        row = _kernel.farthest(points.X, descent.mu, descent._scale, descent.labels, descent.upper)
+        distance = np.empty(1)
+        _kernel.own_distances(points.X, descent.mu, descent.labels, row, distance)
+        return descent.labels, float(distance[0])
+
+    @classmethod
+    def nearest_within(cls, points: Points, centers: Floats, limit: float) -> Labels:
+        """Labels of the nearest centres; -1 where they are beyond the limit."""
+        descent = cls._assigned(points, centers, limit)
+        descent.labels[descent.upper < 0] = -1
+        return descent.labels
+
+    @classmethod
+    def _assigned(cls, points: Points, centers: Floats, limit: float) -> Descent:
+        """Every row at the nearest of given centres, marked if it is beyond the limit."""
+        descent = cls(points, limit, len(centers) + 1, np.zeros(len(points), np.int32), _ANY_ORDER)
+        descent.limit = limit
         descent.go_on_from(centers)
         descent._assign()
-        return descent.labels, descent.upper
+        return descent
 
     def polish(self, path: list[float], told: Callable[[int, float], None]) -> int:
         """Collapsed sweeps until no row moves; returns how many."""
@@ -333,7 +354,7 @@ class Descent:
 
     def _settle_weightless(self) -> None:
         """Rows of weight 0 go to the nearest centre."""
-        rows = np.flatnonzero(self.points.weight == 0) if len(self.points.weight) else []
+        rows = np.flatnonzero(self.points.weight == 0)
         if len(rows):
             distance = np.empty((len(rows), self.K))
             _kernel.distances(np.ascontiguousarray(self.points.X[rows]), self.mu, distance, 1)
@@ -346,7 +367,7 @@ class Descent:
         order = first_appearance(self.labels, self.K)
         renumber(self.labels, np.argsort(order).astype(np.int32))
         centers = np.ascontiguousarray(self.mu[order])
-        sizes = self.sums.counts[order] * points.unit
+        sizes = np.asarray(self.sums.counts[order] * points.unit, dtype=np.float64)
         inertia = points.inertia(self.labels, centers)
         objective = inertia + self.price(self.K)
         return Outcome(self.labels, centers, sizes, inertia, objective, [*path[:-1], objective], n_iter, converged)
@@ -373,7 +394,7 @@ class _Openings:
         self.last_place = 0  # up to here rows have not seen all the newcomers
 
     def may_open(self) -> bool:
-        return self.descent.K < self.descent.cap
+        return self.descent.cap > self.descent.K
 
     def next_candidate(self, start: int, stop: int) -> int:
         place: int = _kernel.next_beyond(self.descent.upper, self.descent.order, start, stop)
@@ -384,7 +405,7 @@ class _Openings:
         points = d.points
         d.mu = np.concatenate([d.mu, points.X[row : row + 1].astype(np.float64)])
         d.K += 1
-        if d.K > len(d.sums.counts):
+        if len(d.sums.counts) < d.K:
             d.sums.grow(2 * d.K)
         _kernel.open_at(points.X, d.mu, d._scale, row, d.labels, d.upper, d.lower, d.sums)
         limit = d.limit if self.may_open() else np.inf

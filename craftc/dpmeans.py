@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from craftc import _dpmeans_gaussian as gaussian
-from craftc._dpmeans_penalty import choose_penalty, farthest_first
+from craftc._dpmeans_penalty import MOST_CHOSEN, choose_penalty, farthest_first
 from craftc._dpmeans_search import Descent, Outcome, Points
 from craftc._kernels import dpmeans as _kernel
 from craftc._labels import Labels, compact, first_appearance, renumber
@@ -23,12 +23,14 @@ from craftc._validation import check_choice, check_number, check_weight
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
 INITS = ("auto", "single", "random", "farthest")
+_MANY = 100  # clusters that may be a sign of shattering
 _START_CLUSTERS = 8  # of a random or farthest start where nothing says how many
 _CHOICE_ROWS = 1 << 14  # a larger table chooses lambda^2 by fits on so many rows
+_MARGIN = 1.1
 _LABEL_DRAW, _CHOICE_DRAW = 22, 23  # first keys of the random streams
 
 
-class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means that finds the number of clusters: a row further than lambda from every centre opens a new one.
 
     Minimises J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2 over labels, means and K. Columns are taken as they are: scale them
@@ -39,8 +41,8 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     cluster_penalty : float or "auto", default="auto"
         lambda^2, in squared units of the table, 0 to inf. A row is compared by its SQUARED distance. "auto": the value along the
         farthest-first path (one traversal gives a lambda^2 for every K) whose partition is told in the fewest nats by spherical
-        clusters of equal variance with their labels (BIC of the classification likelihood); one cluster competes. Tables above
-        16 384 rows are judged by a sample of so many.
+        clusters of equal variance with their labels (BIC of the classification likelihood); one cluster competes, and no more than
+        128 are chosen. Tables above 16 384 rows are judged by a sample of so many.
     n_clusters : int, optional
         Ask the farthest-first heuristic for a lambda^2 that gives about so many clusters, in place of a `cluster_penalty`.
     max_clusters : int, optional
@@ -149,6 +151,14 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         self.verbose = verbose
         self.covariance_prior = covariance_prior
 
+    n_clusters_: int
+    labels_: Labels
+    cluster_centers_: Floats
+    cluster_sizes_: Floats
+    covariances_: Floats
+    objective_path_: Floats
+    n_iter_: int
+
     # ---- fitting ----
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
@@ -174,24 +184,31 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             A parameter or the input cannot be used; the sentence says why.
         """
         self._check_parameters()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
-        weight = check_weight(sample_weight, len(X))
-        points = Points(X, weight, effective_n_threads(self.n_threads))
+        table = self._read(X, reset=True)
+        weight = check_weight(sample_weight, len(table))
+        points = Points(table, weight, effective_n_threads(self.n_threads))
         seed = seed_of(self.random_state)
-        given = self._given_labels(len(X))
-        cap = len(X) if self.max_clusters is None else int(self.max_clusters)
-        penalty = self._penalty(points, cap, seed)
+        given = self._given_labels(len(table))
+        cap = len(table) if self.max_clusters is None else int(self.max_clusters)
+        penalty, chosen = self._penalty(points, cap, seed)
         self.cluster_penalty_ = penalty
         best: Outcome | None = None
         for start in range(int(self.n_init) if given is None else 1):
-            labels = self._start_labels(points, seed, start) if given is None else given
+            labels = given if given is not None else chosen if chosen is not None else self._start_labels(points, seed, start)
             outcome = self._descend(points, penalty, cap, labels, points.order(seed, start), start)
             if best is None or outcome.objective < best.objective - 1e-12 * points.scatter:
                 best = outcome
         assert best is not None
         self._set_state(best)
+        if self.n_clusters_ > max(_MANY, len(table) / 10):
+            warnings.warn(
+                f"DPMeans opened {self.n_clusters_} clusters for {len(table)} rows: lambda^2 = {penalty:.4g} is of the size of the "
+                "distances inside clusters. Try a larger cluster_penalty (penalty_path), or mode='delayed' or 'collapsed'.",
+                UserWarning,
+                stacklevel=2,
+            )
         if not (isinstance(self.covariance, str) and self.covariance == "spherical"):
-            self._fit_gaussian(X, weight, points)
+            self._fit_gaussian(table, weight, points)
         elif hasattr(self, "covariances_"):
             del self.covariances_
         return self
@@ -218,10 +235,10 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         if hasattr(self, "covariances_"):
             raise ValueError("partial_fit goes on with spherical clusters only; this model has covariances. Use fit.")
         self._check_parameters()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
-        points = Points(X, check_weight(sample_weight, len(X)), effective_n_threads(self.n_threads))
+        table = self._read(X, reset=False)
+        points = Points(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
         cap = np.iinfo(np.int32).max if self.max_clusters is None else int(self.max_clusters)
-        descent = Descent(points, self.cluster_penalty_, cap, np.zeros(len(X), np.int32), points.order(0, 0))
+        descent = Descent(points, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), points.order(0, 0))
         descent.go_on_from(self.cluster_centers_)
         descent.serial()
         batch = descent.sums.counts[: descent.K] * points.unit
@@ -263,22 +280,21 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         >>> DPMeans().penalty_path([[0.0], [1.0], [10.0]], 3).round(2)
         array([40.11, 13.44,  1.  ])
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
-        most = min(len(X), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, whole=True))
-        points = Points(X, check_weight(sample_weight, len(X)), effective_n_threads(self.n_threads))
+        table = self._read(X)
+        most = min(len(table), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, whole=True))
+        points = Points(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
         return farthest_first(points, most)[1]
 
     def _descend(self, points: Points, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32], start: int) -> Outcome:
         """One start to its end."""
         descent = Descent(points, penalty, cap, labels, order)
         path: list[float] = []
-        sweeps: dict[str, Callable[[], int]] = {"serial": descent.serial, "delayed": descent.delayed, "collapsed": descent.collapsed}
 
         def told(n_iter: int, objective: float) -> None:
             if self.verbose > 1:
                 print(f"start {start}, sweep {n_iter}: {descent.K} clusters, J {objective:.6g}")
 
-        n_iter, converged = descent.run(sweeps[self.mode], path, int(self.max_iter), told)
+        n_iter, converged = descent.run(descent.sweep(self.mode), path, int(self.max_iter), told)
         if self.polish:
             n_iter += descent.polish(path, told)
         outcome = descent.outcome(path, n_iter, converged)
@@ -286,32 +302,29 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             print(f"start {start}: {len(outcome.sizes)} clusters after {n_iter} sweeps, J {outcome.objective:.6g}")
         return outcome
 
-    def _penalty(self, points: Points, cap: int, seed: int) -> float:
-        """lambda^2: given, asked of the heuristic, or chosen."""
+    def _penalty(self, points: Points, cap: int, seed: int) -> tuple[float, Labels | None]:
+        """lambda^2: given, asked of the heuristic, or chosen; for a large table the partition that was chosen with it."""
         if not isinstance(self.cluster_penalty, str):
-            return float(self.cluster_penalty)
+            return float(self.cluster_penalty), None
         if self.n_clusters is not None:
-            return float(farthest_first(points, int(self.n_clusters))[1][-1])
-        path = farthest_first(points, 1)[1] if cap == 1 else None
-        if path is not None:
-            return float(path[0])
-        return choose_penalty(points, self._fit_of_a_sample(points, cap, seed), cap)
-
-    def _fit_of_a_sample(self, points: Points, cap: int, seed: int) -> Callable[[float], tuple[Points, Outcome]]:
-        """A fit at a lambda^2: of the whole table, or of some rows where it is large."""
-        n = len(points)
+            return float(farthest_first(points, int(self.n_clusters))[1][-1]), None
+        n, rows = len(points), points
         if n > _CHOICE_ROWS:
             draws = uniform(seed, _CHOICE_DRAW, np.arange(_CHOICE_ROWS))
-            points = points.of_rows(((np.arange(_CHOICE_ROWS) + draws) * (n / _CHOICE_ROWS)).astype(np.intp))
+            rows = points.of_rows(((np.arange(_CHOICE_ROWS) + draws) * (n / _CHOICE_ROWS)).astype(np.intp))
 
-        def fit(penalty: float) -> tuple[Points, Outcome]:
-            descent = Descent(points, penalty, min(cap, len(points)), np.zeros(len(points), np.int32), points.order(seed, 0))
+        def fit(penalty: float) -> Outcome:
+            descent = Descent(rows, penalty, min(cap, MOST_CHOSEN + 1), np.zeros(len(rows), np.int32), rows.order(seed, 0))
             path: list[float] = []
-            modes = {"serial": descent.serial, "delayed": descent.delayed, "collapsed": descent.collapsed}
-            n_iter, converged = descent.run(modes[self.mode], path, int(self.max_iter), lambda *_: None)
-            return points, descent.outcome(path, n_iter, converged)
+            n_iter, converged = descent.run(descent.sweep(self.mode), path, int(self.max_iter), lambda *_: None)
+            return descent.outcome(path, n_iter, converged)
 
-        return fit
+        penalty, best = choose_penalty(rows, fit, cap)
+        if rows is points:
+            return penalty, None
+        # more rows have stray ones further out, which are not to open clusters of their own, nor when the means move a little
+        labels, distance = Descent.nearest(points, best.centers)
+        return max(penalty, _MARGIN * distance), compact(labels)
 
     def _start_labels(self, points: Points, seed: int, start: int) -> Labels:
         """The partition a start begins with."""
@@ -322,7 +335,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         if self.init == "random":
             return compact((uniform(seed, _LABEL_DRAW, start, np.arange(n)) * K).astype(np.int32))
         rows, _ = farthest_first(points, K)
-        return compact(self._nearest(points.X, points.X[np.unique(rows)].astype(np.float64), np.inf)[0])
+        return compact(Descent.nearest(points, points.X[np.unique(rows)].astype(np.float64))[0])
 
     def _given_labels(self, n: int) -> Labels | None:
         """Labels given as `init`, 0..K-1."""
@@ -348,7 +361,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
                     f"got {known.shape}. Give labels as init to fix K."
                 )
         if self.cluster_penalty_ <= 0 or not np.isfinite(self.cluster_penalty_):
-            raise ValueError(f"Full covariances need a cluster_penalty > 0 and finite (Sigma = scatter / lambda^2), got {self.cluster_penalty_}.")
+            raise ValueError(f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {self.cluster_penalty_}.")
         variance = points.scatter / (points.total * D)
         phi = 1e-3 * variance if self.covariance_prior is None else float(self.covariance_prior)
         self._gaussian = gaussian.Gaussian(self.cluster_penalty_, phi, known is None and self.covariance == "full-sized", known)
@@ -389,15 +402,16 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         ndarray (n,) of int32
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+        table = self._read(X, reset=False)
         if hasattr(self, "covariances_"):
             if open_cluster:
                 raise ValueError("open_cluster=True compares squared distances with lambda^2; full covariances have no such rule.")
-            labels: Labels = gaussian.costs(X, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
+            labels: Labels = gaussian.costs(table, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
             return labels
-        labels, upper = self._nearest(X, self.cluster_centers_, self.cluster_penalty_ if open_cluster else np.inf)
-        labels[upper < 0] = -1
-        return labels
+        points = Points(table, None, effective_n_threads(self.n_threads))
+        if not open_cluster:
+            return Descent.nearest(points, self.cluster_centers_)[0]
+        return Descent.nearest_within(points, self.cluster_centers_, self.cluster_penalty_)
 
     def transform(self, X: ArrayLike) -> Floats:
         """Distances to the centres (full covariances: Mahalanobis distances).
@@ -411,21 +425,23 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         ndarray (n, K) of float64
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
-        out = np.empty((len(X), self.n_clusters_))
+        table = self._read(X, reset=False)
+        out = np.empty((len(table), self.n_clusters_))
         if hasattr(self, "covariances_"):
             for k in range(self.n_clusters_):
-                out[:, k] = gaussian.mahalanobis(X, self._shapes, k)
+                out[:, k] = gaussian.mahalanobis(table, self._shapes, k)
         else:
-            _kernel.distances(X, self.cluster_centers_, out, threads_for(effective_n_threads(self.n_threads), X.size * self.n_clusters_))
+            threads = threads_for(effective_n_threads(self.n_threads), table.size * self.n_clusters_)
+            _kernel.distances(table, self.cluster_centers_, out, threads)
         return np.asarray(np.sqrt(out, out=out))
 
-    def _nearest(self, X: NDArray[Any], centers: Floats, limit: float) -> tuple[Labels, NDArray[np.float32]]:
-        """Labels, and bounds that are negative beyond the limit."""
-        points = Points(X, None, effective_n_threads(self.n_threads))
-        return Descent.nearest(points, np.ascontiguousarray(centers), limit)
+    # ---- input and parameters ----
 
-    # ---- parameters ----
+    def _read(self, X: ArrayLike, reset: bool | None = None) -> NDArray[Any]:
+        """The rows as a contiguous array, float32 where they are; reset: whether the model is to remember the columns (None: no matter)."""
+        if reset is None:
+            return np.asarray(check_array(X, dtype=[np.float64, np.float32], order="C"))
+        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset))
 
     def _check_parameters(self) -> None:
         if isinstance(self.cluster_penalty, str):

@@ -1,0 +1,166 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TILE: int
+PAD: int
+MOST_FRESH: int
+WORTH_CLUSTERS: int
+WORTH_COLUMNS: int
+
+class Centres:
+    mu: NDArray[np.float64]
+    def __init__(self, mu: NDArray[np.float64], ref: NDArray[np.float64], reach: float, limit: float, single: bool) -> None: ...
+    @property
+    def scale(self) -> float: ...
+
+class Sums:
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    weight: NDArray[np.int64]
+    unit_weight: NDArray[np.float64]
+    sums: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    n_threads: int
+    def __init__(
+        self,
+        centre: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        weight: NDArray[np.int64],
+        unit_weight: NDArray[np.float64],
+        capacity: int,
+        n_threads: int,
+    ) -> None: ...
+    def grow(self, capacity: int) -> None: ...
+    def keep(self, clusters: NDArray[np.intp]) -> None: ...
+    def gather(self) -> None: ...
+
+def accumulate(
+    X: NDArray[Any],
+    labels: NDArray[np.int32],
+    sums: Sums,
+    n_threads: int,
+) -> None: ...
+def assign(
+    X: NDArray[Any],
+    centres: Centres,
+    labels: NDArray[np.int32],
+    upper: NDArray[np.float32],
+    lower: NDArray[np.float32],
+    sums: Sums,
+    drift: NDArray[np.float32],
+    drift_others: NDArray[np.float32],
+    half_gap: NDArray[np.float32],
+    fresh: NDArray[np.int32],
+    fresh_gap: NDArray[np.float32],
+    tile: NDArray[np.float32],
+    n_threads: int,
+) -> tuple[int, int, int]: ...
+def show(
+    X: NDArray[Any],
+    centres: Centres,
+    first: int,
+    gap: NDArray[np.float32],
+    labels: NDArray[np.int32],
+    upper: NDArray[np.float32],
+    lower: NDArray[np.float32],
+    sums: Sums,
+    order: NDArray[np.int32],
+    start: int,
+    stop: int,
+    tile: NDArray[np.float32],
+    n_threads: int,
+) -> int: ...
+def near(
+    gap: NDArray[np.float32],
+    labels: NDArray[np.int32],
+    upper: NDArray[np.float32],
+    lower: NDArray[np.float32],
+    order: NDArray[np.int32],
+    stop: int,
+) -> None: ...
+def next_beyond(
+    upper: NDArray[np.float32],
+    order: NDArray[np.int32],
+    start: int,
+    stop: int,
+) -> int: ...
+def open_at(
+    X: NDArray[Any],
+    mu: NDArray[np.float64],
+    scale: float,
+    row: int,
+    labels: NDArray[np.int32],
+    upper: NDArray[np.float32],
+    lower: NDArray[np.float32],
+    sums: Sums,
+) -> None: ...
+def farthest(
+    X: NDArray[Any],
+    mu: NDArray[np.float64],
+    scale: float,
+    labels: NDArray[np.int32],
+    upper: NDArray[np.float32],
+) -> int: ...
+def distances(
+    X: NDArray[Any],
+    mu: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def draw_near(
+    X: NDArray[Any],
+    point: NDArray[np.float64],
+    nearest: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def own_distances(
+    X: NDArray[Any],
+    mu: NDArray[np.float64],
+    labels: NDArray[np.int32],
+    start: int,
+    out: NDArray[np.float64],
+) -> None: ...
+def gaps(
+    mu: NDArray[np.float64],
+    some: NDArray[np.int32],
+    factor: float,
+    out: NDArray[np.float32],
+) -> None: ...
+def drifts(
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    scale: float,
+    out: NDArray[np.float32],
+) -> None: ...
+def collapse(
+    X: NDArray[Any],
+    centres: Centres,
+    mu: NDArray[np.float64],
+    centre: NDArray[np.float32],
+    half: NDArray[np.float32],
+    travelled: NDArray[np.float32],
+    shrunk: NDArray[np.float32],
+    step: NDArray[np.float64],
+    unit: float,
+    slack: float,
+    cap: int,
+    K: int,
+    labels: NDArray[np.int32],
+    upper: NDArray[np.float32],
+    lower: NDArray[np.float32],
+    sums: Sums,
+    order: NDArray[np.int32],
+    start: int,
+    stop: int,
+    tile: NDArray[np.float32],
+) -> tuple[int, int, int, int, float, float]: ...
+def loosen(
+    labels: NDArray[np.int32],
+    travelled: NDArray[np.float32],
+    far: float,
+    shrunk: float,
+    upper: NDArray[np.float32],
+    lower: NDArray[np.float32],
+) -> None: ...
