@@ -5,15 +5,28 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from craftc import CRAFT
+from craftc import CRAFT, DPMeans
 
 AUTOMATIC = CRAFT(n_init=2)
 PRICED = CRAFT(n_clusters=3, cluster_price=0.0, selection="fixed", numeric="raw", n_init=2)
 STRICT = CRAFT(missing="error", n_init=2)
+SPHERICAL = [DPMeans(), DPMeans(mode="delayed", n_init=2), DPMeans(mode="collapsed", polish=True)]
+FULL = DPMeans(covariance="full-sized")
 
 
 def expected_failures(estimator):
     """Checks that fail for a reason (2026-11)."""
+    if isinstance(estimator, DPMeans):
+        weight = {
+            "check_sample_weight_equivalence_on_dense_data": (
+                "the check reorders the rows, which the sweeps visit one after the other. In the same order whole weights equal "
+                "repeated rows to the last bit: test_dpmeans_properties.py"
+            ),
+        }
+        online = "partial_fit goes on with spherical clusters only, and says so"
+        return weight | (
+            {} if estimator.covariance == "spherical" else {"check_fit_score_takes_y": online, "check_n_features_in_after_fitting": online}
+        )
     if estimator.cluster_price == "auto":
         return {}
     return {
@@ -25,6 +38,6 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore:Columns .* say:UserWarning")  # some checks round their columns into each other
-@parametrize_with_checks([AUTOMATIC, PRICED, STRICT], expected_failed_checks=expected_failures)
+@parametrize_with_checks([AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL], expected_failed_checks=expected_failures)
 def test_estimator_contract(estimator, check):
     check(estimator)
