@@ -29,6 +29,7 @@ _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^5
 _WINDOW = 4096  # rows of the first window of a walk
 _CHUNK = 8192
 _MAX_POLISH = 1000
+_WIDE = 4096  # centres times columns from which on bounds pay at once
 _ORDER_DRAW = 21  # first key of its random stream
 _ANY_ORDER = np.empty(0, np.int32)
 _NO_DRIFT = np.empty(0, np.float32)
@@ -166,6 +167,7 @@ class Descent:
         self.upper, self.lower = np.empty((2, n), np.float32)
         self._tile = np.empty((points.n_threads, _kernel.TILE * (points.X.shape[1] + 1)), np.float32)
         self._bounded = False  # whether upper and lower say anything
+        self._calm = True  # whether it pays to consult them
         self._rested = False  # whether they are those of collapsed moves
         self._newcomer = False  # whether they know nothing of the last centre
         self.mu = np.empty((0, points.X.shape[1]))
@@ -268,7 +270,7 @@ class Descent:
         self._scale = self._centres.scale
         drift = others = half = gap = _NO_DRIFT
         fresh = _NO_CENTRES
-        if self._bounded:
+        if self._bounded and self._calm:
             drift, half, gap = np.empty((3, self.K), np.float32)
             _kernel.drifts(self._before, self.mu, self._scale, drift)
             fresh = self._fresh(drift)
@@ -281,6 +283,8 @@ class Descent:
         self._newcomer = False
         self.n_scanned += scanned
         self._bounded, self._rested, self._before = True, False, self.mu
+        # where centres and columns are few, bounds are dearer to keep than a look at all, unless nearly every row stays
+        self._calm = self.K * points.X.shape[1] >= _WIDE or moved < len(points) / 200
         return moved, beyond
 
     @property

@@ -585,7 +585,14 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, const int3
             rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
             continue;
         }
-        moved += THIS(dp_show_row)(c, some, c->K - first, X, rows, sums, i);
+        if (found.second[r] - found.best[r] > error) {      /* the nearest newcomer is known */
+            const float second = found.norm[r] + 2.0f * found.second[r] - error;
+            const float other = sqrtf(second > 0.0f ? second : 0.0f) * (1.0f - 0x1p-21f);
+            rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+            moved += THIS(dp_show_row)(c, some + (found.arg[r] - first), 1, X, rows, sums, i);
+        } else {
+            moved += THIS(dp_show_row)(c, some, c->K - first, X, rows, sums, i);
+        }
     }
     return moved;
 }

@@ -48,6 +48,7 @@ SHAPES = {
     "D": Shape(10_000_000, 8, 20, 2.0, 40.0),
 }
 WARM_UP_ROWS = 2000
+FULL_SWEEPS = 25
 
 
 def mixture(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
@@ -87,14 +88,29 @@ def random_rows(X: np.ndarray, K: int) -> np.ndarray:
     return X[np.random.default_rng(1).choice(len(X), K, replace=False)]
 
 
-def ours(mode: str, polish: bool = False) -> Peer:
+def ours(mode: str, polish: bool = False, max_iter: int = 300) -> Peer:
     def fit(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
         from craftc import DPMeans
 
-        model = DPMeans(cluster_penalty=shape.lam2, mode=mode, polish=polish, n_threads=threads).fit(X)
+        if mode == "serial" and shape.D < shape.lam2 < 2 * shape.D:
+            raise RuntimeError("serial DP-means shatters clusters where D < lambda^2 < 2 D")
+        model = DPMeans(shape.lam2, mode=mode, polish=polish, max_iter=max_iter, n_threads=threads).fit(X)
         return model.n_iter_, lambda: model.labels_
 
     return Peer("craftc", fit)
+
+
+def full_sweeps(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
+    """Sweeps that look at every row, from the rows that Lloyd starts with: assignment and means, no bounds, nothing opens."""
+    from craftc._dpmeans_search import Descent, Points
+
+    points = Points(X, None, threads)
+    labels, _ = Descent.nearest(points, random_rows(X, shape.K).astype(np.float64))
+    descent = Descent(points, shape.lam2, shape.K, labels, points.order(0, 0))
+    for _ in range(FULL_SWEEPS - 1):
+        descent._bounded = False
+        descent.run(descent.serial, [], 1, lambda *_: None)
+    return FULL_SWEEPS, lambda: descent.labels
 
 
 def kmeans(algorithm: str, from_rows: bool) -> Peer:
@@ -141,9 +157,13 @@ def minibatch_pdc(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
 
 
 PEERS = {
+    "sweeps": Peer("craftc", full_sweeps),
+    "serial, 5": ours("serial", max_iter=5),
     "serial": ours("serial"),
+    "serial+polish": ours("serial", polish=True),
     "delayed": ours("delayed"),
     "delayed+polish": ours("delayed", polish=True),
+    "collapsed": ours("collapsed"),
     "lloyd": kmeans("lloyd", from_rows=False),
     "lloyd-rows": kmeans("lloyd", from_rows=True),
     "elkan": kmeans("elkan", from_rows=False),
@@ -153,7 +173,7 @@ PEERS = {
     "pdc": Peer("pdc-dp-means", pdc),
     "pdc-minibatch": Peer("pdc-dp-means", minibatch_pdc),
 }
-OURS = [name for name, peer in PEERS.items() if peer.package == "craftc"]
+OURS = [name for name, peer in PEERS.items() if peer.package == "craftc" and name != "sweeps"]
 
 
 # --- A peer's process

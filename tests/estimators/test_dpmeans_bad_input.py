@@ -1,0 +1,161 @@
+"""Bad input to DP-means gets a sentence and changes nothing."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.exceptions import NotFittedError
+
+from craftc import DPMeans
+
+X = np.random.default_rng(0).normal(size=(20, 3))
+HOLE = X.copy()
+HOLE[3, 1] = np.nan
+
+PARAMETERS = [
+    ({"cluster_penalty": -1.0}, "cluster_penalty must be a number >= 0"),
+    ({"cluster_penalty": -np.inf}, "cluster_penalty must be a number >= 0"),
+    ({"cluster_penalty": np.nan}, "cluster_penalty must be a number >= 0"),
+    ({"cluster_penalty": "cheap"}, "cluster_penalty must be one of 'auto' or a number"),
+    ({"cluster_penalty": None}, "cluster_penalty must be a number"),
+    ({"cluster_penalty": True}, "cluster_penalty must be a number"),
+    ({"cluster_penalty": np.ones(2)}, "cluster_penalty must be a number"),
+    ({"cluster_penalty": 1.0, "n_clusters": 2}, "leave one out"),
+    ({"n_clusters": 0}, "n_clusters must be a whole number >= 1"),
+    ({"n_clusters": 2.5}, "n_clusters must be a whole number"),
+    ({"n_clusters": "two"}, "n_clusters must be a whole number"),
+    ({"max_clusters": 0}, "max_clusters must be a whole number >= 1"),
+    ({"max_clusters": 1.5}, "max_clusters must be a whole number"),
+    ({"mode": "fast"}, "mode must be one of 'serial', 'delayed', 'collapsed'"),
+    ({"mode": None}, "mode must be one of"),
+    ({"polish": "no"}, "polish must be"),
+    ({"covariance": "diagonal"}, "covariance must be one of"),
+    ({"covariance_prior": -1.0}, "covariance_prior must be a number >= 0"),
+    ({"covariance_prior": np.nan}, "covariance_prior must be a number >= 0"),
+    ({"init": "kmeans"}, "init must be one of 'auto', 'single', 'random', 'farthest' or labels"),
+    ({"init": None}, "init must be labels"),
+    ({"init": [0, 1]}, "one whole number per row: shape .20,."),
+    ({"init": np.zeros((20, 1), int)}, "one whole number per row"),
+    ({"init": np.zeros(20)}, "one whole number per row"),
+    ({"init": np.full(20, -1)}, "labels >= 0"),
+    ({"n_init": 0}, "n_init must be a whole number >= 1"),
+    ({"n_init": "auto"}, "n_init must be a whole number"),
+    ({"max_iter": 0}, "max_iter must be a whole number >= 1"),
+    ({"max_iter": None}, "max_iter must be a whole number"),
+    ({"random_state": "monday"}, "seed"),
+    ({"random_state": -1}, "Seed"),
+    ({"n_threads": 0}, "n_threads=0"),
+    ({"n_threads": 1.5}, "n_threads must be"),
+    ({"n_threads": "all"}, "n_threads must be"),
+    ({"verbose": "loud"}, "verbose must be"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "sentence"), PARAMETERS)
+def test_parameters(parameters, sentence):
+    model = DPMeans(**parameters)
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises((ValueError, TypeError), match=sentence):
+            call(X)
+        assert not hasattr(model, "labels_")
+        assert not hasattr(model, "cluster_penalty_")
+
+
+TABLES = [
+    (np.empty((0, 3)), "0 sample"),
+    (np.empty((5, 0)), "0 feature"),
+    (HOLE, "NaN"),
+    (HOLE.astype(np.float32), "NaN"),
+    (np.where(np.isnan(HOLE), np.inf, HOLE), "infinity"),
+    (np.where(np.isnan(HOLE), -np.inf, HOLE).astype(np.float32), "infinity"),
+    (pd.DataFrame({"a": [1.0, None, 2.0]}), "NaN"),
+    (X.astype(complex), "Complex data not supported"),
+    (X[:, 0], "2D array"),
+    (X[None], "dim 3"),
+    (csr_matrix(X), "[Ss]parse"),
+    (np.array([["a", "b"], ["c", "d"]]), "could not convert string"),
+    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "could not convert string"),
+    (None, "2D array"),
+]
+
+
+@pytest.mark.parametrize(("table", "sentence"), TABLES)
+def test_tables(table, sentence):
+    model = DPMeans(1.0)
+    for call in (model.fit, model.partial_fit, model.penalty_path):
+        with pytest.raises((ValueError, TypeError), match=sentence):
+            call(table)
+        assert not hasattr(model, "labels_")
+
+
+WEIGHTS = [
+    (-np.ones(20), "finite and >= 0"),
+    (np.full(20, np.nan), "finite and >= 0"),
+    (np.full(20, np.inf), "finite and >= 0"),
+    (np.zeros(20), "zero"),
+    (np.ones(19), "one weight for every row"),
+    (np.ones((20, 1)), "1D"),
+    (["heavy"] * 20, "numbers"),
+]
+
+
+@pytest.mark.parametrize(("weight", "sentence"), WEIGHTS)
+def test_weights(weight, sentence):
+    model = DPMeans(1.0)
+    for call in (model.fit, model.partial_fit, model.penalty_path):
+        with pytest.raises(ValueError, match=sentence):
+            call(X, sample_weight=weight)
+    assert not hasattr(model, "labels_")
+
+
+def test_new_rows():
+    model = DPMeans(1.0).fit(X)
+    before = model.cluster_centers_.copy()
+    for call in (model.predict, model.transform, model.partial_fit):
+        with pytest.raises(ValueError, match="2 features"):
+            call(X[:, :2])
+        with pytest.raises(ValueError, match="NaN"):
+            call(HOLE)
+        with pytest.raises(ValueError, match="2D array"):
+            call(X[0])
+    with pytest.raises(ValueError, match="zero"):
+        model.partial_fit(X, sample_weight=np.zeros(20))
+    np.testing.assert_array_equal(model.cluster_centers_, before)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+
+
+def test_nothing_before_a_fit():
+    for call in (DPMeans().predict, DPMeans().transform):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            call(X)
+
+
+@pytest.mark.parametrize("n_clusters", [0, 1.5, "many"])
+def test_penalty_path(n_clusters):
+    with pytest.raises((ValueError, TypeError), match="n_clusters must be a whole number"):
+        DPMeans().penalty_path(X, n_clusters)
+
+
+def test_a_failed_refit_keeps_the_old_result():
+    model = DPMeans(1.0).fit(X)
+    labels = model.labels_.copy()
+    for parameters in ({"mode": "fast"}, {"init": np.zeros(3, int)}, {"cluster_penalty": -1.0}):
+        with pytest.raises(ValueError, match="must be"):
+            DPMeans.fit(model.set_params(**parameters), X)
+        model.set_params(mode="serial", init="single", cluster_penalty=1.0)
+    np.testing.assert_array_equal(model.predict(X), labels)
+    assert model.cluster_penalty_ == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+@pytest.mark.parametrize("weight", [1e-30, 1.0, 1e30])
+def test_strange_but_good_input_is_quiet(scale, weight):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = DPMeans(scale**2).fit(X * scale, sample_weight=np.full(20, weight))
+    assert np.isfinite(model.objective_)
+    np.testing.assert_array_equal(model.predict(X * scale), model.labels_)

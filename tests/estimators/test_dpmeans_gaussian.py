@@ -1,0 +1,160 @@
+"""Clusters with covariances (Appendix E) equal their twin, and say so where they cannot be had."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from craftc import DPMeans
+from tests.twins import dpmeans as twin
+
+
+def clouds(seed, n=60, D=2, K=3):
+    """Stretched clouds."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) + 7.0 * rng.normal(size=(K, D))[rng.integers(0, K, n)]
+    return X, rng
+
+
+@pytest.mark.parametrize("weights", [None, "whole", "real"])
+@pytest.mark.parametrize("covariance", ["full", "full-sized", "known"])
+@pytest.mark.parametrize("seed", range(10))
+def test_against_the_twin(seed, covariance, weights):
+    D = 1 + seed % 3
+    X, rng = clouds(seed, D=D)
+    X = X.astype(np.float32) if seed % 2 else X
+    weight = {None: None, "whole": rng.integers(1, 4, 60).astype(float), "real": rng.uniform(0.1, 2.0, 60)}[weights]
+    penalty, phi = float(rng.uniform(0.5, 40.0)), (None, float(rng.uniform(0.01, 3.0)))[seed % 2]
+    start = DPMeans(n_clusters=4, n_threads=1).fit(X, sample_weight=weight).labels_
+    fixed = {"init": start, "max_clusters": 1, "n_threads": 1}  # no cluster opens: spherical sweeps, then those with covariances
+    start = DPMeans(penalty, **fixed).fit(X, sample_weight=weight).labels_
+    known = None
+    if covariance == "known":
+        root = rng.normal(size=(start.max() + 1, D, D))
+        known = root @ root.transpose(0, 2, 1) + 0.3 * np.eye(D)
+    ours = DPMeans(penalty, covariance=covariance if known is None else known, covariance_prior=phi, **fixed).fit(X, sample_weight=weight)
+    sized = covariance == "full-sized"
+    theirs = twin.fit_gaussian(X, start, penalty, phi=phi, sized=sized, covariances=known, weight=weight, max_iter=300)
+    np.testing.assert_array_equal(ours.labels_, theirs.labels)
+    assert ours.objective_ == pytest.approx(theirs.objective, rel=1e-9, abs=1e-9 * len(X))
+    np.testing.assert_allclose(ours.objective_path_, theirs.path, rtol=1e-9, atol=1e-9 * len(X))
+    alive = theirs.n_clusters
+    np.testing.assert_allclose(ours.cluster_centers_, theirs.means[:alive], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(ours.covariances_, theirs.covariances[:alive], rtol=1e-8, atol=1e-9)
+    assert (ours.n_clusters_, ours.n_iter_, ours.converged_) == (alive, theirs.n_iter, theirs.converged)
+    assert (np.diff(ours.objective_path_) <= 1e-9 * (1.0 + np.abs(ours.objective_path_[:-1]))).all()
+    assert len(ours.cluster_centers_) == len(ours.covariances_) == len(ours.cluster_sizes_) == ours.n_clusters_
+
+
+@pytest.mark.parametrize("covariance", ["full", "full-sized", "known"])
+@pytest.mark.parametrize("seed", range(5))
+def test_new_rows(seed, covariance):
+    X, _ = clouds(seed)
+    shape = np.array([[2.0, 0.5], [0.5, 1.0]]) if covariance == "known" else covariance
+    model = DPMeans(20.0, covariance=shape).fit(X)
+    assert model.converged_
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    distances = model.transform(X)
+    for k in range(model.n_clusters_):
+        expected = [twin.mahalanobis2(x, model.cluster_centers_[k], model.covariances_[k]) ** 0.5 for x in X]
+        np.testing.assert_allclose(distances[:, k], expected, rtol=1e-9)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(X), distances)
+    with pytest.raises(ValueError, match="open_cluster=True"):
+        model.predict(X, open_cluster=True)
+    with pytest.raises(ValueError, match="partial_fit"):
+        model.partial_fit(X)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_identity_says_what_spherical_says(seed):
+    X, _ = clouds(seed, D=3)
+    spherical = DPMeans(30.0, polish=True).fit(X)
+    known = DPMeans(30.0, polish=True, covariance=np.eye(3)).fit(X)
+    np.testing.assert_array_equal(spherical.labels_, known.labels_)
+    assert known.objective_ == pytest.approx(spherical.inertia_, rel=1e-12)  # log|I| = 0, and the number of clusters is fixed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lambda_moves_no_label_once_the_start_is_given(seed):
+    X, _ = clouds(seed)
+    labels = np.argsort(np.argsort(X[:, 0])) // 20
+    fits = [DPMeans(penalty, init=labels, max_clusters=1, mode="delayed", covariance="full").fit(X) for penalty in (1e3, 1e6)]
+    np.testing.assert_array_equal(fits[0].labels_, fits[1].labels_)
+    np.testing.assert_allclose(fits[0].covariances_, 1e3 * fits[1].covariances_, rtol=1e-9)
+
+
+def test_clouds_of_unequal_width_are_told_apart():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(150, 2)) * 0.4, rng.normal(size=(150, 2)) * 2.0 + [5.0, 0.0]])
+    truth = np.repeat([0, 1], 150)
+    spherical, sized = (
+        np.mean(DPMeans(1e4, init=truth, max_clusters=1, covariance=covariance).fit(X).labels_ == truth)
+        for covariance in ("spherical", "full-sized")
+    )
+    assert spherical < 0.96
+    assert sized > 0.98
+
+
+def test_a_spherical_refit_forgets_the_covariances():
+    X, _ = clouds(0)
+    model = DPMeans(20.0, covariance="full").fit(X)
+    assert hasattr(model, "covariances_")
+    model.set_params(covariance="spherical").fit(X)
+    assert not hasattr(model, "covariances_")
+    np.testing.assert_array_equal(model.predict(X), DPMeans(20.0).fit(X).labels_)
+
+
+def test_rows_of_weight_nought_have_a_label_and_no_say():
+    X, _ = clouds(1)
+    wide = np.vstack([X, X[:3] + 100.0])
+    plain = DPMeans(20.0, covariance="full").fit(X)
+    model = DPMeans(20.0, covariance="full").fit(wide, sample_weight=np.r_[np.ones(60), np.zeros(3)])
+    np.testing.assert_array_equal(model.labels_[:60], plain.labels_)
+    np.testing.assert_allclose(model.covariances_, plain.covariances_, rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(wide), model.labels_)
+
+
+BAD = [
+    ({"covariance": "full", "cluster_penalty": 0.0}, "Full covariances need"),
+    ({"covariance": "full", "cluster_penalty": np.inf}, "Full covariances need"),
+    ({"covariance": "full", "covariance_prior": 0.0, "cluster_penalty": 1e-6}, "no determinant"),
+    ({"covariance": np.eye(3)}, "covariance must be finite, of shape"),
+    ({"covariance": np.full((2, 2), np.nan)}, "covariance must be finite"),
+    ({"covariance": np.array([np.eye(2)] * 40)}, "with K = "),
+    ({"covariance": -np.eye(2)}, "not positive definite"),
+    ({"covariance": "diagonal"}, "covariance must be one of"),
+    ({"covariance": None}, "covariance must be"),
+    ({"covariance": np.array([[2.0, 1.0], [0.0, 2.0]])}, "symmetric"),
+    ({"covariance_prior": -1.0}, "covariance_prior must be"),
+    ({"covariance_prior": np.nan}, "covariance_prior must be"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "sentence"), BAD)
+def test_bad_input_gets_a_sentence_and_changes_nothing(parameters, sentence):
+    X, _ = clouds(0)
+    model = DPMeans(**{"cluster_penalty": 20.0, **parameters})
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        model.fit(X)
+    assert not hasattr(model, "labels_")
+
+
+def test_a_failed_refit_keeps_the_old_result():
+    X, _ = clouds(0)
+    model = DPMeans(20.0, covariance="full").fit(X)
+    labels, J = model.labels_.copy(), model.objective_
+    with pytest.raises(ValueError, match="Full covariances need"):
+        model.set_params(cluster_penalty=np.inf).fit(X)
+    np.testing.assert_array_equal(model.labels_, labels)
+    np.testing.assert_array_equal(model.predict(X), labels)
+    assert model.objective_ == J
+
+
+def test_rows_in_a_plane_without_a_prior():
+    X = np.column_stack([np.arange(12.0), 2.0 * np.arange(12.0)])
+    with pytest.raises(ValueError, match="rows lie in a plane"):
+        DPMeans(1e4, covariance="full", covariance_prior=0.0).fit(X)
+    assert np.isfinite(DPMeans(1e4, covariance="full").fit(X).objective_)
