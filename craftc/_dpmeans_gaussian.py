@@ -128,18 +128,17 @@ def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian,
     for k in range(K):
         if sizes[k] == 0 and (model.sized or model.phi == 0) and model.known is None:
             continue
-        factors[k] = np.tril(_cholesky(covariances[k], k))
+        factors[k] = np.tril(_cholesky(covariances[k], k, model))
         log_det[k] = 2.0 * np.log(np.diag(factors[k])).sum()
     return Shapes(sizes, means, covariances, factors, log_det)
 
 
-def _cholesky(covariance: Floats, k: int) -> Floats:
+def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
     try:
         factor: Floats = cho_factor(covariance, lower=True)[0]
     except np.linalg.LinAlgError:
-        raise ValueError(
-            f"The covariance of cluster {k} is not positive definite: its rows lie in a plane. Give a larger covariance_prior."
-        ) from None
+        advice = "give a larger covariance_prior" if model.known is None else "give one that is"
+        raise ValueError(f"The covariance of cluster {k} is not positive definite: {advice}.") from None
     return factor
 
 

@@ -85,7 +85,7 @@ def choose_penalty(rows: Points, fit: Callable[[float], Outcome], cap: int) -> t
     # anything up to the value before may give the same clusters: the largest that does is safest from stray rows
     too_much = path[max(k_best - 1, 0)]
     for _ in range(_HALVINGS if k_best else 0):
-        penalty = math.sqrt(chosen * too_much)
+        penalty = math.sqrt(chosen) * math.sqrt(too_much)
         outcome = fit(penalty)
         if length(outcome) <= length(best) + 1e-9:
             chosen, best = penalty, outcome

@@ -24,7 +24,6 @@ from craftc._random import uniform
 from craftc._walk import State, open_in_order, until_settled
 
 _SUM_BITS = 62  # sums of integers stay below 2^62
-_WEIGHT_BITS = 34  # of the total of weights that are not whole
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
 _WINDOW = 4096  # rows of the first window of a walk
 _CHUNK = 8192
@@ -48,18 +47,20 @@ class Points:
 
     def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int) -> None:
         self.X, self.n_threads = X, n_threads
-        self.weight, self.unit = integer_weights(weight, _WEIGHT_BITS)
+        self.weight, self.unit = integer_weights(weight)
         self._given = weight
         self.total = float(self.weight.sum()) * self.unit if len(self.weight) else float(len(X))
-        light = weight is not None and bool((weight < 1).any())
-        self.unit_weight = np.minimum(weight, 1.0) if light and weight is not None else np.empty(0)
+        whole = weight is None or self.unit == 1.0
+        self._share = np.empty(0) if whole or weight is None else weight
+        self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
         low, high = np.empty((2, X.shape[1]))
         _moments.column_ranges(X, self.weight, low, high)
         half = high / 2 - low / 2
-        counts = self.total / self.unit
-        bits = min(_GRID_BITS, _SUM_BITS - math.ceil(math.log2(max(counts, 1.0))))
+        largest = 1.0 if whole or weight is None else float(weight.max())
+        bits = min(_GRID_BITS - math.ceil(math.log2(largest)), _SUM_BITS - math.ceil(math.log2(self.total)))
         self.middle = low / 2 + high / 2
         self.grid = np.where(half > 0, np.ldexp(1.0, bits - 1 - np.frexp(half)[1]), 1.0)  # steps per unit
+        self._varies = half > 0
         self.reach = float(half.max())
 
     def __len__(self) -> int:
@@ -74,10 +75,16 @@ class Points:
         """Whether the table is float32."""
         return bool(self.X.dtype == np.float32)
 
+    def check_width(self) -> None:
+        """Raise where the sum of all squared distances would overflow."""
+        if self.reach > 0 and 2 * math.log2(self.reach) + math.log2(max(self.total, 1.0) * self.X.shape[1]) > 1020:
+            raise ValueError(f"The table spreads over {2 * self.reach:.3g}, and squared distances would overflow: scale it down.")
+
     @cached_property
     def resolution(self) -> float:
         """Squared distance below which the grid cannot tell a row from its centre."""
-        return float(((1.0 / self.grid) ** 2).sum()) if self.reach > 0 else 0.0
+        typical = self.total / len(self) if len(self._share) else 1.0
+        return float(((1.0 / (self.grid[self._varies] * typical)) ** 2).sum())
 
     @cached_property
     def mean(self) -> Floats:
@@ -98,13 +105,18 @@ class Points:
     def sums_of(self, labels: Labels, capacity: int) -> _kernel.Sums:
         """Exact sums of every cluster of a partition."""
         threads = self.threads(2)
-        sums = _kernel.Sums(self.middle, self.grid, self.weight, self.unit_weight, capacity, self.n_threads)
+        sums = _kernel.Sums(self.middle, self.grid, self.weight, self._share, self.unit_weight, capacity, self.n_threads)
         _kernel.accumulate(self.X, labels, sums, threads)
         return sums
 
+    @cached_property
+    def step(self) -> Floats:
+        """(D,) what one step of a sum over one count is worth."""
+        return np.asarray(1.0 / (self.grid * self.unit) if len(self._share) else 1.0 / self.grid)
+
     def means(self, sums: _kernel.Sums, K: int) -> Floats:
-        """(K, D) means of the first K clusters, none empty."""
-        return np.asarray(self.middle + sums.sums[:K] / sums.counts[:K, None] / self.grid)
+        """(K, D) means of the first K clusters; the middle of the table where one is empty."""
+        return np.asarray(self.middle + sums.sums[:K] / np.maximum(sums.counts[:K, None], 1) * self.step)
 
     def inertia(self, labels: Labels, mu: Floats) -> float:
         """Sum of squared distances to the own centre, block after block."""
@@ -153,7 +165,7 @@ class Descent:
     cap : int
         Most clusters.
     labels : ndarray (n,) of int32
-        Start partition 0..K-1, none empty; worked on in place.
+        Start partition 0..K-1; worked on in place.
     order : ndarray (n,) of int32, or empty
         Order of the rows.
     """
@@ -173,8 +185,7 @@ class Descent:
         self.mu = np.empty((0, points.X.shape[1]))
         self._before = self.mu  # centres the bounds belong to
         self.n_scanned = 0
-        if self._drop_empty():
-            raise AssertionError("a start has no empty clusters")
+        self._drop_empty()
         self.mu = points.means(self.sums, self.K)
 
     # ---- objective ----
@@ -250,7 +261,7 @@ class Descent:
             mu, travelled = np.zeros((capacity, D)), np.empty(capacity, np.float32)
             place, K, here, looked, far, shrunk = _kernel.collapse(
                 points.X, centres, mu, np.zeros((capacity + _kernel.PAD, D + 1), np.float32), np.empty(capacity + _kernel.PAD, np.float32),
-                travelled, np.empty(capacity, np.float32), 1.0 / points.grid, points.unit, 1e-12 * points.scatter, self.cap, K,
+                travelled, np.empty(capacity, np.float32), points.step, points.unit, 1e-12 * points.scatter, self.cap, K,
                 self.labels, self.upper, self.lower, self.sums, self.order, place, len(points), self._tile,
             )  # fmt: skip
             _kernel.loosen(self.labels, travelled, far, shrunk, self.upper, self.lower)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -45,7 +46,7 @@ def effective_n_threads(n_threads: int | None = None) -> int:
     int
         At least 1; 1 in a child forked after a parallel region, where the OpenMP runtime would hang.
     """
-    if n_threads is not None and (isinstance(n_threads, bool) or int(n_threads) != n_threads):
+    if n_threads is not None and (isinstance(n_threads, bool) or not isinstance(n_threads, numbers.Real) or int(n_threads) != n_threads):
         raise ValueError(f"n_threads must be None or a whole number, got {n_threads!r}.")
     if n_threads == 0:
         raise ValueError("n_threads=0 asks for no thread at all; give None for all or a number from 1 up.")

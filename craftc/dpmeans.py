@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from craftc import _dpmeans_gaussian as gaussian
@@ -27,6 +29,7 @@ _MANY = 100  # clusters that may be a sign of shattering
 _START_CLUSTERS = 8  # of a random or farthest start where nothing says how many
 _CHOICE_ROWS = 1 << 14  # a larger table chooses lambda^2 by fits on so many rows
 _MARGIN = 1.1
+_NO_CAP = np.iinfo(np.int32).max
 _LABEL_DRAW, _CHOICE_DRAW = 22, 23  # first keys of the random streams
 
 
@@ -187,11 +190,11 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         table = self._read(X, reset=True)
         weight = check_weight(sample_weight, len(table))
         points = Points(table, weight, effective_n_threads(self.n_threads))
+        points.check_width()
         seed = seed_of(self.random_state)
         given = self._given_labels(len(table))
-        cap = len(table) if self.max_clusters is None else int(self.max_clusters)
+        cap = _NO_CAP if self.max_clusters is None else int(self.max_clusters)
         penalty, chosen = self._penalty(points, cap, seed)
-        self.cluster_penalty_ = penalty
         best: Outcome | None = None
         for start in range(int(self.n_init) if given is None else 1):
             labels = given if given is not None else chosen if chosen is not None else self._start_labels(points, seed, start)
@@ -199,20 +202,24 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             if best is None or outcome.objective < best.objective - 1e-12 * points.scatter:
                 best = outcome
         assert best is not None
+        spherical = isinstance(self.covariance, str) and self.covariance == "spherical"
+        local = None if spherical else self._descend_gaussian(table, weight, points, best, penalty)
+        self.cluster_penalty_ = penalty
         self._set_state(best)
-        if self.n_clusters_ > max(_MANY, len(table) / 10):
+        if penalty > 0 and self.n_clusters_ > max(_MANY, len(table) / 10):
             warnings.warn(
                 f"DPMeans opened {self.n_clusters_} clusters for {len(table)} rows: lambda^2 = {penalty:.4g} is of the size of the "
                 "distances inside clusters. Try a larger cluster_penalty (penalty_path), or mode='delayed' or 'collapsed'.",
                 UserWarning,
                 stacklevel=2,
             )
-        if not (isinstance(self.covariance, str) and self.covariance == "spherical"):
-            self._fit_gaussian(table, weight, points)
+        if local is not None:
+            self._set_gaussian_state(points, *local)
         elif hasattr(self, "covariances_"):
             del self.covariances_
         return self
 
+    @available_if(lambda self: isinstance(self.covariance, str) and not self.covariance.startswith("full"))
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
         """Go on with more rows: each to its nearest centre or, beyond lambda, to a new one; then the means follow.
 
@@ -233,11 +240,12 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         if not hasattr(self, "cluster_centers_"):
             return self.fit(X, sample_weight=sample_weight)
         if hasattr(self, "covariances_"):
-            raise ValueError("partial_fit goes on with spherical clusters only; this model has covariances. Use fit.")
+            raise ValueError("partial_fit goes on with spherical clusters only; this model was fitted with covariances. Use fit.")
         self._check_parameters()
         table = self._read(X, reset=False)
         points = Points(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
-        cap = np.iinfo(np.int32).max if self.max_clusters is None else int(self.max_clusters)
+        points.check_width()
+        cap = _NO_CAP if self.max_clusters is None else int(self.max_clusters)
         descent = Descent(points, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), points.order(0, 0))
         descent.go_on_from(self.cluster_centers_)
         descent.serial()
@@ -248,8 +256,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         share = np.divide(batch, self.cluster_sizes_, out=np.zeros(descent.K), where=self.cluster_sizes_ > 0)[:, None]
         centers = descent.mu.copy()
         fed = batch > 0
-        means = points.middle + descent.sums.sums[: descent.K][fed] / descent.sums.counts[: descent.K][fed, None] / points.grid
-        centers[fed] += share[fed] * (means - centers[fed])
+        centers[fed] += share[fed] * (points.means(descent.sums, descent.K)[fed] - centers[fed])
         self.cluster_centers_, self.n_clusters_ = centers, descent.K
         self.labels_ = descent.labels
         self.inertia_ = points.inertia(self.labels_, centers)
@@ -349,30 +356,34 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             raise ValueError(f"init must be labels >= 0, got {labels.min()}.")
         return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
-    def _fit_gaussian(self, X: NDArray[Any], weight: Floats | None, points: Points) -> None:
+    def _descend_gaussian(
+        self, X: NDArray[Any], weight: Floats | None, points: Points, start: Outcome, penalty: float
+    ) -> tuple[gaussian.Gaussian, gaussian.Fit]:
         """Appendix E from the spherical labels."""
-        D, known = X.shape[1], None
+        D, K, known = X.shape[1], len(start.sizes), None
         if not isinstance(self.covariance, str):
             known = np.asarray(self.covariance, np.float64)
-            known = np.broadcast_to(known, (self.n_clusters_, D, D)) if known.shape == (D, D) else known
-            if known.shape != (self.n_clusters_, D, D) or not np.isfinite(known).all():
+            known = np.broadcast_to(known, (K, D, D)) if known.shape == (D, D) else known
+            if known.shape != (K, D, D) or not np.isfinite(known).all() or not np.allclose(known, known.swapaxes(1, 2)):
                 raise ValueError(
-                    f"covariance must be finite, of shape ({D}, {D}) or (K, {D}, {D}) with K = {self.n_clusters_} as the start found, "
-                    f"got {known.shape}. Give labels as init to fix K."
+                    f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}) with K = {K} as the start found, "
+                    f"got shape {known.shape}. Give labels as init to fix K."
                 )
-        if self.cluster_penalty_ <= 0 or not np.isfinite(self.cluster_penalty_):
-            raise ValueError(f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {self.cluster_penalty_}.")
+        if not 0 < penalty < np.inf:
+            raise ValueError(f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {penalty}.")
         variance = points.scatter / (points.total * D)
         phi = 1e-3 * variance if self.covariance_prior is None else float(self.covariance_prior)
-        self._gaussian = gaussian.Gaussian(self.cluster_penalty_, phi, known is None and self.covariance == "full-sized", known)
-        fit = gaussian.descend(X, weight, self.labels_, self._gaussian, int(self.max_iter))
+        model = gaussian.Gaussian(penalty, phi, known is None and self.covariance == "full-sized", known)
+        return model, gaussian.descend(X, weight, start.labels.copy(), model, int(self.max_iter))
+
+    def _set_gaussian_state(self, points: Points, model: gaussian.Gaussian, fit: gaussian.Fit) -> None:
         alive = first_appearance(fit.labels, len(np.unique(fit.labels)))
         number = np.zeros(len(fit.shapes.sizes), np.int32)
         number[alive] = np.arange(len(alive), dtype=np.int32)
         renumber(fit.labels, number)
-        self._shapes = gaussian.select(fit.shapes, alive)
-        if known is not None:
-            self._gaussian.known = known[alive]
+        self._gaussian, self._shapes = model, gaussian.select(fit.shapes, alive)
+        if model.known is not None:
+            model.known = model.known[alive]
         self.labels_, self.n_clusters_ = fit.labels, len(alive)
         self.cluster_centers_, self.covariances_ = self._shapes.means, self._shapes.covariances
         self.cluster_sizes_, self.inertia_ = self._shapes.sizes, points.inertia(self.labels_, self._shapes.means)
@@ -387,6 +398,10 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         self.n_iter_, self.converged_ = outcome.n_iter, outcome.converged
 
     # ---- new rows ----
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters_
 
     def predict(self, X: ArrayLike, open_cluster: bool = False) -> Labels:
         """The nearest cluster of every row.
@@ -446,7 +461,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     def _check_parameters(self) -> None:
         if isinstance(self.cluster_penalty, str):
             check_choice("cluster_penalty", self.cluster_penalty, ("auto",), "or a number >= 0: lambda^2")
-        elif self.cluster_penalty != np.inf:
+        elif not (isinstance(self.cluster_penalty, numbers.Real) and self.cluster_penalty == np.inf):
             check_number("cluster_penalty", self.cluster_penalty, least=0)
         if self.n_clusters is not None:
             check_number("n_clusters", self.n_clusters, least=1, whole=True)
@@ -462,5 +477,8 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             check_choice("covariance", self.covariance, COVARIANCES, "or an array of known covariances")
         if self.covariance_prior is not None:
             check_number("covariance_prior", self.covariance_prior, least=0)
+        if not isinstance(self.polish, (bool, np.bool_)):
+            raise TypeError(f"polish must be True or False, got {self.polish!r}.")
+        check_number("verbose", self.verbose, least=0, whole=True)
         check_number("n_init", self.n_init, least=1, whole=True)
         check_number("max_iter", self.max_iter, least=1, whole=True)

@@ -60,9 +60,10 @@ typedef struct {
 /* where rows that move take their cells: integers, so that coming and going commute */
 typedef struct {
     const double *centre, *scale;   /* (D) q = rint((x - centre) * scale) */
-    int64_t *sums;                  /* (K, D) sum w q */
+    int64_t *sums;                  /* (K, D) sum w q, or sum rint(w (x - centre) scale) */
     int64_t *counts;                /* (K) sum w */
     const int64_t *weight;          /* (n) or NULL = all one */
+    const double *share;            /* (n) w where it is not whole, else NULL: then it enters the product before that is rounded */
     const double *unit_weight;      /* (n) min(w, 1) or NULL = all one */
 } dp_sums;
 
@@ -149,9 +150,10 @@ static inline ptrdiff_t dp_show(const dp_centres *c, const int32_t *some, ptrdif
     return DP_DISPATCH(dp_show, (c, some, first, gap, X, rows, sums, order, start, stop, tile));
 }
 
-static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, int64_t weight)
+static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i,
+                          int sign)
 {
-    DP_DISPATCH(dp_add, (sums, x, single, D, cluster, weight));
+    DP_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
 }
 
 static inline void dp_refresh(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)

@@ -157,13 +157,13 @@ DP_ATTRIBUTE static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32
 #define MAGIC 6755399441055744.0
 #define ADD(type)                                                                       \
 DP_ATTRIBUTE static inline void THIS(dp_add_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, int64_t *restrict to, \
-                                                    int64_t weight)                     \
+                                                    double share, int64_t times)        \
 {                                                                                       \
     const double *restrict centre = s->centre, *restrict scale = s->scale;              \
     for (ptrdiff_t d = 0; d < D; d++) {                                                 \
         union { double real; int64_t bits; } q;                                         \
-        q.real = ((double)x[d] - centre[d]) * scale[d] + MAGIC;                         \
-        to[d] += weight * (q.bits - 0x4338000000000000);                                \
+        q.real = ((double)x[d] - centre[d]) * scale[d] * share + MAGIC;                 \
+        to[d] += times * (q.bits - 0x4338000000000000);                                 \
     }                                                                                   \
 }                                                                                       \
 DP_ATTRIBUTE static inline void THIS(dp_move_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D,     \
@@ -183,24 +183,27 @@ ADD(double)
 #undef ADD
 #undef MAGIC
 
-DP_ATTRIBUTE static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, int64_t weight)
+/* row i comes to a cluster (sign 1) or leaves it (-1) */
+DP_ATTRIBUTE static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
 {
-    s->counts[cluster] += weight;
+    const int64_t weight = s->weight ? s->weight[i] : 1;
+    const double share = s->share ? s->share[i] : 1.0;
+    const int64_t times = s->share ? sign : sign * weight;
+    s->counts[cluster] += sign * weight;
     if (single)
-        THIS(dp_add_float)(s, (const float *)x, D, s->sums + cluster * D, weight);
+        THIS(dp_add_float)(s, (const float *)x, D, s->sums + cluster * D, share, times);
     else
-        THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, weight);
+        THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, share, times);
 }
 
 /* one row changes its cluster; returns whether it has weight */
 DP_ATTRIBUTE static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
                                              int32_t to)
 {
-    const int64_t weight = s->weight ? s->weight[i] : 1;
-    if (weight != 1) {
-        THIS(dp_add)(s, x, c->single, c->D, from, -weight);
-        THIS(dp_add)(s, x, c->single, c->D, to, weight);
-        return weight != 0;
+    if (s->weight) {
+        THIS(dp_add)(s, x, c->single, c->D, from, i, -1);
+        THIS(dp_add)(s, x, c->single, c->D, to, i, 1);
+        return s->weight[i] != 0;
     }
     s->counts[from]--;
     s->counts[to]++;
@@ -729,8 +732,8 @@ DP_ATTRIBUTE static int THIS(dp_settle)(dp_collapsed *c, const void *X, dp_rows 
     }
     c->n_clusters -= sums->counts[own] == weight;
     c->K += arg == c->K;
-    THIS(dp_add)(sums, x, c->single, c->D, own, -weight);
-    THIS(dp_add)(sums, x, c->single, c->D, arg, weight);
+    THIS(dp_add)(sums, x, c->single, c->D, own, i, -1);
+    THIS(dp_add)(sums, x, c->single, c->D, arg, i, 1);
     THIS(dp_refresh)(c, sums, own);
     THIS(dp_refresh)(c, sums, arg);
     rows.labels[i] = arg;

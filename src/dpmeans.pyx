@@ -45,10 +45,10 @@ cdef class Centres:
         cdef int exponent = 0
         cdef double cell, square, most = 0.0, scaled
         frexp(reach, &exponent)
-        self.c.scale = ldexp(1.0, -max(-100, min(exponent, 100)))
+        self.c.scale = ldexp(1.0, -max(-126 if single else -1000, min(exponent, 126 if single else 1000)))
         centre = np.zeros((K + DP_PAD, D), np.float32)
         half = np.full(K + DP_PAD, np.inf, np.float32)
-        ref_single = ref.astype(np.float32)
+        ref_single = ref.astype(np.float32) if single else np.zeros(1, np.float32)
         cdef float[:, ::1] c = centre
         cdef float[::1] h = half
         cdef const float[::1] rs = ref_single
@@ -85,6 +85,8 @@ cdef class Sums:
     centre, scale : ndarray (D,) of float64
         q = rint((x - centre) * scale).
     weight : ndarray (n,) of int64, or empty = all one
+    share : ndarray (n,) of float64, or empty
+        The weights where they are not whole: w (x - centre) scale is then rounded as one product.
     unit_weight : ndarray (n,) of float64, or empty
         min(w, 1), where that is not always one.
     capacity : int
@@ -92,9 +94,10 @@ cdef class Sums:
     n_threads : int
     """
 
-    def __cinit__(self, centre, scale, weight, unit_weight, Py_ssize_t capacity, int n_threads):
-        self.centre, self.scale, self.weight, self.unit_weight, self.n_threads = centre, scale, weight, unit_weight, n_threads
-        self.centre_, self.scale_, self.weight_, self.unit_weight_ = centre, scale, weight, unit_weight
+    def __cinit__(self, centre, scale, weight, share, unit_weight, Py_ssize_t capacity, int n_threads):
+        self.centre, self.scale, self.weight, self.share, self.unit_weight = centre, scale, weight, share, unit_weight
+        self.centre_, self.scale_, self.weight_, self.share_, self.unit_weight_ = centre, scale, weight, share, unit_weight
+        self.n_threads = n_threads
         self.sums = np.zeros((capacity, len(centre)), np.int64)
         self.counts = np.zeros(capacity, np.int64)
         self._make_partial()
@@ -133,6 +136,7 @@ cdef class Sums:
         out.centre, out.scale = &self.centre_[0], &self.scale_[0]
         out.sums, out.counts = &sums[0, 0], &counts[0]
         out.weight = &self.weight_[0] if self.weight_.shape[0] else NULL
+        out.share = &self.share_[0] if self.share_.shape[0] else NULL
         out.unit_weight = &self.unit_weight_[0] if self.unit_weight_.shape[0] else NULL
 
 
@@ -170,7 +174,7 @@ cdef void _accumulate(
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(start, stop):
-        dp_add(place, &X[i, 0], floating is float, X.shape[1], labels[i], place.weight[i] if place.weight else 1)
+        dp_add(place, &X[i, 0], floating is float, X.shape[1], labels[i], i, 1)
 
 
 def assign(
@@ -298,11 +302,9 @@ def open_at(
     cdef Py_ssize_t D = X.shape[1]
     cdef int32_t newcomer = <int32_t> (mu.shape[0] - 1), old = labels[row]
     cdef dp_sums place
-    cdef int64_t weight
     sums.at(-1, &place)
-    weight = place.weight[row] if place.weight else 1
-    dp_add(&place, &X[row, 0], floating is float, D, old, -weight)
-    dp_add(&place, &X[row, 0], floating is float, D, newcomer, weight)
+    dp_add(&place, &X[row, 0], floating is float, D, old, row, -1)
+    dp_add(&place, &X[row, 0], floating is float, D, newcomer, row, 1)
     lower[row] = min(lower[row], dp_below(sqrt(dp_distance(&X[row, 0], floating is float, &mu[old, 0], D)) * scale))
     upper[row] = 0.0
     labels[row] = newcomer
@@ -407,7 +409,7 @@ def collapse(
     float[::1] half,                        # WORK  (capacity + PAD,)
     float[::1] travelled,                   # OUT   (capacity,) way of every mean, scaled
     float[::1] shrunk,                      # WORK  (capacity,)
-    const double[::1] step,                 # IN    (D,) grid step
+    const double[::1] step,                 # IN    (D,) grid step over the weight of a count
     double unit,                            # weight of a count
     double slack,                           # a move must win more than that
     Py_ssize_t cap,

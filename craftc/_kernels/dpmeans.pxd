@@ -25,6 +25,7 @@ cdef extern from "_dpmeans.h" nogil:
         int64_t *sums
         int64_t *counts
         const int64_t *weight
+        const double *share
         const double *unit_weight
     ctypedef struct dp_collapsed:
         Py_ssize_t D, K, n_clusters, capacity, cap
@@ -52,7 +53,7 @@ cdef extern from "_dpmeans.h" nogil:
     Py_ssize_t dp_show(
         const dp_centres *c, const int32_t *some, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
         const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile)
-    void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, int64_t weight)
+    void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, Py_ssize_t i, int sign)
     void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)
     Py_ssize_t dp_collapse(
         dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start,
@@ -66,10 +67,11 @@ cdef class Centres:
 
 
 cdef class Sums:
-    cdef readonly object centre, scale, weight, unit_weight, sums, counts
+    cdef readonly object centre, scale, weight, share, unit_weight, sums, counts
     cdef object partial, partial_counts
     cdef readonly int n_threads
     cdef const int64_t[::1] weight_
+    cdef const double[::1] share_
     cdef const double[::1] unit_weight_
     cdef const double[::1] centre_
     cdef const double[::1] scale_

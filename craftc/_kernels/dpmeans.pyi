@@ -19,6 +19,7 @@ class Sums:
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
     weight: NDArray[np.int64]
+    share: NDArray[np.float64]
     unit_weight: NDArray[np.float64]
     sums: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -28,6 +29,7 @@ class Sums:
         centre: NDArray[np.float64],
         scale: NDArray[np.float64],
         weight: NDArray[np.int64],
+        share: NDArray[np.float64],
         unit_weight: NDArray[np.float64],
         capacity: int,
         n_threads: int,

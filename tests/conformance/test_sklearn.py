@@ -25,10 +25,7 @@ def expected_failures(estimator):
         }
         if estimator.covariance == "spherical":
             return weight
-        online = "partial_fit goes on with spherical clusters only, and says so"
         return weight | {
-            "check_fit_score_takes_y": online,
-            "check_n_features_in_after_fitting": online,
             "check_fit2d_1sample": "one row leaves nothing to choose lambda^2 by: it is 0, and covariances need more, which is said",
         }
     if estimator.cluster_price == "auto":

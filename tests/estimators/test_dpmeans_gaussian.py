@@ -64,7 +64,7 @@ def test_new_rows(seed, covariance):
     np.testing.assert_array_equal(again.transform(X), distances)
     with pytest.raises(ValueError, match="open_cluster=True"):
         model.predict(X, open_cluster=True)
-    with pytest.raises(ValueError, match="partial_fit"):
+    with pytest.raises(AttributeError, match="partial_fit"):
         model.partial_fit(X)
 
 
@@ -121,7 +121,7 @@ BAD = [
     ({"covariance": "full", "cluster_penalty": 0.0}, "Full covariances need"),
     ({"covariance": "full", "cluster_penalty": np.inf}, "Full covariances need"),
     ({"covariance": "full", "covariance_prior": 0.0, "cluster_penalty": 1e-6}, "no determinant"),
-    ({"covariance": np.eye(3)}, "covariance must be finite, of shape"),
+    ({"covariance": np.eye(3)}, "covariance must be finite and symmetric"),
     ({"covariance": np.full((2, 2), np.nan)}, "covariance must be finite"),
     ({"covariance": np.array([np.eye(2)] * 40)}, "with K = "),
     ({"covariance": -np.eye(2)}, "not positive definite"),
@@ -155,6 +155,6 @@ def test_a_failed_refit_keeps_the_old_result():
 
 def test_rows_in_a_plane_without_a_prior():
     X = np.column_stack([np.arange(12.0), 2.0 * np.arange(12.0)])
-    with pytest.raises(ValueError, match="rows lie in a plane"):
+    with pytest.raises(ValueError, match="is not positive definite"):
         DPMeans(1e4, covariance="full", covariance_prior=0.0).fit(X)
     assert np.isfinite(DPMeans(1e4, covariance="full").fit(X).objective_)
