@@ -219,7 +219,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             del self.covariances_
         return self
 
-    @available_if(lambda self: isinstance(self.covariance, str) and not self.covariance.startswith("full"))
+    @available_if(lambda self: isinstance(self.covariance, str) and not self.covariance.startswith("full"))  # type: ignore[untyped-decorator]
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
         """Go on with more rows: each to its nearest centre or, beyond lambda, to a new one; then the means follow.
 

@@ -10,8 +10,8 @@ from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_GLANCE, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_above, dp_add, dp_assign, dp_below, dp_collapse, dp_collapsed, dp_distance, dp_refresh,
-    dp_rows, dp_show, dp_sums,
+    DP_GLANCE, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_above, dp_add, dp_assign, dp_below, dp_collapse,
+    dp_collapsed, dp_distance, dp_refresh, dp_rows, dp_show, dp_sums,
 )
 
 cdef extern from "float.h":
@@ -193,7 +193,7 @@ def assign(
     int n_threads,
 ):
     """Move every row to its nearest centre; returns (rows of weight > 0 that moved, rows beyond the limit, rows looked at)."""
-    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], block = block_rows(), b, moved = 0
+    cdef Py_ssize_t n = X.shape[0], block = block_rows(), b, moved = 0
     cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
     cdef dp_rows rows
     cdef const float *moves = NULL
@@ -209,8 +209,8 @@ def assign(
         for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
             moved += dp_assign(
                 &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], moves, others, half,
-                &fresh[0] if fresh.shape[0] else NULL, fresh.shape[0], gap, b * block, min((b + 1) * block, n), &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
-                &tally[omp_get_thread_num(), 1],
+                &fresh[0] if fresh.shape[0] else NULL, fresh.shape[0], gap, b * block, min((b + 1) * block, n),
+                &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 1],
             )
     finally:
         free(places)
@@ -245,7 +245,8 @@ def show(
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             moved += dp_show(
                 &centres.c, &some[0], first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()],
-                &order[0] if order.shape[0] else NULL, start + b * block, min(start + (b + 1) * block, stop), &tile[omp_get_thread_num(), 0],
+                &order[0] if order.shape[0] else NULL, start + b * block, min(start + (b + 1) * block, stop),
+                &tile[omp_get_thread_num(), 0],
             )
     finally:
         free(places)

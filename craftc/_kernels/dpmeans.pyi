@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 TILE: int
 PAD: int
@@ -9,12 +10,14 @@ MOST_FRESH: int
 WORTH_CLUSTERS: int
 WORTH_COLUMNS: int
 
+@disjoint_base
 class Centres:
     mu: NDArray[np.float64]
     def __init__(self, mu: NDArray[np.float64], ref: NDArray[np.float64], reach: float, limit: float, single: bool) -> None: ...
     @property
     def scale(self) -> float: ...
 
+@disjoint_base
 class Sums:
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
