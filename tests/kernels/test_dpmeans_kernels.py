@@ -1,0 +1,128 @@
+"""The DP-means kernels against plain NumPy: distances, nearest centres and their bounds, exact sums, newcomers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from craftc._kernels import dpmeans as kernel
+
+NONE, ALL_ROWS = np.empty(0, np.float32), np.empty(0, np.int32)
+
+
+def squared(X, mu):
+    return ((X.astype(np.float64)[:, None] - mu) ** 2).sum(axis=2)
+
+
+def setting(seed, dtype, n=700, weight=None):
+    """(X, mu, reference, reach, sums) of a made table."""
+    rng = np.random.default_rng(seed)
+    D, K = int(rng.choice([1, 3, 16, 17, 70])), int(rng.choice([1, 2, 7, 30]))
+    mu = 3 * rng.normal(size=(K, D))
+    X = (mu[rng.integers(0, K, n)] + rng.normal(size=(n, D))).astype(dtype)
+    middle = X.mean(axis=0).astype(np.float32).astype(np.float64)
+    empty = np.empty(0)
+    sums = kernel.Sums(middle, np.full(D, 2.0**30), np.empty(0, np.int64) if weight is None else weight, empty, empty, K + 4, 1)
+    return X, mu, middle, float(np.abs(X - middle).max()), sums
+
+
+def tile(D):
+    return np.empty((1, kernel.TILE * (D + 1)), np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(8))
+def test_assign_finds_the_nearest_and_bounds_the_distances(seed, dtype):
+    X, mu, middle, reach, sums = setting(seed, dtype)
+    D2 = squared(X, mu)
+    limit = float(np.median(D2.min(axis=1)))
+    labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
+    kernel.accumulate(X, labels, sums, 1)
+    centres = kernel.Centres(mu, middle, reach, limit, dtype == np.float32)
+    moved, beyond, looked = kernel.assign(
+        X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, tile(X.shape[1]), 1
+    )
+    np.testing.assert_array_equal(labels, D2.argmin(axis=1))
+    ordered = np.sqrt(np.sort(D2, axis=1)) * centres.scale
+    assert (moved, beyond, looked) == ((labels != 0).sum(), (D2.min(axis=1) > limit).sum(), len(X))
+    np.testing.assert_array_equal(upper < 0, D2.min(axis=1) > limit)
+    assert (np.abs(upper) >= ordered[:, 0]).all()
+    np.testing.assert_allclose(np.abs(upper), ordered[:, 0], rtol=1e-3)
+    assert (lower <= (ordered[:, 1] if len(mu) > 1 else np.inf)).all()
+    q = np.rint((X.astype(np.float64) - middle) * 2.0**30).astype(np.int64)
+    for k in range(len(mu)):
+        assert sums.counts[k] == (labels == k).sum()
+        np.testing.assert_array_equal(sums.sums[k], q[labels == k].sum(axis=0))
+    assert kernel.farthest(X, mu, centres.scale, labels, upper) == int(D2.min(axis=1).argmax())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_skip_only_rows_that_stay(seed):
+    X, mu, middle, reach, sums = setting(seed, np.float64)
+    labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
+    centres = kernel.Centres(mu, middle, reach, np.inf, False)
+    kernel.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, tile(X.shape[1]), 1)
+    after = mu + 0.05 * np.random.default_rng(seed).normal(size=mu.shape)
+    drift, half = np.empty((2, len(mu)), np.float32)
+    kernel.drifts(mu, after, centres.scale, drift)
+    kernel.gaps(after, np.arange(len(mu), dtype=np.int32), 0.5 * centres.scale, half)
+    others = np.array([np.delete(drift, k).max(initial=0) for k in range(len(mu))], np.float32)
+    centres = kernel.Centres(after, middle, reach, np.inf, False)
+    _, _, looked = kernel.assign(X, centres, labels, upper, lower, sums, drift, others, half, ALL_ROWS, drift, tile(X.shape[1]), 1)
+    np.testing.assert_array_equal(labels, squared(X, after).argmin(axis=1))
+    assert looked < len(X)
+
+
+@pytest.mark.parametrize("n_new", [1, 2, 4])
+def test_show_compares_with_the_newcomers_alone(n_new):
+    X, mu, middle, reach, sums = setting(3, np.float32)
+    rng = np.random.default_rng(0)
+    labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
+    kernel.accumulate(X, labels, sums, 1)
+    centres = kernel.Centres(mu, middle, reach, np.inf, True)
+    kernel.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, tile(X.shape[1]), 1)
+    more = np.concatenate([mu, X[rng.choice(len(X), n_new, replace=False)].astype(np.float64)])
+    fresh = np.arange(len(mu), len(more), dtype=np.int32)
+    gap = np.empty(len(more), np.float32)
+    kernel.gaps(more, fresh, centres.scale, gap)
+    order = rng.permutation(len(X)).astype(np.int32)
+    before = labels.copy()
+    centres = kernel.Centres(more, middle, reach, np.inf, True)
+    kernel.show(X, centres, len(mu), gap, labels, upper, lower, sums, order, 100, 600, tile(X.shape[1]), 1)
+    D2 = squared(X, more)
+    seen = np.isin(np.arange(len(X)), order[100:600])
+    np.testing.assert_array_equal(labels[seen], D2.argmin(axis=1)[seen])
+    np.testing.assert_array_equal(labels[~seen], before[~seen])
+    others = np.where(np.arange(len(more)) == labels[:, None], np.inf, np.sqrt(D2) * centres.scale)
+    assert (lower[seen] <= others.min(axis=1)[seen]).all()
+
+
+def test_distances_are_one_formula_for_any_dtype_and_thread():
+    rng = np.random.default_rng(1)
+    X, mu = rng.normal(size=(300, 37)).astype(np.float32), rng.normal(size=(5, 37))
+    single, double, shared = np.empty((3, 300, 5))
+    kernel.distances(X, mu, single, 1)
+    kernel.distances(X.astype(np.float64), mu, double, 1)
+    kernel.distances(X, mu, shared, 3)
+    np.testing.assert_array_equal(single, double)
+    np.testing.assert_array_equal(single, shared)
+    np.testing.assert_allclose(single, squared(X, mu), rtol=1e-13)
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_rows_that_come_and_go_leave_no_trace(share):
+    X, _, middle, _, _ = setting(5, np.float64)
+    weight = np.random.default_rng(0).integers(1, 5, len(X))
+    given = weight * 0.37 if share else np.empty(0)
+    sums = kernel.Sums(middle, np.full(X.shape[1], 2.0**30), weight, given, np.empty(0), 3, 1)
+    labels = np.zeros(len(X), np.int32)
+    kernel.accumulate(X, labels, sums, 1)
+    start = sums.sums.copy()
+    mu, (upper, lower) = np.stack([middle, middle + 1.0]), np.zeros((2, len(X)), np.float32)
+    for row in (3, 77):
+        kernel.open_at(X, mu, 1.0, row, labels, upper, lower, sums)
+    np.testing.assert_array_equal(sums.sums.sum(axis=0), start.sum(axis=0))
+    assert sums.counts.tolist() == [weight.sum() - weight[3] - weight[77], weight[3] + weight[77], 0]
+    factor = given[3] if share else 1
+    q = np.rint((X[[3, 77]] - middle) * 2.0**30 * (given[[3, 77], None] if share else factor)).astype(np.int64)
+    np.testing.assert_array_equal(sums.sums[1], (q if share else q * weight[[3, 77], None]).sum(axis=0))
