@@ -108,17 +108,23 @@ static inline float dp_below(double distance)
 #define DP_SUFFIX _baseline
 #define DP_ATTRIBUTE
 #include "_dpmeans_scan.h"
+#include "_dpmeans_sweep.h"
+#include "_dpmeans_collapsed.h"
 
 #if CRAFTC_CLONES
 #define DP_LEVEL 3
 #define DP_SUFFIX _v3
 #define DP_ATTRIBUTE __attribute__((target("avx2,fma")))
 #include "_dpmeans_scan.h"
+#include "_dpmeans_sweep.h"
+#include "_dpmeans_collapsed.h"
 
 #define DP_LEVEL 4
 #define DP_SUFFIX _v4
 #define DP_ATTRIBUTE __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw")))
 #include "_dpmeans_scan.h"
+#include "_dpmeans_sweep.h"
+#include "_dpmeans_collapsed.h"
 #define DP_DISPATCH(stem, arguments)                                                    \
     (simd_level() == 4 ? DP_NAME(stem, _v4) arguments                                   \
      : simd_level() == 3 ? DP_NAME(stem, _v3) arguments : DP_NAME(stem, _baseline) arguments)
