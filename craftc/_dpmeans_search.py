@@ -454,4 +454,4 @@ class _Openings:
         d = self.descent
         gap = np.empty(d.K, np.float32)
         _kernel.gaps(d.mu, np.arange(self.first, d.K, dtype=np.int32), d._scale, gap)
-        _kernel.near(gap, d.labels, d.upper, d.lower, d.order, stop)
+        _kernel.near(gap, d.labels, d.upper, d.lower, d.order, stop, threads_for(d.points.n_threads, 4 * stop))

@@ -262,13 +262,22 @@ def near(
     float[::1] lower,                       # INOUT (n,)
     const int32_t[::1] order,               # IN    (n,) or empty
     Py_ssize_t stop,
+    int n_threads,
 ):
     """How near newcomers may be to the rows at places [0, stop), which have not been shown to all of them."""
+    cdef Py_ssize_t block = block_rows(), b
+    for b in prange((stop + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
+        _near(gap, labels, upper, lower, order, b * block, min((b + 1) * block, stop))
+
+
+cdef void _near(
+    const float[::1] gap, const int32_t[::1] labels, const float[::1] upper, float[::1] lower, const int32_t[::1] order,
+    Py_ssize_t start, Py_ssize_t stop,
+) noexcept nogil:
     cdef Py_ssize_t place, i
-    with nogil:
-        for place in range(stop):
-            i = order[place] if order.shape[0] else place
-            lower[i] = min(lower[i], (gap[labels[i]] - <float> fabs(upper[i])) * <float> (1.0 - 2.4e-7))
+    for place in range(start, stop):
+        i = order[place] if order.shape[0] else place
+        lower[i] = min(lower[i], (gap[labels[i]] - <float> fabs(upper[i])) * <float> (1.0 - 2.4e-7))
 
 
 def next_beyond(

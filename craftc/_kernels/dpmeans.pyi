@@ -84,6 +84,7 @@ def near(
     lower: NDArray[np.float32],
     order: NDArray[np.int32],
     stop: int,
+    n_threads: int,
 ) -> None: ...
 def next_beyond(
     upper: NDArray[np.float32],
