@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -206,6 +207,12 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         local = None if spherical else self._descend_gaussian(table, weight, points, best, penalty)
         self.cluster_penalty_ = penalty
         self._set_state(best)
+        if not best.converged:
+            warnings.warn(
+                f"DPMeans stopped after {int(self.max_iter)} sweeps while rows still moved; raise max_iter for the last of the way.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         if penalty > 0 and self.n_clusters_ > max(_MANY, len(table) / 10):
             warnings.warn(
                 f"DPMeans opened {self.n_clusters_} clusters for {len(table)} rows: lambda^2 = {penalty:.4g} is of the size of the "

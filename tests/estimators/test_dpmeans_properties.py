@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from craftc import DPMeans
 from craftc import _parallel as parallel
@@ -146,6 +147,7 @@ def test_more_starts_never_hurt_and_the_seed_decides(mode, init):
 # ---- the same bits ----
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_bits_on_any_number_of_threads(mode, dtype):
@@ -489,7 +491,8 @@ def test_labels_as_init_are_kept_as_they_are():
 
 
 def test_it_stops_at_max_iter():
-    model = DPMeans(0.5, mode="delayed", max_iter=2).fit(clouds(0))
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 sweeps"):
+        model = DPMeans(0.5, mode="delayed", max_iter=2).fit(clouds(0))
     assert (model.n_iter_, model.converged_, len(model.objective_path_)) == (2, False, 2)
 
 
