@@ -28,6 +28,7 @@ _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^5
 _WINDOW = 4096  # rows of the first window of a walk
 _CHUNK = 8192
 _MAX_POLISH = 1000
+_PRODUCTS_AT_ONCE = 10_000_000_000  # multiplications between two looks for an interrupt, a fraction of a second
 _WIDE = 4096  # centres times columns from which on bounds pay at once
 _ORDER_DRAW = 21  # first key of its random stream
 _ANY_ORDER = np.empty(0, np.int32)
@@ -257,17 +258,17 @@ class Descent:
         self._bounded, self._rested, self._before = False, True, self.mu[:0]
         centres = _kernel.Centres(self.mu, points.reference, points.reach, self.limit, points.single)
         while place < len(points):
-            capacity = len(self.sums.counts)
+            capacity, stop = len(self.sums.counts), min(place + self._rows_at_once(4), len(points))
             mu, travelled = np.zeros((capacity, D)), np.empty(capacity, np.float32)
             place, K, here, looked, far, shrunk = _kernel.collapse(
                 points.X, centres, mu, np.zeros((capacity + _kernel.PAD, D + 1), np.float32), np.empty(capacity + _kernel.PAD, np.float32),
                 travelled, np.empty(capacity, np.float32), points.step, points.unit, 1e-12 * points.scatter, self.cap, K,
-                self.labels, self.upper, self.lower, self.sums, self.order, place, len(points), self._tile,
+                self.labels, self.upper, self.lower, self.sums, self.order, place, stop, self._tile,
             )  # fmt: skip
             _kernel.loosen(self.labels, travelled, far, shrunk, self.upper, self.lower)
             moved += here
             self.n_scanned += looked
-            if place < len(points):
+            if place < stop:
                 self.sums.grow(2 * capacity)
         self.K = K
         return moved
@@ -288,15 +289,23 @@ class Descent:
             others = others_moved(drift, fresh)
             _kernel.gaps(self.mu, np.arange(self.K, dtype=np.int32), 0.5 * self._scale, half)
             _kernel.gaps(self.mu, fresh, self._scale, gap)
-        moved, beyond, scanned = _kernel.assign(
-            points.X, self._centres, self.labels, self.upper, self.lower, self.sums, drift, others, half, fresh, gap, self._tile, threads
-        )
+        moved = beyond = 0
+        rows = self._rows_at_once()
+        for first in range(0, len(points), rows):
+            here, far, scanned = _kernel.assign(
+                points.X, self._centres, self.labels, self.upper, self.lower, self.sums, drift, others, half, fresh, gap, first,
+                min(first + rows, len(points)), self._tile, threads,
+            )  # fmt: skip
+            moved, beyond, self.n_scanned = moved + here, beyond + far, self.n_scanned + scanned
         self._newcomer = False
-        self.n_scanned += scanned
         self._bounded, self._rested, self._before = True, False, self.mu
         # where centres and columns are few, bounds are dearer to keep than a look at all, unless nearly every row stays
         self._calm = self.K * points.X.shape[1] >= _WIDE or moved < len(points) / 200
         return moved, beyond
+
+    def _rows_at_once(self, slowness: int = 1) -> int:
+        """Rows of one kernel call: an interrupt is looked for between two."""
+        return max(_WINDOW, int(_PRODUCTS_AT_ONCE // (slowness * self.K * self.points.X.shape[1])))
 
     @property
     def _few_are_cheap(self) -> bool:

@@ -189,11 +189,13 @@ def assign(
     const float[::1] half_gap,              # IN    (K,) half the distance to the nearest other centre
     const int32_t[::1] fresh,               # IN    centres of which the bounds say nothing
     const float[::1] fresh_gap,             # IN    (K,) distance to the nearest other of those
+    Py_ssize_t start,
+    Py_ssize_t stop,                        # rows [start, stop)
     float[:, ::1] tile,                     # WORK  (n_threads, TILE * D)
     int n_threads,
 ):
-    """Move every row to its nearest centre; returns (rows of weight > 0 that moved, rows beyond the limit, rows looked at)."""
-    cdef Py_ssize_t n = X.shape[0], block = block_rows(), b, moved = 0
+    """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows looked at)."""
+    cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
     cdef dp_rows rows
     cdef const float *moves = NULL
@@ -206,10 +208,11 @@ def assign(
         moves, others, half, gap = &drift[0], &drift_others[0], &half_gap[0], &fresh_gap[0]
     places = _places(sums, n_threads)
     try:
-        for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
+        for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             moved += dp_assign(
                 &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], moves, others, half,
-                &fresh[0] if fresh.shape[0] else NULL, fresh.shape[0], gap, b * block, min((b + 1) * block, n),
+                &fresh[0] if fresh.shape[0] else NULL, fresh.shape[0], gap, start + b * block,
+                min(start + (b + 1) * block, stop),
                 &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 1],
             )
     finally:

@@ -59,6 +59,8 @@ def assign(
     half_gap: NDArray[np.float32],
     fresh: NDArray[np.int32],
     fresh_gap: NDArray[np.float32],
+    start: int,
+    stop: int,
     tile: NDArray[np.float32],
     n_threads: int,
 ) -> tuple[int, int, int]: ...

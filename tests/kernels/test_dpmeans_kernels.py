@@ -40,7 +40,7 @@ def test_assign_finds_the_nearest_and_bounds_the_distances(seed, dtype):
     kernel.accumulate(X, labels, sums, 1)
     centres = kernel.Centres(mu, middle, reach, limit, dtype == np.float32)
     moved, beyond, looked = kernel.assign(
-        X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, tile(X.shape[1]), 1
+        X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1
     )
     np.testing.assert_array_equal(labels, D2.argmin(axis=1))
     ordered = np.sqrt(np.sort(D2, axis=1)) * centres.scale
@@ -61,14 +61,16 @@ def test_bounds_skip_only_rows_that_stay(seed):
     X, mu, middle, reach, sums = setting(seed, np.float64)
     labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
     centres = kernel.Centres(mu, middle, reach, np.inf, False)
-    kernel.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, tile(X.shape[1]), 1)
+    kernel.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
     after = mu + 0.05 * np.random.default_rng(seed).normal(size=mu.shape)
     drift, half = np.empty((2, len(mu)), np.float32)
     kernel.drifts(mu, after, centres.scale, drift)
     kernel.gaps(after, np.arange(len(mu), dtype=np.int32), 0.5 * centres.scale, half)
     others = np.array([np.delete(drift, k).max(initial=0) for k in range(len(mu))], np.float32)
     centres = kernel.Centres(after, middle, reach, np.inf, False)
-    _, _, looked = kernel.assign(X, centres, labels, upper, lower, sums, drift, others, half, ALL_ROWS, drift, tile(X.shape[1]), 1)
+    _, _, looked = kernel.assign(
+        X, centres, labels, upper, lower, sums, drift, others, half, ALL_ROWS, drift, 0, len(X), tile(X.shape[1]), 1
+    )
     np.testing.assert_array_equal(labels, squared(X, after).argmin(axis=1))
     assert looked < len(X)
 
@@ -80,7 +82,7 @@ def test_show_compares_with_the_newcomers_alone(n_new):
     labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
     kernel.accumulate(X, labels, sums, 1)
     centres = kernel.Centres(mu, middle, reach, np.inf, True)
-    kernel.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, tile(X.shape[1]), 1)
+    kernel.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
     more = np.concatenate([mu, X[rng.choice(len(X), n_new, replace=False)].astype(np.float64)])
     fresh = np.arange(len(mu), len(more), dtype=np.int32)
     gap = np.empty(len(more), np.float32)
