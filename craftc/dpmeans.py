@@ -322,10 +322,11 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             return float(self.cluster_penalty), None
         if self.n_clusters is not None:
             return float(farthest_first(points, int(self.n_clusters))[1][-1]), None
-        n, rows = len(points), points
-        if n > _CHOICE_ROWS:
+        rows = points
+        weighty = np.flatnonzero(points.weight) if len(points.weight) else np.arange(len(points))
+        if len(weighty) > _CHOICE_ROWS:
             draws = uniform(seed, _CHOICE_DRAW, np.arange(_CHOICE_ROWS))
-            rows = points.of_rows(((np.arange(_CHOICE_ROWS) + draws) * (n / _CHOICE_ROWS)).astype(np.intp))
+            rows = points.of_rows(weighty[((np.arange(_CHOICE_ROWS) + draws) * (len(weighty) / _CHOICE_ROWS)).astype(np.intp)])
 
         def fit(penalty: float) -> Outcome:
             descent = Descent(rows, penalty, min(cap, MOST_CHOSEN + 1), np.zeros(len(rows), np.int32), rows.order(seed, 0))

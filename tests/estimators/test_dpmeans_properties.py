@@ -510,3 +510,11 @@ def test_windows_and_parts_of_a_sweep_change_no_bit(mode, monkeypatch):
     monkeypatch.setattr("craftc._dpmeans_search._WINDOW", 7)
     monkeypatch.setattr("craftc._dpmeans_search._PRODUCTS_AT_ONCE", 1000)
     assert_same_bits(whole, DPMeans(30.0, mode=mode, polish=True, n_init=2, random_state=0).fit(X))
+
+
+def test_a_large_table_of_few_weights_chooses_by_the_rows_that_count():
+    X = np.concatenate([clouds(5, 300, 4, K=3, spread=6.0), np.random.default_rng(0).normal(size=(20_000, 4)) * 50])
+    weight = np.r_[np.ones(300), np.zeros(20_000)]
+    few, alone = DPMeans(n_threads=1).fit(X, sample_weight=weight), DPMeans(n_threads=1).fit(X[:300])
+    assert few.n_clusters_ == alone.n_clusters_
+    assert few.cluster_penalty_ == alone.cluster_penalty_
