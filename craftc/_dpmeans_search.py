@@ -19,7 +19,7 @@ from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
 from craftc._labels import Labels, first_appearance, renumber
 from craftc._moments import Floats, integer_weights
-from craftc._parallel import threads_for
+from craftc._parallel import aligned, threads_for
 from craftc._random import uniform
 from craftc._walk import State, open_in_order, until_settled
 
@@ -178,7 +178,7 @@ class Descent:
         self.sums = points.sums_of(labels, max(64, self.K))
         n = len(points)
         self.upper, self.lower = np.empty((2, n), np.float32)
-        self._tile = np.empty((points.n_threads, _kernel.TILE * (points.X.shape[1] + 1)), np.float32)
+        self._tile = aligned((points.n_threads, _kernel.TILE // 2 * (points.X.shape[1] + 1))).view(np.float32)
         self._bounded = False  # whether upper and lower say anything
         self._calm = True  # whether it pays to consult them
         self._rested = False  # whether they are those of collapsed moves
