@@ -21,7 +21,7 @@ from craftc._craft_search import (
     start_labels,
 )
 from craftc._labels import Labels, compact, first_appearance
-from craftc._random import uniform
+from craftc._random import spread, uniform
 
 _SAMPLE = 1 << 16  # rows among which start seeds are sought
 _STAGE_ROWS = 1 << 14  # a larger table is searched on so many rows first
@@ -69,9 +69,7 @@ def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels
 def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
     """A start for a large table: all starts searched on a sample of its rows, the best one's clusters given to every row."""
     n = len(problem.table)
-    jitter = uniform(problem.seed, _STAGE_DRAW, np.arange(_STAGE_ROWS))
-    rows = ((np.arange(_STAGE_ROWS) + jitter) * (n / _STAGE_ROWS)).astype(np.intp)
-    sample = problem.of_rows(rows)
+    sample = problem.of_rows(spread(n, _STAGE_ROWS, problem.seed, _STAGE_DRAW))
     search = Search(sample, sample.n_threads)
     one = search.partition(np.zeros(_STAGE_ROWS, np.int32))
     best = best_of_starts(search, one, [replace(sample, on_pass=line.on_pass) for line in lines], None, kind)

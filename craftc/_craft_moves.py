@@ -22,7 +22,7 @@ from craftc._kernels import moments as _moments
 from craftc._labels import Labels, MergePath, compact, first_appearance, renumber
 from craftc._moments import Floats, Integers, Moments
 from craftc._parallel import aligned, threads_for
-from craftc._random import uniform
+from craftc._random import spread
 
 _MAX_PASSES = 50
 _LOCAL_PASSES = 10
@@ -257,9 +257,8 @@ class Search:
         if len(rows) <= _SPLIT_SAMPLE:
             sides = self._sides(rows, cuts, n, -1)
         else:
-            problem, m = self.problem, len(rows)
-            jitter = uniform(problem.seed, _SPLIT_DRAW, m, np.arange(_SPLIT_SAMPLE))
-            sample = rows[((np.arange(_SPLIT_SAMPLE) + jitter) * (m / _SPLIT_SAMPLE)).astype(np.intp)]
+            problem = self.problem
+            sample = rows[spread(len(rows), _SPLIT_SAMPLE, problem.seed, _SPLIT_DRAW, len(rows))]
             sides = self._sides(sample, cuts, n + 1, n)
             scale_up = float(group[0]) / max(float(sides[n, 0]), 1.0)
             pricing = pricing_of(problem.background, problem.rules, scale_up, problem.total)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from craftc._craft_model import Rules
 from craftc._craft_reading import distinct_rows
 from craftc._labels import Labels
-from craftc._validation import check_choice, check_number
+from craftc._validation import check_choice, check_labels, check_number
 from craftc.table import MixedTable
 
 if TYPE_CHECKING:
@@ -76,16 +74,3 @@ def given_starts(model: CRAFT, n: int) -> list[Labels] | None:
         if labels.max() >= cap:
             raise ValueError(f"init has {labels.max() + 1} clusters but at most {cap} are allowed; raise n_clusters or max_clusters.")
     return starts
-
-
-def check_labels(labels: Any, n: int) -> Labels:
-    """Start labels as contiguous int32, clusters renumbered 0..K-1 in order of value."""
-    array = np.asarray(labels)
-    if array.ndim != 1 or len(array) != n:
-        raise ValueError(f"init labels must be one label for each of the {n} rows, got an array of shape {array.shape}.")
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"init labels must be whole numbers >= 0, got an array of {array.dtype}.")
-    if array.min() < 0:
-        raise ValueError(f"init labels must be >= 0, got {array.min()}; every row needs a cluster to start from.")
-    compact: Labels = np.unique(array, return_inverse=True)[1].astype(np.int32)
-    return compact

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
-from craftc._labels import Labels, first_appearance, renumber
+from craftc._labels import Labels, chunks, first_appearance, renumber
 from craftc._moments import Floats, integer_weights
 from craftc._parallel import aligned, threads_for
 from craftc._random import uniform
@@ -26,7 +26,6 @@ from craftc._walk import State, open_in_order, until_settled
 _SUM_BITS = 62  # sums of integers stay below 2^62
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
 _WINDOW = 4096  # rows of the first window of a walk
-_CHUNK = 8192
 _MAX_POLISH = 1000
 _PRODUCTS_AT_ONCE = 10_000_000_000  # multiplications between two looks for an interrupt, a fraction of a second
 _WIDE = 4096  # centres times columns from which on bounds pay at once
@@ -88,10 +87,16 @@ class Points:
         return float(((1.0 / (self.grid[self._varies] * typical)) ** 2).sum())
 
     @cached_property
+    def _whole(self) -> _kernel.Sums:
+        """Sums of all rows."""
+        sums = self._no_sums(1)
+        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads(2))
+        return sums
+
+    @cached_property
     def mean(self) -> Floats:
         """(D,) grand mean."""
-        sums = self.sums_of(np.zeros(len(self), np.int32), 1)
-        return np.asarray(self.means(sums, 1)[0])
+        return np.asarray(self.means(self._whole, 1)[0])
 
     @cached_property
     def reference(self) -> Floats:
@@ -103,11 +108,16 @@ class Points:
         """Sum of squared distances to the grand mean."""
         return self.inertia(np.zeros(len(self), np.int32), self.mean[None])
 
-    def sums_of(self, labels: Labels, capacity: int) -> _kernel.Sums:
-        """Exact sums of every cluster of a partition."""
-        threads = self.threads(2)
-        sums = _kernel.Sums(self.middle, self.grid, self.weight, self._share, self.unit_weight, capacity, self.n_threads)
-        _kernel.accumulate(self.X, labels, sums, threads)
+    def _no_sums(self, capacity: int) -> _kernel.Sums:
+        return _kernel.Sums(self.middle, self.grid, self.weight, self._share, self.unit_weight, capacity, self.n_threads)
+
+    def sums_of(self, labels: Labels, K: int) -> _kernel.Sums:
+        """Exact sums of every cluster of a partition, and room for some more."""
+        sums = self._no_sums(max(64, K))
+        if K == 1:
+            sums.sums[0], sums.counts[0] = self._whole.sums[0], self._whole.counts[0]
+        else:
+            _kernel.accumulate(self.X, labels, sums, self.threads(2))
         return sums
 
     @cached_property
@@ -121,12 +131,12 @@ class Points:
 
     def inertia(self, labels: Labels, mu: Floats) -> float:
         """Sum of squared distances to the own centre, block after block."""
-        blocks, out = [], np.empty(_CHUNK)
-        for first in range(0, len(self), _CHUNK):
-            distance = out[: min(_CHUNK, len(self) - first)]
-            _kernel.own_distances(self.X, mu, labels, first, distance)
+        blocks = []
+        for rows in chunks(len(self)):
+            distance = np.empty(rows.stop - rows.start)
+            _kernel.own_distances(self.X, mu, labels, rows.start, distance)
             if self._given is not None:
-                distance *= self._given[first : first + len(distance)]
+                distance *= self._given[rows]
             blocks.append(float(np.add.reduce(distance)))
         return math.fsum(blocks)
 
@@ -175,7 +185,7 @@ class Descent:
         self.points, self.penalty, self.cap, self.labels, self.order = points, penalty, cap, labels, order
         self.limit = max(penalty, points.resolution)
         self.K = int(labels.max()) + 1
-        self.sums = points.sums_of(labels, max(64, self.K))
+        self.sums = points.sums_of(labels, self.K)
         n = len(points)
         self.upper, self.lower = np.empty((2, n), np.float32)
         self._tile = aligned((points.n_threads, _kernel.TILE // 2 * (points.X.shape[1] + 1))).view(np.float32)
@@ -252,7 +262,7 @@ class Descent:
         """Every row in turn to where J is smallest, its own place in the mean accounted for; means follow every move."""
         points, place, moved = self.points, 0, 0
         D, K = points.X.shape[1], self.K
-        if self._bounded or not self._rested:
+        if not self._rested:
             self.upper[:] = np.inf
             self.lower[:] = 0.0
         self._bounded, self._rested, self._before = False, True, self.mu[:0]

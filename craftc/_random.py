@@ -49,6 +49,11 @@ def uniform(seed: int, *key: Any) -> Any:
     return draws if draws.ndim else float(draws)
 
 
+def spread(n: int, m: int, seed: int, *key: Any) -> Any:
+    """(m,) numbers below n in ascending order, one drawn from each of m equal parts; they belong to ``(seed, *key)``."""
+    return ((np.arange(m) + uniform(seed, *key, np.arange(m))) * (n / m)).astype(np.intp)
+
+
 def seed_of(random_state: Any) -> int:
     """One integer seed from scikit-learn's ``random_state`` (None, int or RandomState)."""
     if isinstance(random_state, (int, np.integer)) and random_state >= 0:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from craftc._labels import Labels
 from craftc.table import MixedTable
 
 
@@ -51,6 +52,20 @@ def check_number(
     ):
         raise ValueError(wanted)
     return number
+
+
+def check_labels(labels: Any, n: int) -> Labels:
+    """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise unless they are labels."""
+    array = np.asarray(labels)
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"init must be labels in whole numbers, one label for each of the {n} rows (one whole number per row: shape ({n},)), "
+            f"got {array.dtype} of shape {array.shape}."
+        )
+    if array.min() < 0:
+        raise ValueError(f"init must be labels >= 0: each must be >= 0, got {array.min()}; every row needs a cluster to start from.")
+    numbered: Labels = np.unique(array, return_inverse=True)[1].astype(np.int32)
+    return numbered
 
 
 def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

@@ -20,8 +20,8 @@ from craftc._kernels import dpmeans as _kernel
 from craftc._labels import Labels, compact, first_appearance, renumber
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads, threads_for
-from craftc._random import seed_of, uniform
-from craftc._validation import check_choice, check_number, check_weight
+from craftc._random import seed_of, spread, uniform
+from craftc._validation import check_choice, check_labels, check_number, check_weight
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
@@ -325,8 +325,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         rows = points
         weighty = np.flatnonzero(points.weight) if len(points.weight) else np.arange(len(points))
         if len(weighty) > _CHOICE_ROWS:
-            draws = uniform(seed, _CHOICE_DRAW, np.arange(_CHOICE_ROWS))
-            rows = points.of_rows(weighty[((np.arange(_CHOICE_ROWS) + draws) * (len(weighty) / _CHOICE_ROWS)).astype(np.intp)])
+            rows = points.of_rows(weighty[spread(len(weighty), _CHOICE_ROWS, seed, _CHOICE_DRAW)])
 
         def fit(penalty: float) -> Outcome:
             descent = Descent(rows, penalty, min(cap, MOST_CHOSEN + 1), np.zeros(len(rows), np.int32), rows.order(seed, 0))
@@ -357,12 +356,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         if isinstance(self.init, str):
             check_choice("init", self.init, INITS, "or labels, one per row")
             return None
-        labels = np.asarray(self.init)
-        if labels.shape != (n,) or labels.dtype.kind not in "iu":
-            raise ValueError(f"init must be labels, one whole number per row: shape ({n},), got {labels.dtype} of shape {labels.shape}.")
-        if labels.min() < 0:
-            raise ValueError(f"init must be labels >= 0, got {labels.min()}.")
-        return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+        return check_labels(self.init, n)
 
     def _descend_gaussian(
         self, X: NDArray[Any], weight: Floats | None, points: Points, start: Outcome, penalty: float

@@ -143,7 +143,8 @@ static inline double dp_distance(const void *x, int single, const double *mu, pt
  * shown these alone. */
 static inline ptrdiff_t dp_assign(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const float *drift,
                                   const float *drift_others, const float *half_gap, const int32_t *fresh, ptrdiff_t n_fresh,
-                                  const float *fresh_gap, ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates, ptrdiff_t *scanned)
+                                  const float *fresh_gap, ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
+                                  ptrdiff_t *scanned)
 {
     return DP_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, fresh, n_fresh, fresh_gap, start, stop, tile,
                                    candidates, scanned));

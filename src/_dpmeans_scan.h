@@ -108,21 +108,22 @@ DP_ATTRIBUTE static inline double THIS(dp_distance)(const void *x, int single, c
     return single ? THIS(dp_distance_float)((const float *)x, mu, D) : THIS(dp_distance_double)((const double *)x, mu, D);
 }
 
-/* nearest of all centres; `present` wins a tie, then the lowest number */
-DP_ATTRIBUTE static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
+/* nearest of `n` centres, those named in `some` or (NULL) the first n; the row's own is left out */
+DP_ATTRIBUTE static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
+                                                double *least, double *second)
 {
-    int32_t arg = present;
-    *least = THIS(dp_distance)(x, c->single, c->mu + arg * c->D, c->D);
-    *second = INFINITY;
-    for (ptrdiff_t k = 0; k < c->K; k++) {
+    int32_t arg = -1;
+    *least = *second = INFINITY;
+    for (ptrdiff_t j = 0; j < n; j++) {
+        const int32_t k = some ? some[j] : (int32_t)j;
         double distance;
-        if (k == present)
+        if (k == own)
             continue;
         distance = THIS(dp_distance)(x, c->single, c->mu + k * c->D, c->D);
         if (distance < *least) {
             *second = *least;
             *least = distance;
-            arg = (int32_t)k;
+            arg = k;
         } else if (distance < *second) {
             *second = distance;
         }
@@ -130,26 +131,18 @@ DP_ATTRIBUTE static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x,
     return arg;
 }
 
-/* nearest of some centres, the row's own left out */
-DP_ATTRIBUTE static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
-                                                double *least, double *second)
+/* nearest of all centres; `present` wins a tie, then the lowest number */
+DP_ATTRIBUTE static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
 {
-    int32_t arg = -1;
-    *least = *second = INFINITY;
-    for (ptrdiff_t j = 0; j < n; j++) {
-        double distance;
-        if (some[j] == own)
-            continue;
-        distance = THIS(dp_distance)(x, c->single, c->mu + some[j] * c->D, c->D);
-        if (distance < *least) {
-            *second = *least;
-            *least = distance;
-            arg = some[j];
-        } else if (distance < *second) {
-            *second = distance;
-        }
+    const double own = THIS(dp_distance)(x, c->single, c->mu + present * c->D, c->D);
+    const int32_t other = THIS(dp_nearest_of)(c, NULL, c->K, x, present, least, second);
+    if (*least < own) {
+        *second = own < *second ? own : *second;
+        return other;
     }
-    return arg;
+    *second = *least;
+    *least = own;
+    return present;
 }
 
 /* ---- integer sums ---- */
@@ -256,7 +249,8 @@ DP_ATTRIBUTE static inline __m512 THIS(dp_cells_double)(const double *x, const _
 #endif
 
 /* tile[d * ROWS + r] = (x_r[d] - ref[d]) * scale and the squared norms; rows beyond n repeat the last. The row as many
- * rows further on is fetched meanwhile: tiles are pages, and hardware does not look over their edge (to fetch beyond the table is harmless). */
+ * rows further on is fetched meanwhile: tiles are pages, and hardware does not look over their edge (to fetch beyond the table is
+ * harmless). */
 DP_ATTRIBUTE static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32_t *list, ptrdiff_t n, float *restrict tile,
                                        float *restrict norm)
 {

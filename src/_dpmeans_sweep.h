@@ -170,18 +170,15 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X
     const float root = c->inside < FLT_MAX ? sqrtf(c->inside) * (1.0f - 0x1p-21f) : INFINITY;
     int32_t list[DP_TILE];
     ptrdiff_t moved = 0, n = 0;
-    for (ptrdiff_t first = start; first < stop; first += ROWS) {
-        const ptrdiff_t last = first + ROWS < stop ? first + ROWS : stop;
-        for (ptrdiff_t i = first; i < last; i++) {
-            if (drift && THIS(dp_stays)(c, dp_row(X, c->single, c->D, i), rows, i, drift, drift_others, half_gap, fresh, n_fresh,
-                                        fresh_gap, root))
-                continue;
-            list[n++] = (int32_t)i;
-            if (n == ROWS) {
-                moved += THIS(dp_assign_tile)(c, X, rows, sums, list, n, tile, candidates);
-                *scanned += n;
-                n = 0;
-            }
+    for (ptrdiff_t i = start; i < stop; i++) {
+        if (drift && THIS(dp_stays)(c, dp_row(X, c->single, c->D, i), rows, i, drift, drift_others, half_gap, fresh, n_fresh, fresh_gap,
+                                    root))
+            continue;
+        list[n++] = (int32_t)i;
+        if (n == ROWS) {
+            moved += THIS(dp_assign_tile)(c, X, rows, sums, list, n, tile, candidates);
+            *scanned += n;
+            n = 0;
         }
     }
     if (n) {
@@ -220,9 +217,9 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, const int3
     return moved;
 }
 
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
-                                            const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop,
-                                            float *tile)
+DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap,
+                                            const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
+                                            ptrdiff_t start, ptrdiff_t stop, float *tile)
 {
     int32_t list[DP_TILE];
     ptrdiff_t moved = 0, n = 0;

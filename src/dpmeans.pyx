@@ -162,7 +162,7 @@ def accumulate(
     cdef dp_sums *places = _places(sums, n_threads)
     try:
         for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-            _accumulate(X, labels, &places[omp_get_thread_num() if n_threads > 1 else 0], b * block, min((b + 1) * block, n))
+            _accumulate(X, labels, &places[omp_get_thread_num()], b * block, min((b + 1) * block, n))
     finally:
         free(places)
     if n_threads > 1:
