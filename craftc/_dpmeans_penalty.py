@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._dpmeans_search import Outcome, Points
+from craftc._dpmeans_search import Outcome
 from craftc._kernels import dpmeans as _kernel
 from craftc._moments import Floats
 from craftc._parallel import threads_for
+from craftc._points import Points
 
 _PATIENCE = 8  # values of the path tried without a better one
 MOST_CHOSEN = 128

@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from craftc import _dpmeans_gaussian as gaussian
 from craftc._dpmeans_penalty import MOST_CHOSEN, choose_penalty, farthest_first
-from craftc._dpmeans_search import Descent, Outcome, Points
+from craftc._dpmeans_search import Descent, Outcome
 from craftc._kernels import dpmeans as _kernel
 from craftc._labels import Labels, compact, first_appearance, renumber
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads, threads_for
+from craftc._points import Points
 from craftc._random import seed_of, spread, uniform
 from craftc._validation import check_choice, check_labels, check_number, check_weight
 

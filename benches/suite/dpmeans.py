@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from craftc import DPMeans
-from craftc._dpmeans_search import Descent, Points
+from craftc._dpmeans_search import Descent
 from craftc._kernels import dpmeans as kernel
+from craftc._points import Points
 
 SHAPES = {"16 columns": (20_000, 16, 10, 2.0, 80.0), "256 columns": (3_000, 256, 30, 1.0, 450.0)}  # rows, columns, K, spread, lambda^2
 

@@ -1,0 +1,185 @@
+/* Feature models: every row is a sum of some of K features (spec: MAD-Bayes, sections 3 and 4).
+ *
+ * With G = A A' and b = A x, everything a row has to decide stands in K numbers: c = b - G z are the inner products of its residual with
+ * the features, and flipping bit k changes |r|^2 by G_kk -+ 2 c_k. A row's features are the bits of one 64-bit mask.
+ *
+ * Where the products come from is the only difference between the two forms. "Rows": b = A x from the table, features kept as A. "Gram"
+ * (no more rows than columns): every feature is a combination of rows, so that b, G and the fit need the inner products S = X X' of the
+ * rows alone, and the number of columns does not matter any more.
+ *
+ * All sums over a row run in one order whatever the block, the thread or the instruction set. */
+#ifndef CRAFTC_BPMEANS_H
+#define CRAFTC_BPMEANS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "_int128.h"
+#include "_simd.h"
+
+#if defined(__GNUC__)
+#define BP_INLINE static inline __attribute__((always_inline))
+#else
+#define BP_INLINE static inline
+#endif
+
+#define BP_MOST 64              /* features: the bits of a mask */
+#define BP_EXACT 16             /* features up to which all 2^K combinations may be looked at */
+#define BP_TILE 8               /* rows of a tile, and lanes of a block of features */
+#define BP_TRIALS 8             /* proposals of one step of a start */
+#define BP_COLUMNS 1024         /* columns of a run of sums */
+#define BP_MARGIN 0x1p-44       /* a flip must win more than this share of |x|^2 + tr G: what rounding may feign */
+
+typedef struct {
+    ptrdiff_t n, D, K, most;    /* K features in use, `most` there is room for (at most BP_MOST) */
+    ptrdiff_t lanes;            /* doubles from row to row of G, H, Q, M and B: `most` rounded up to whole blocks */
+    int single, gram, exact;    /* exact: features up to which all combinations are looked at, 0: none */
+    const void *X;              /* (n, D) */
+    const double *S;            /* (n, n) X X' on a grid on which sums are exact; gram form */
+    const double *norm;         /* (n) |x|^2 */
+    uint64_t *mask;             /* (n) features of every row */
+    double *residual;           /* (n) |r|^2 */
+    double *A;                  /* (most, D) features; rows form */
+    double *table;              /* (D, width) their transpose, padded with zeros; rows form */
+    double *B;                  /* (n, lanes) X A'; gram form */
+    double *P;                  /* (most, n) S Z, exact; gram form */
+    double *W;                  /* (most, D) Z'X; rows form */
+    double *G;                  /* (lanes, lanes) A A'; a feature nobody has any more has norm inf */
+    double *M, *H, *Q;          /* (lanes, lanes) Z'Z, its (pseudo-)inverse, Z'X X'Z */
+    double *q;                  /* (2^exact) z G z' */
+    double *least;              /* (2^(exact / 2)) the least q for every upper half of z */
+    double trace;               /* tr G of the features in use */
+} bp_model;
+
+/* proposals of one step of a start: residuals of some rows as features */
+typedef struct {
+    ptrdiff_t n;                /* proposals */
+    ptrdiff_t rows[BP_TRIALS];
+    double norm[BP_TRIALS];     /* their squared norms */
+    double *table;              /* (D, BP_TRIALS) as lanes; rows form */
+    double against[BP_MOST * BP_TRIALS];    /* (K, BP_TRIALS) inner products with the features */
+} bp_proposals;
+
+BP_INLINE ptrdiff_t bp_width(ptrdiff_t K)
+{
+    return (K + BP_TILE - 1) / BP_TILE * BP_TILE;
+}
+
+static inline int bp_lowest(uint64_t mask)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(mask);
+#else
+    int k = 0;
+    while (!(mask >> k & 1))
+        k++;
+    return k;
+#endif
+}
+
+static inline int bp_count(uint64_t mask)
+{
+    mask -= mask >> 1 & 0x5555555555555555u;
+    mask = (mask & 0x3333333333333333u) + (mask >> 2 & 0x3333333333333333u);
+    mask = (mask + (mask >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (int)(mask * 0x0101010101010101u >> 56);
+}
+
+/* the bits of `mask` at the places of `keep`, moved together */
+static inline uint64_t bp_extract(uint64_t mask, uint64_t keep)
+{
+    uint64_t out = 0;
+    for (int k = 0; keep; keep &= keep - 1, k++)
+        out |= (mask >> bp_lowest(keep) & 1) << k;
+    return out;
+}
+
+static inline const void *bp_row(const bp_model *m, ptrdiff_t i)
+{
+    return m->single ? (const void *)((const float *)m->X + i * m->D) : (const void *)((const double *)m->X + i * m->D);
+}
+
+/* ---- clones ---- */
+
+#define BP_NAME_(stem, suffix) stem##suffix
+#define BP_NAME(stem, suffix) BP_NAME_(stem, suffix)
+
+#define BP_WIDTH 2
+#define BP_SUFFIX _baseline
+#define BP_ATTRIBUTE
+#include "_bpmeans_rows.h"
+
+#if CRAFTC_CLONES
+#define BP_WIDTH 4
+#define BP_SUFFIX _v3
+#define BP_ATTRIBUTE CRAFTC_TARGET_V3
+#include "_bpmeans_rows.h"
+
+#define BP_WIDTH 8
+#define BP_SUFFIX _v4
+#define BP_ATTRIBUTE CRAFTC_TARGET_V4
+#include "_bpmeans_rows.h"
+#define BP_DISPATCH(stem, arguments)                                                    \
+    (simd_level() == 4 ? BP_NAME(stem, _v4) arguments                                   \
+     : simd_level() == 3 ? BP_NAME(stem, _v3) arguments : BP_NAME(stem, _baseline) arguments)
+#else
+#define BP_DISPATCH(stem, arguments) BP_NAME(stem, _baseline) arguments
+#endif
+
+/* out (n_rows <= BP_TILE, width): inner products of rows with a table (D, width) of vectors as lanes */
+static inline void bp_products(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table, ptrdiff_t width,
+                               double *out)
+{
+    BP_DISPATCH(bp_products, (rows, single, n_rows, D, table, width, out));
+}
+
+/* |x|^2 of rows [start, stop) */
+static inline void bp_norms(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)
+{
+    BP_DISPATCH(bp_norms, (X, single, D, start, stop, norm));
+}
+
+/* the features a row chooses, given b; `passes`: how often bit after bit is looked at, unless all combinations are */
+static inline uint64_t bp_choose(const bp_model *m, const double *b, double norm, uint64_t mask, int passes, double *residual,
+                                 double *scratch)
+{
+    return BP_DISPATCH(bp_choose, (m, b, norm, mask, passes, residual, scratch));
+}
+
+/* what the rows at places [start, stop) choose, each for itself, into chosen[place - first]; their residuals follow */
+static inline void bp_propose(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes, uint64_t *chosen,
+                              double *scratch)
+{
+    BP_DISPATCH(bp_propose, (m, order, start, stop, passes, chosen, scratch));
+}
+
+/* what every proposal wins in rows [start, stop), added to won; `taken` >= 0: this one becomes feature K and its rows get it */
+static inline void bp_gains(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
+{
+    BP_DISPATCH(bp_gains, (m, p, start, stop, taken, won));
+}
+
+/* q of all combinations */
+static inline void bp_combinations(const bp_model *m, double *q, double *least)
+{
+    BP_DISPATCH(bp_combinations, (m, q, least));
+}
+
+/* B = P' H; gram form */
+static inline void bp_fit_products(const bp_model *m)
+{
+    BP_DISPATCH(bp_fit_products, (m));
+}
+
+/* doubles of scratch for one thread */
+static inline ptrdiff_t bp_scratch(int exact)
+{
+    const ptrdiff_t halves = (ptrdiff_t)2 * BP_TILE << (exact + 1) / 2, all = (ptrdiff_t)2 << exact;
+    return (BP_TILE + 1) * BP_MOST + (halves > all ? halves : all);
+}
+
+#include "_bpmeans_fit.h"
+#include "_bpmeans_collapsed.h"
+
+#endif

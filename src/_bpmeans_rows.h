@@ -1,0 +1,356 @@
+/* One clone of the leaves of _bpmeans.h, for vectors of BP_WIDTH doubles: what rows decide, and the products they need. Included once
+ * per instruction set. A product of a row and a feature is summed over the columns in order, features side by side in the lanes, so
+ * that the width of a vector changes nothing. */
+
+#define THIS(stem) BP_NAME(stem, BP_SUFFIX)
+#if defined(__GNUC__)
+#define W BP_WIDTH
+typedef double THIS(lane) __attribute__((vector_size(8 * BP_WIDTH), aligned(8), may_alias));
+#else
+#define W 1
+typedef double THIS(lane);
+#endif
+#define LANE THIS(lane)
+#if defined(__GNUC__)
+typedef int64_t THIS(bits) __attribute__((vector_size(8 * BP_WIDTH), aligned(8), may_alias));
+#define LEAST(a, b) ((LANE)((((a) < (b)) & (THIS(bits))(a)) | (~((a) < (b)) & (THIS(bits))(b))))
+#else
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#endif
+#define VECTORS (BP_TILE / W)   /* of a block of features */
+#define TOGETHER W              /* rows at a time: their sums and a block of features fit the registers */
+
+/* ---- products ---- */
+
+#define PRODUCTS(type)                                                                                                            \
+BP_ATTRIBUTE static inline void THIS(bp_block_##type)(const type *const *rows, ptrdiff_t n, ptrdiff_t D, const double *table,     \
+                                                      ptrdiff_t width, double *out)                                               \
+{                                                                                                                                 \
+    for (ptrdiff_t from = 0; from < D; from += BP_COLUMNS) {                                                                      \
+        const ptrdiff_t to = from + BP_COLUMNS < D ? from + BP_COLUMNS : D;                                                       \
+        LANE sum[TOGETHER][VECTORS];                                                                                              \
+        memset(sum, 0, sizeof sum);                                                                                               \
+        for (ptrdiff_t d = from; d < to; d++)                                                                                     \
+            for (int r = 0; r < TOGETHER; r++)                                                                                    \
+                for (int v = 0; v < VECTORS; v++)                                                                                 \
+                    sum[r][v] += (double)rows[r][d] * *(const LANE *)(table + d * width + v * W);                                 \
+        for (int r = 0; r < TOGETHER && r < n; r++)                                                                               \
+            for (int v = 0; v < VECTORS; v++) {                                                                                   \
+                LANE *place = (LANE *)(out + r * width + v * W);                                                                  \
+                if (from)                                                                                                         \
+                    sum[r][v] += *place;                                                                                          \
+                *place = sum[r][v];                                                                                               \
+            }                                                                                                                     \
+    }                                                                                                                             \
+}                                                                                                                                 \
+                                                                                                                                  \
+BP_ATTRIBUTE static void THIS(bp_products_##type)(const type *const *rows, ptrdiff_t n_rows, ptrdiff_t D, const double *table,    \
+                                                  ptrdiff_t width, double *out)                                                   \
+{                                                                                                                                 \
+    const type *tile[BP_TILE];                                                                                                    \
+    for (ptrdiff_t r = 0; r < BP_TILE; r++)                                                                                       \
+        tile[r] = rows[r < n_rows ? r : n_rows - 1];                                                                              \
+    for (ptrdiff_t k = 0; k < width; k += BP_TILE)                                                                                \
+        for (ptrdiff_t r = 0; r < n_rows; r += TOGETHER)                                                                          \
+            THIS(bp_block_##type)(tile + r, n_rows - r, D, table + k, width, out + r * width + k);                                \
+}                                                                                                                                 \
+                                                                                                                                  \
+BP_ATTRIBUTE static void THIS(bp_norms_##type)(const type *X, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)         \
+{                                                                                                                                 \
+    for (ptrdiff_t i = start; i < stop; i++) {                                                                                    \
+        double sum[BP_TILE] = {0};                                                                                                \
+        const type *x = X + i * D;                                                                                                \
+        ptrdiff_t d = 0;                                                                                                          \
+        for (; d + BP_TILE <= D; d += BP_TILE)                                                                                    \
+            for (int l = 0; l < BP_TILE; l++)                                                                                     \
+                sum[l] += (double)x[d + l] * (double)x[d + l];                                                                    \
+        for (int l = 0; d < D; d++, l++)                                                                                          \
+            sum[l] += (double)x[d] * (double)x[d];                                                                                \
+        norm[i] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));                              \
+    }                                                                                                                             \
+}
+
+PRODUCTS(float)
+PRODUCTS(double)
+#undef PRODUCTS
+
+BP_ATTRIBUTE static void THIS(bp_products)(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table,
+                                           ptrdiff_t width, double *out)
+{
+    if (single)
+        THIS(bp_products_float)((const float *const *)rows, n_rows, D, table, width, out);
+    else
+        THIS(bp_products_double)((const double *const *)rows, n_rows, D, table, width, out);
+}
+
+BP_ATTRIBUTE static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)
+{
+    if (single)
+        THIS(bp_norms_float)((const float *)X, D, start, stop, norm);
+    else
+        THIS(bp_norms_double)((const double *)X, D, start, stop, norm);
+}
+
+/* ---- what a row decides ---- */
+
+/* c = b - G z */
+BP_ATTRIBUTE static inline void THIS(bp_leave)(const bp_model *m, const double *b, uint64_t mask, double *restrict c)
+{
+    const ptrdiff_t width = bp_width(m->K);
+    memcpy(c, b, sizeof(double) * (size_t)width);
+    for (; mask; mask &= mask - 1) {
+        const double *restrict g = m->G + bp_lowest(mask) * m->lanes;
+        for (ptrdiff_t k = 0; k < width; k += W)
+            *(LANE *)(c + k) -= *(const LANE *)(g + k);
+    }
+}
+
+/* |r|^2 = |x|^2 - z b - z c */
+BP_ATTRIBUTE static inline double THIS(bp_left_over)(double norm, uint64_t mask, const double *b, const double *c)
+{
+    double left = norm;
+    for (; mask; mask &= mask - 1)
+        left -= b[bp_lowest(mask)] + c[bp_lowest(mask)];
+    return left > 0.0 ? left : 0.0;
+}
+
+/* bit after bit takes the value that lowers |r|^2 */
+BP_ATTRIBUTE static uint64_t THIS(bp_flip)(const bp_model *m, const double *b, double margin, uint64_t mask, int passes, double *c)
+{
+    const ptrdiff_t width = bp_width(m->K);
+    THIS(bp_leave)(m, b, mask, c);
+    for (int pass = 0; pass < passes; pass++) {
+        const uint64_t before = mask;
+        for (ptrdiff_t k = 0; k < m->K; k++) {
+            const double *restrict g = m->G + k * m->lanes;
+            const int on = (int)(mask >> k & 1);
+            if (!(g[k] + (on ? 2.0 : -2.0) * c[k] < -margin))
+                continue;
+            mask ^= (uint64_t)1 << k;
+            if (on)
+                for (ptrdiff_t j = 0; j < width; j += W)
+                    *(LANE *)(c + j) += *(const LANE *)(g + j);
+            else
+                for (ptrdiff_t j = 0; j < width; j += W)
+                    *(LANE *)(c + j) -= *(const LANE *)(g + j);
+        }
+        if (mask == before)
+            break;
+    }
+    return mask;
+}
+
+/* sums of b over all subsets of K bits */
+BP_ATTRIBUTE static inline void THIS(bp_subsets)(const double *b, ptrdiff_t K, double *restrict sum)
+{
+    sum[0] = 0.0;
+    for (ptrdiff_t k = 0; k < K; k++) {
+        const ptrdiff_t half = (ptrdiff_t)1 << k;
+        for (ptrdiff_t z = 0; z < half; z++)
+            sum[half + z] = sum[z] + b[k];
+    }
+}
+
+/* the best of all combinations, the first where several are: q(z) - 2 z b, the sums of b split in a lower and an upper half of the bits */
+BP_ATTRIBUTE static uint64_t THIS(bp_best)(const bp_model *m, const double *b, double margin, uint64_t mask, double *restrict scratch)
+{
+    const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
+    double *restrict lower = scratch, *restrict upper = scratch + n_low, *restrict value = upper + n_high;
+    double best = INFINITY, most = 0.0, present;
+    THIS(bp_subsets)(b, low, lower);
+    THIS(bp_subsets)(b + low, high, upper);
+    for (ptrdiff_t k = 0; k < low; k++)
+        most += b[k] > 0.0 ? b[k] : 0.0;
+    for (ptrdiff_t h = 0; h < n_high; h++) {
+        const double *restrict q = m->q + h * n_low;
+        double least = INFINITY;
+        if (m->least[h] - 2.0 * (upper[h] + most) > best + margin)
+            continue;
+        for (ptrdiff_t z = 0; z < n_low; z++)
+            value[z] = q[z] - 2.0 * (upper[h] + lower[z]);
+        for (ptrdiff_t z = 0; z < n_low; z++)
+            least = value[z] < least ? value[z] : least;
+        best = least < best ? least : best;
+    }
+    present = m->q[mask] - 2.0 * (upper[mask >> low] + lower[mask & (uint64_t)(n_low - 1)]);
+    if (!(best < present - margin))
+        return mask;
+    for (uint64_t z = 0; z < (uint64_t)1 << m->K; z++)
+        if (m->q[z] - 2.0 * (upper[z >> low] + lower[z & (uint64_t)(n_low - 1)]) <= best + margin)
+            return z;
+    return mask;
+}
+
+BP_ATTRIBUTE static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, double norm, uint64_t mask, int passes,
+                                             double *residual, double *scratch)
+{
+    const double margin = BP_MARGIN * (norm + m->trace);
+    double *c = scratch;
+    if (m->K <= m->exact) {
+        mask = THIS(bp_best)(m, b, margin, mask, scratch + BP_MOST);
+        THIS(bp_leave)(m, b, mask, c);
+    } else
+        mask = THIS(bp_flip)(m, b, margin, mask, passes, c);
+    *residual = THIS(bp_left_over)(norm, mask, b, c);
+    return mask;
+}
+
+/* the least value of all combinations for each of BP_TILE rows: lanes are rows here */
+BP_ATTRIBUTE static void THIS(bp_least)(const bp_model *m, const double *const *rows, double *restrict best, double *restrict scratch)
+{
+    const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
+    double *restrict lower = scratch, *restrict upper = scratch + BP_TILE * n_low;
+    double b[BP_TILE];
+    memset(lower, 0, sizeof b);
+    memset(upper, 0, sizeof b);
+    for (ptrdiff_t k = 0; k < m->K; k++) {
+        double *restrict sums = k < low ? lower : upper;
+        const ptrdiff_t half = BP_TILE * ((ptrdiff_t)1 << (k < low ? k : k - low));
+        for (int r = 0; r < BP_TILE; r++)
+            b[r] = rows[r][k];
+        for (ptrdiff_t z = 0; z < half; z += BP_TILE)
+            for (int v = 0; v < BP_TILE; v += W)
+                *(LANE *)(sums + half + z + v) = *(const LANE *)(sums + z + v) + *(const LANE *)(b + v);
+    }
+    for (int v = 0; v < BP_TILE; v += W) {
+        LANE least;
+        memset(&least, 0, sizeof least);
+        for (ptrdiff_t h = 0; h < n_high; h++) {
+            const LANE top = *(const LANE *)(upper + h * BP_TILE + v);
+            const double *restrict q = m->q + h * n_low;
+            for (ptrdiff_t z = 0; z < n_low; z++) {
+                const LANE value = q[z] - 2.0 * (top + *(const LANE *)(lower + z * BP_TILE + v));
+                least = LEAST(value, least);
+            }
+        }
+        *(LANE *)(best + v) = least;
+    }
+}
+
+BP_ATTRIBUTE static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes,
+                                          uint64_t *chosen, double *scratch)
+{
+    const ptrdiff_t width = bp_width(m->K);
+    const int all = m->K <= m->exact;
+    double *b = scratch, *rest = scratch + BP_TILE * BP_MOST, best[BP_TILE];
+    for (ptrdiff_t from = start; from < stop; from += BP_TILE) {
+        const ptrdiff_t n = stop - from < BP_TILE ? stop - from : BP_TILE;
+        const void *rows[BP_TILE];
+        const double *own[BP_TILE];
+        for (ptrdiff_t r = 0; r < BP_TILE; r++) {
+            const ptrdiff_t place = from + (r < n ? r : n - 1), i = order ? order[place] : place;
+            rows[r] = bp_row(m, i);
+            own[r] = m->gram ? m->B + i * m->lanes : b + (r < n ? r : n - 1) * width;
+        }
+        if (!m->gram)
+            THIS(bp_products)(rows, m->single, n, m->D, m->table, width, b);
+        if (all)
+            THIS(bp_least)(m, own, best, rest + BP_MOST);
+        for (ptrdiff_t r = 0; r < n; r++) {
+            const ptrdiff_t i = order ? order[from + r] : from + r;
+            uint64_t mask = m->mask[i];
+            if (all) {
+                THIS(bp_leave)(m, own[r], mask, rest);
+                m->residual[i] = THIS(bp_left_over)(m->norm[i], mask, own[r], rest);
+            }
+            if (!all || best[r] < m->residual[i] - m->norm[i] - 0.5 * BP_MARGIN * (m->norm[i] + m->trace))
+                mask = THIS(bp_choose)(m, own[r], m->norm[i], mask, passes, m->residual + i, rest);
+            chosen[from + r - start] = mask;
+        }
+    }
+}
+
+/* q[z] = z G z', by doubling; the least for every upper half */
+BP_ATTRIBUTE static void THIS(bp_combinations)(const bp_model *m, double *restrict q, double *restrict least)
+{
+    const ptrdiff_t low = (m->K + 1) / 2, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << (m->K - low);
+    q[0] = 0.0;
+    for (ptrdiff_t k = 0; k < m->K; k++) {
+        const double *restrict g = m->G + k * m->lanes;
+        double *restrict next = q + ((ptrdiff_t)1 << k);
+        next[0] = g[k];
+        for (ptrdiff_t j = 0; j < k; j++) {
+            const ptrdiff_t half = (ptrdiff_t)1 << j;
+            for (ptrdiff_t z = 0; z < half; z++)
+                next[half + z] = next[z] + 2.0 * g[j];
+        }
+        for (ptrdiff_t z = 0; z < (ptrdiff_t)1 << k; z++)
+            next[z] += q[z];
+    }
+    for (ptrdiff_t h = 0; h < n_high; h++) {
+        least[h] = INFINITY;
+        for (ptrdiff_t z = 0; z < n_low; z++)
+            least[h] = q[h * n_low + z] < least[h] ? q[h * n_low + z] : least[h];
+    }
+}
+
+/* ---- starts ---- */
+
+BP_ATTRIBUTE static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
+{
+    const ptrdiff_t first = taken < 0 ? 0 : taken, last = taken < 0 ? p->n : taken + 1;
+    double c[BP_TILE * BP_TRIALS] = {0};
+    for (ptrdiff_t from = start; from < stop; from += BP_TILE) {
+        const ptrdiff_t n = stop - from < BP_TILE ? stop - from : BP_TILE;
+        const void *rows[BP_TILE];
+        if (m->gram)
+            for (ptrdiff_t r = 0; r < n; r++)
+                for (ptrdiff_t t = first; t < last; t++) {
+                    double product = m->S[p->rows[t] * m->n + from + r];
+                    for (uint64_t z = m->mask[p->rows[t]]; z; z &= z - 1)
+                        product -= m->B[(from + r) * m->lanes + bp_lowest(z)];
+                    c[r * BP_TRIALS + t] = product;
+                }
+        else {
+            for (ptrdiff_t r = 0; r < n; r++)
+                rows[r] = bp_row(m, from + r);
+            THIS(bp_products)(rows, m->single, n, m->D, p->table, BP_TRIALS, c);
+        }
+        for (ptrdiff_t r = 0; r < n; r++) {
+            const ptrdiff_t i = from + r;
+            double *own = c + r * BP_TRIALS;
+            if (taken >= 0 && m->gram)
+                m->B[i * m->lanes + m->K] = own[taken];
+            for (uint64_t z = m->mask[i]; z; z &= z - 1)
+                for (ptrdiff_t t = 0; t < BP_TRIALS; t++)
+                    own[t] -= p->against[bp_lowest(z) * BP_TRIALS + t];
+            for (ptrdiff_t t = first; t < last; t++) {
+                const double gain = 2.0 * own[t] - p->norm[t];
+                if (!(gain > BP_MARGIN * (m->norm[i] + p->norm[t])) && i != p->rows[t])
+                    continue;
+                won[t] += gain;
+                if (t == taken) {
+                    m->mask[i] |= (uint64_t)1 << m->K;
+                    m->residual[i] = gain < m->residual[i] ? m->residual[i] - gain : 0.0;
+                }
+            }
+        }
+    }
+}
+
+/* ---- fit ---- */
+
+BP_ATTRIBUTE static void THIS(bp_fit_products)(const bp_model *m)
+{
+    const ptrdiff_t width = bp_width(m->K);
+    for (ptrdiff_t i = 0; i < m->n; i++) {
+        double *restrict b = m->B + i * m->lanes;
+        for (ptrdiff_t j = 0; j < width; j += W) {
+            LANE sum;
+            memset(&sum, 0, sizeof sum);
+            for (ptrdiff_t k = 0; k < m->K; k++)
+                sum += m->P[k * m->n + i] * *(const LANE *)(m->H + k * m->lanes + j);
+            *(LANE *)(b + j) = sum;
+        }
+    }
+}
+
+#undef THIS
+#undef W
+#undef LANE
+#undef LEAST
+#undef VECTORS
+#undef TOGETHER
+#undef BP_WIDTH
+#undef BP_SUFFIX
+#undef BP_ATTRIBUTE
