@@ -12,8 +12,10 @@ import importlib
 from typing import Any
 
 _NAMES = {
+    "BPMeans": "craftc.bpmeans",
     "CRAFT": "craftc.craft",
     "DPMeans": "craftc.dpmeans",
+    "KFeatures": "craftc.bpmeans",
     "MixedTable": "craftc.table",
     "get_include": "craftc._about",
     "load_model": "craftc._model_file",

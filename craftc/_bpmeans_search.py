@@ -20,7 +20,9 @@ from craftc._random import uniform
 
 Masks = NDArray[np.uint64]
 
-_FEATURE_DRAW = 31  # first key of its random stream
+_FEATURE_DRAW, _EXCHANGE_DRAW = 31, 32  # first keys of the random streams
+_IMPROVED = 3  # restarts whose ends are improved by exchanges
+_TRIES = 3  # replacements tried for a feature
 _SMALL = 20_000_000  # products of a sweep up to which a restart keeps to one thread and several go side by side
 _GRAM_ROWS = 8192  # most rows whose inner products are all held
 _SECONDS = 0.1  # of restarts between two looks for an interrupt, and between two lines of a report
@@ -92,7 +94,8 @@ class Plan:
     """What a restart minimises, and how.
 
     penalty 0: a fixed number of features. n_features 0: as many as pay. exact: features up to which all combinations of a row are
-    looked at. bases: "mean", "none" or "mixed" (odd restarts none).
+    looked at. bases: "mean", "none" or "mixed" (every other pair of restarts none).
+    n_trials 0: 2 + log K and 1 in turn.
     """
 
     penalty: float
@@ -131,60 +134,113 @@ def run_for(rows: Rows, plan: Plan, n_threads: int, order: NDArray[np.int32] = _
     points = rows.points
     return _kernel.Run(
         rows.X, rows.products if gram else None, rows.norm, rows.mean, rows.mean_products, points.middle, points.grid, points.step,
-        plan.penalty, plan.cap, plan.collapsed, plan.reseed, min(plan.exact, plan.cap), plan.max_iter, order, n_threads,
+        plan.penalty, plan.cap, plan.collapsed, plan.reseed, plan.exact if plan.penalty else min(plan.exact, plan.cap), plan.max_iter,
+        order, n_threads,
     )  # fmt: skip
 
 
 def best_restart(rows: Rows, plan: Plan) -> Outcome:
-    """The restart of lowest J, the first of several; each is the same alone and among others, on any number of threads."""
-    n, D = rows.X.shape
+    """The lowest J of all restarts, the ends of the best of them improved by exchanges of single features.
+
+    A restart is the same alone and among others, on any number of threads.
+    """
+    small = _is_small(rows, plan.n_features or plan.cap)
+    ends = _side_by_side(rows, plan) if small and not plan.shuffle else None
+    run = None if plan.shuffle else run_for(rows, plan, 1 if small else rows.n_threads)
+    if ends is None:
+        outcomes = [_one(rows, plan, r, run) for r in range(plan.n_init)]
+        ends = np.array([outcome.objective for outcome in outcomes])
+    else:
+        outcomes = []
+    best: Outcome | None = None
+    for r in _first_distinct(ends, _IMPROVED if small else 1, 1e-9 * rows.scatter):
+        outcome = outcomes[r] if outcomes else _one(rows, plan, r, run, tell=False)
+        outcome = _improve(rows, plan, outcome, r, run or run_for(rows, plan, 1 if small else rows.n_threads), _TRIES if small else 1)
+        if best is None or outcome.objective < best.objective:
+            best = outcome
+    assert best is not None
+    return best
+
+
+def _is_small(rows: Rows, n_features: int) -> bool:
+    """Whether a restart keeps to one thread, several of them side by side."""
+    return rows.products is not None or rows.X.size * max(n_features, 8) < _SMALL
+
+
+def _side_by_side(rows: Rows, plan: Plan) -> Floats:
+    """J of every restart, one per thread at a time."""
     steps = plan.n_features or plan.cap
-    small = rows.products is not None or n * D * max(steps, 8) < _SMALL
-    side_by_side = threads_for(rows.n_threads, _SMALL) if small and plan.n_init > 1 and not plan.shuffle else 1
-    within = 1 if small else rows.n_threads
-    if plan.shuffle:
-        return min((_one(rows, plan, r, within) for r in range(plan.n_init)), key=lambda outcome: outcome.objective)
-    runs = [run_for(rows, plan, within) for _ in range(side_by_side)]
-    if not small:
-        return min((_one(rows, plan, r, within, runs[0]) for r in range(plan.n_init)), key=lambda outcome: outcome.objective)
-    first, batch = 0, side_by_side
+    runs = [run_for(rows, plan, 1) for _ in range(threads_for(rows.n_threads, _SMALL) if plan.n_init > 1 else 1)]
+    ends, first, batch = np.empty(plan.n_init), 0, len(runs)
     while first < plan.n_init:
         some = np.arange(first, min(first + batch, plan.n_init))
-        objective, told = np.empty(len(some)), np.empty((len(some), 3), np.int64)
+        told = np.empty((len(some), 3), np.int64)
         since = time.perf_counter()
-        _kernel.restarts(runs, _bases(rows, plan, some), plan.n_features, _draws(plan, some, steps), plan.n_trials, first, objective, told)
-        for r, J, (K, n_iter, _) in zip(some, objective, told, strict=True):
-            plan.told(f"start {r}: {K} features after {n_iter} sweeps, J {J:.6g}")
+        _kernel.restarts(runs, _bases(rows, plan, some), plan.n_features, _draws(plan, some, steps), _trials(plan, some), ends[some[0] :], told)
+        for r, (K, n_iter, _) in zip(some, told, strict=True):
+            plan.told(f"start {r}: {K} features after {n_iter} sweeps, J {ends[r]:.6g}")
         first += len(some)
         if time.perf_counter() - since < _SECONDS / 2:
             batch *= 2
-    _, objective, K, n_iter, converged, masks, path = min((run.best() for run in runs if run.best()[0] >= 0), key=lambda b: (b[1], b[0]))
-    return Outcome(masks.copy(), K, objective, path.copy(), n_iter, converged)
+    return ends
 
 
-def _one(rows: Rows, plan: Plan, r: int, n_threads: int, run: _kernel.Run | None = None) -> Outcome:
+def _first_distinct(ends: Floats, most: int, apart: float) -> list[int]:
+    """The restarts of lowest J, one for every J."""
+    chosen: list[int] = []
+    for r in np.argsort(ends, kind="stable"):
+        if not chosen or ends[r] > ends[chosen[-1]] + apart:
+            chosen.append(int(r))
+        if len(chosen) == most:
+            break
+    return chosen
+
+
+def _one(rows: Rows, plan: Plan, r: int, run: _kernel.Run | None, tell: bool = True) -> Outcome:
     """One restart, sweep by sweep."""
-    order = rows.points.order(plan.seed, r) if plan.shuffle else _NO_ORDER
-    run = run or run_for(rows, plan, n_threads, order)
+    if run is None:
+        run = run_for(rows, plan, 1 if _is_small(rows, plan.n_features or plan.cap) else rows.n_threads, rows.points.order(plan.seed, r))
     some = np.array([r])
-    run.greedy(int(_bases(rows, plan, some)[0]), plan.n_features, _draws(plan, some, plan.n_features or plan.cap)[0], plan.n_trials)
-    return _finish(run, plan, f"start {r}")
+    draws = _draws(plan, some, plan.n_features or plan.cap)[0]
+    run.greedy(int(_bases(rows, plan, some)[0]), plan.n_features, draws, int(_trials(plan, some)[0]))
+    return _finish(run, plan, f"start {r}" if tell else None)
+
+
+def _improve(rows: Rows, plan: Plan, outcome: Outcome, r: int, run: _kernel.Run, tries: int) -> Outcome:
+    """Feature after feature is exchanged for the residual of a drawn row, and kept out where J falls, until none wins."""
+    turn, k, left = 0, 0, outcome.n_features
+    slack = 1e-10 * rows.scatter
+    while left > 0 and plan.max_iter > 1:
+        won = False
+        for attempt in range(tries):
+            # first the best of several rows, then single ones
+            draws = uniform(plan.seed, _EXCHANGE_DRAW, r, turn, np.arange(_kernel.TRIALS if attempt == 0 else 1))
+            turn += 1
+            run.exchange(outcome.masks, outcome.n_features, k % outcome.n_features, draws)
+            other = _finish(run, plan, None)
+            if other.objective < outcome.objective - slack:
+                plan.told(f"start {r}, feature {k % outcome.n_features} exchanged: {other.n_features} features, J {other.objective:.6g}")
+                other.path = np.append(outcome.path, other.objective)
+                other.n_iter += outcome.n_iter
+                outcome, won = other, True
+                break
+        k, left = k + 1, outcome.n_features if won else left - 1
+    return outcome
 
 
 def from_memberships(rows: Rows, plan: Plan, masks: Masks, n_features: int) -> Outcome:
     """The descent from given memberships."""
-    n, D = rows.X.shape
-    small = rows.products is not None or n * D * max(n_features, 8) < _SMALL
     order = rows.points.order(plan.seed, 1) if plan.shuffle else _NO_ORDER
-    run = run_for(rows, plan, 1 if small else rows.n_threads, order)
+    run = run_for(rows, plan, 1 if _is_small(rows, n_features) else rows.n_threads, order)
     run.start(masks, n_features)
     return _finish(run, plan, "given start")
 
 
-def _finish(run: _kernel.Run, plan: Plan, name: str) -> Outcome:
+def _finish(run: _kernel.Run, plan: Plan, name: str | None) -> Outcome:
     while not run.advance(1):
         pass
-    plan.told(f"{name}: {run.n_features} features after {run.n_iter} sweeps, J {run.objective:.6g}")
+    if name:
+        plan.told(f"{name}: {run.n_features} features after {run.n_iter} sweeps, J {run.objective:.6g}")
     return Outcome(run.masks.copy(), run.n_features, run.objective, run.path.copy(), run.n_iter, run.converged)
 
 
@@ -192,7 +248,7 @@ def _bases(rows: Rows, plan: Plan, restarts: NDArray[np.intp]) -> NDArray[np.int
     """The feature that everybody has at the start of every restart."""
     bases = np.full(len(restarts), NONE if plan.base == "none" else rows.base, np.int32)
     if plan.base == "mixed":
-        bases[restarts % 2 == 1] = NONE
+        bases[restarts % 4 >= 2] = NONE
     return bases
 
 
@@ -201,6 +257,14 @@ def _draws(plan: Plan, restarts: NDArray[np.intp], steps: int) -> Floats:
     trials = plan.n_trials or 2 + int(math.log(steps))
     key = restarts[:, None, None], np.arange(steps)[:, None], np.arange(trials)
     return np.ascontiguousarray(uniform(plan.seed, _FEATURE_DRAW, *key))
+
+
+def _trials(plan: Plan, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
+    """Rows drawn for every feature of a start; 0: 2 + log K. Odd starts draw one, which finds what greed misses."""
+    trials = np.full(len(restarts), plan.n_trials, np.int32)
+    if plan.n_trials == 0:
+        trials[restarts % 2 == 1] = 1
+    return trials
 
 
 @dataclass
@@ -232,36 +296,86 @@ def stepwise(rows: Rows, plan: Plan, penalty: float) -> tuple[Path, int]:
 def shortest(rows: Rows, plan: Plan) -> tuple[Path, int]:
     """K-features for K = 1, 2, ..., and the K whose solution tells the table in the fewest nats."""
     path = Path([None], [rows.scatter])
-    lengths = [description_length(rows, None, rows.scatter)]
+
+    def best() -> int:
+        lengths = [description_length(rows, outcome, error) for outcome, error in zip(path.outcomes, path.errors, strict=True)]
+        return int(np.argmin(lengths))
+
     for K in range(1, plan.cap + 1):
         _add(path, rows, plan, K)
-        lengths.append(description_length(rows, path.outcomes[K], path.errors[K]))
-        if K - int(np.argmin(lengths)) >= _PATIENCE:
+        if K - best() >= _PATIENCE:
             break
-    return path, int(np.argmin(lengths))
+    for K in range(len(path.errors) - 2, 0, -1):
+        _lessen(path, rows, plan, K)
+    return path, best()
 
 
 def _add(path: Path, rows: Rows, plan: Plan, K: int) -> None:
-    outcome = best_restart(rows, plan.with_features(K))
+    """K features: the best of the restarts and of the solution for K - 1 with one more."""
+    plan = plan.with_features(K)
+    outcome, before = best_restart(rows, plan), path.outcomes[-1]
+    if before is not None and before.n_features == K - 1:
+        run = run_for(rows, plan, 1 if _is_small(rows, K) else rows.n_threads)
+        run.exchange(before.masks, K - 1, -1, uniform(plan.seed, _EXCHANGE_DRAW, plan.n_init, 0, np.arange(_kernel.TRIALS)))
+        grown = _improve(rows, plan, _finish(run, plan, None), plan.n_init + 1, run, 1)
+        outcome = grown if grown.objective < outcome.objective else outcome
     plan.told(f"K = {K}: {outcome.objective:.6g}")
     path.outcomes.append(outcome)
     path.errors.append(min(outcome.objective, path.errors[-1]))
 
 
+def _lessen(path: Path, rows: Rows, plan: Plan, K: int) -> None:
+    """K features from the solution for K + 1 less one, where that is better."""
+    plan, now, more = plan.with_features(K), path.outcomes[K], path.outcomes[K + 1]
+    if now is None or more is None or more.n_features != K + 1:
+        return
+    Z = unpack(more.masks, K + 1)
+    fewer = min((from_memberships(rows, plan, pack(np.delete(Z, k, 1)), K) for k in range(K + 1)), key=lambda outcome: outcome.objective)
+    if fewer.objective < now.objective:
+        path.outcomes[K], path.errors[K] = fewer, fewer.objective
+
+
 def description_length(rows: Rows, outcome: Outcome | None, error: float) -> float:
-    """Nats to tell the table: N D / 2 log(SSE / (N D)) + K D / 2 log N + sum_k N h(share of feature k), h the entropy of a bit."""
+    """Nats to tell the table by its features: N D / 2 log V + K D / 2 log(N S / V) + the memberships.
+
+    V = SSE / (N D) is the variance that is left and S that of the table: a feature's D numbers are told within S as finely as N rows
+    of variance V determine them (with S = V this is the (K D / 2) log N of BIC).
+    """
     n, D = rows.X.shape
-    length = 0.5 * n * D * math.log(max(error, 1e-14 * rows.scatter, np.finfo(float).tiny) / (n * D))
-    if outcome is not None:
-        share = _shares(outcome)
-        inside = share[(share > 0) & (share < 1)]
-        length += 0.5 * outcome.n_features * D * math.log(n) - n * float(inside @ np.log(inside) + (1 - inside) @ np.log1p(-inside))
+    least = max(1e-14 * rows.scatter, np.finfo(float).tiny)
+    left = max(error, least) / (n * D)
+    length = 0.5 * n * D * math.log(left)
+    if outcome is not None and outcome.n_features:
+        spread = max(rows.points.scatter, least) / (n * D)
+        length += 0.5 * outcome.n_features * D * math.log(max(n * spread / left, 1.0))
+        length += membership_entropy(unpack(outcome.masks, outcome.n_features))
     return length
 
 
-def _shares(outcome: Outcome) -> Floats:
-    """(K,) share of the rows that have each feature."""
-    return np.asarray(unpack(outcome.masks, outcome.n_features).mean(axis=0))
+def membership_entropy(Z: NDArray[np.bool_]) -> float:
+    """Nats to tell Z column by column, each alone or beside the column before it that says most about it.
+
+    So a feature and its complement cost no more than the feature beside one that everybody has, which makes the same sums.
+    """
+    bits = Z.astype(np.float64)
+    n, K = bits.shape
+    both, size = bits.T @ bits, bits.sum(axis=0)
+    told = 0.0
+    for k in range(K):
+        alone = _entropy(np.array([size[k], n - size[k]]))
+        given = [
+            _entropy(np.array([both[k, j], size[j] - both[k, j]]))
+            + _entropy(np.array([size[k] - both[k, j], n - size[k] - size[j] + both[k, j]]))
+            for j in range(k)
+        ]
+        told += min([alone, *given])
+    return told
+
+
+def _entropy(counts: Floats) -> float:
+    """Nats to tell which of two kinds each of some things is."""
+    counts = counts[counts > 0]
+    return float(counts.sum() * np.log(counts.sum()) - counts @ np.log(counts)) if len(counts) else 0.0
 
 
 def unpack(masks: Masks, K: int) -> NDArray[np.bool_]:

@@ -182,7 +182,7 @@ static int bp_collapse(const bp_model *m, ptrdiff_t i, const double *p, double p
         *chosen = bp_collapsed_flip(o, m->norm[i], slack, m->lanes, &cost);
     if (o->K < m->K)
         return cost < penalty - slack ? 3 : 0;
-    if (cost > penalty && m->K < cap)
+    if (cost > penalty + slack && m->K < cap)
         return o->cost - penalty > slack ? 2 : 0;
     return o->cost - cost > slack ? 1 : 0;
 }

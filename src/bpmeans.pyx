@@ -14,7 +14,7 @@ from craftc._kernels.bpmeans cimport (
     BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, Run, bp_choose, bp_collapse, bp_combinations, bp_count, bp_count_pairs, bp_explained,
     bp_extract, bp_fit_features, bp_fit_products, bp_gains, bp_gram_of_fit, bp_gram_of_sums, bp_independent, bp_inner_products, bp_lay_out,
     bp_lowest, bp_model, bp_norms, bp_others, bp_products, bp_proposals, bp_propose, bp_pseudo_inverse, bp_row, bp_scratch, bp_width,
-    best_restart, descent,
+    descent,
 )
 from craftc._kernels.dpmeans cimport dp_add, dp_sums
 
@@ -680,7 +680,6 @@ cdef class Run:
             "counts": np.zeros((n_threads, BP_MOST), np.int64),
             "places": np.zeros((n_threads, sizeof(dp_sums)), np.uint8),
             "path": np.zeros(max_iter), "scratch": np.zeros((n_threads, self.c.room)),
-            "best mask": np.zeros(n, np.uint64), "best path": np.zeros(max_iter),
             "parts": np.zeros(((n + BLOCK - 1) // BLOCK, BP_TRIALS)),
         }
         self.arrays = a
@@ -705,8 +704,6 @@ cdef class Run:
         self.c.path, self.c.scratch = _cells(a["path"]), _cells(a["scratch"])
         self.c.parts = _cells(a["parts"])
         self.c.mean, self.c.mean_products = &mean[0], &mean_products[0]
-        self.c.best.restart = -1
-        self.c.best.mask, self.c.best.path = _words(a["best mask"]), _cells(a["best path"])
 
     def greedy(self, int base, Py_ssize_t n_features, const double[:, ::1] draws, Py_ssize_t n_trials):
         """Start from residuals of drawn rows; `base`: 0 none, 1 mean, 2 zero; n_features 0: as many as pay."""
@@ -715,16 +712,43 @@ cdef class Run:
 
     def start(self, const uint64_t[::1] masks, Py_ssize_t n_features):
         """Start from memberships."""
-        cdef bp_model *m = &self.c.m
         with nogil:
-            self.c.n_iter, self.c.converged, m.K = 0, False, n_features
-            memcpy(m.mask, &masks[0], m.n * sizeof(uint64_t))
-            memset(self.c.before, 0, m.n * sizeof(uint64_t))
-            if m.gram:
-                memset(m.P, 0, m.most * m.n * sizeof(double))
-            else:
-                memset(self.c.places[0].sums, 0, m.most * m.D * sizeof(int64_t))
-            _settle(&self.c)
+            self._begin(&masks[0], n_features, ~(<uint64_t> 0) >> (BP_MOST - n_features))
+
+    def exchange(self, const uint64_t[::1] masks, Py_ssize_t n_features, int dropped, const double[::1] draws):
+        """Start from memberships less one feature (-1: none), and the best of the proposals as one more."""
+        cdef bp_model *m = &self.c.m
+        cdef bp_proposals proposals
+        cdef Py_ssize_t i, trials = draws.shape[0], n_blocks = (m.n + BLOCK - 1) // BLOCK
+        cdef uint64_t keep = (~(<uint64_t> 0) >> (BP_MOST - n_features)) & ~(<uint64_t> (dropped >= 0) << max(dropped, 0))
+        cdef double left = 0.0
+        cdef int exact = m.exact
+        with nogil:
+            self._begin(&masks[0], n_features, keep)
+            m.exact = 0
+            bp_propose(m, NULL, 0, m.n, 0, self.c.chosen, self.c.scratch)      # the residuals of the rows as they stand
+            m.exact = exact
+            for i in range(m.n):
+                left += m.residual[i]
+            if left > 1e-14 * self.c.scatter and m.K < self.c.cap:
+                _draw(&self.c, left, &draws[0], trials, &proposals)
+                _take_best(&self.c, &proposals, n_blocks, self.c.n_threads > 1)
+                if not m.gram:
+                    bp_lay_out(m, m.A)
+                _new_combinations(m)
+
+    cdef void _begin(self, const uint64_t *masks, Py_ssize_t n_features, uint64_t keep) noexcept nogil:
+        cdef bp_model *m = &self.c.m
+        cdef Py_ssize_t i
+        self.c.n_iter, self.c.converged, m.K = 0, False, bp_count(keep)
+        for i in range(m.n):
+            m.mask[i] = bp_extract(masks[i], keep)
+        memset(self.c.before, 0, m.n * sizeof(uint64_t))
+        if m.gram:
+            memset(m.P, 0, m.most * m.n * sizeof(double))
+        else:
+            memset(self.c.places[0].sums, 0, m.most * m.D * sizeof(int64_t))
+        _settle(&self.c)
 
     def advance(self, Py_ssize_t sweeps):
         """So many sweeps, or fewer if nothing changes any more; returns whether that is so or there were max_iter."""
@@ -769,11 +793,6 @@ cdef class Run:
         """J after every sweep."""
         return self.arrays["path"][: self.c.n_iter]
 
-    def best(self):
-        """(number, J, features, sweeps, whether nothing changed at last, memberships, path) of the best restart; number -1: none."""
-        cdef best_restart *b = &self.c.best
-        return b.restart, b.objective, b.K, b.n_iter, bool(b.converged), self.arrays["best mask"], self.arrays["best path"][: b.n_iter]
-
 
 cdef uint64_t *_words(array) noexcept:
     return <uint64_t *> <Py_ssize_t> array.ctypes.data
@@ -788,12 +807,11 @@ def restarts(
     const int32_t[::1] bases,               # IN    (R,) base of every restart
     Py_ssize_t n_features,                  # 0: as many as pay
     const double[:, :, ::1] draws,          # IN    (R, steps, trials) uniform numbers
-    Py_ssize_t n_trials,                    # 0: more with every feature
-    Py_ssize_t first,                       # number of the first restart
+    const int32_t[::1] n_trials,            # IN    (R,) rows drawn for a feature, 0: more with every feature
     double[::1] objective,                  # OUT   (R,)
     int64_t[:, ::1] outcome,                # OUT   (R, 3) features, sweeps, whether nothing changed at last
 ):
-    """Whole restarts side by side, one per thread at a time; every run remembers the best of its own. Ties: the first."""
+    """Whole restarts side by side, one per thread at a time. A restart is the same alone and among others."""
     cdef Py_ssize_t R = bases.shape[0], r, n_threads = len(runs)
     cdef int t
     cdef bint many = n_threads > 1
@@ -805,7 +823,7 @@ def restarts(
             places[t] = &(<Run?> runs[t]).c
         for r in prange(R, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="dynamic", chunksize=1):
             t = omp_get_thread_num() if many else 0
-            _restart(places[t], bases[r], n_features, &draws[r, 0, 0], draws.shape[2], n_trials, first + r)
+            _restart(places[t], bases[r], n_features, &draws[r, 0, 0], draws.shape[2], n_trials[r])
             objective[r] = places[t].objective
             outcome[r, 0], outcome[r, 1], outcome[r, 2] = places[t].m.K, places[t].n_iter, places[t].converged
     finally:
@@ -813,15 +831,10 @@ def restarts(
 
 
 cdef void _restart(descent *c, int base, Py_ssize_t n_features, const double *draws, Py_ssize_t n_columns,
-                   Py_ssize_t n_trials, Py_ssize_t r) noexcept nogil:
+                   Py_ssize_t n_trials) noexcept nogil:
     """One restart from its start to its end."""
     _greedy(c, base, n_features, draws, n_columns, n_trials)
     _advance(c, c.max_iter)
-    if c.best.restart < 0 or c.objective < c.best.objective or (c.objective == c.best.objective and r < c.best.restart):
-        c.best.restart, c.best.objective, c.best.K = r, c.objective, c.m.K
-        c.best.n_iter, c.best.converged = c.n_iter, c.converged
-        memcpy(c.best.mask, c.m.mask, c.m.n * sizeof(uint64_t))
-        memcpy(c.best.path, c.path, c.n_iter * sizeof(double))
 
 
 # ---- rows and given features ----

@@ -65,13 +65,6 @@ cdef extern from "_bpmeans.h" nogil:
         double *scratch,
     )
 
-ctypedef struct best_restart:
-    Py_ssize_t restart, K, n_iter   # restart: its number, -1: none yet
-    double objective
-    bint converged
-    uint64_t *mask
-    double *path
-
 ctypedef struct descent:
     bp_model m
     dp_sums *places             # (n_threads) where rows add themselves to the sums of their features; rows form
@@ -94,7 +87,6 @@ ctypedef struct descent:
     double objective
     Py_ssize_t n_iter
     bint converged
-    best_restart best
     double *scratch             # (n_threads, room)
     Py_ssize_t room
     double *parts               # BP_TRIALS for every block of rows
@@ -102,3 +94,4 @@ ctypedef struct descent:
 cdef class Run:
     cdef descent c
     cdef readonly object arrays
+    cdef void _begin(self, const uint64_t *masks, Py_ssize_t n_features, uint64_t keep) noexcept nogil

@@ -301,7 +301,7 @@ def collapsed_sweep(X, Z, penalty, cap, exact=False, order=None):
             if f(z) < penalty - margin:
                 Z, changed = Z[:, kept], True
                 Z[n] = z
-        elif f(z) > penalty and Z.shape[1] < cap:
+        elif f(z) > penalty + margin and Z.shape[1] < cap:
             if f(Z[n]) - penalty > margin:
                 Z[n] = z
                 Z, changed = with_column(Z, unit(len(X), n)), True

@@ -1,0 +1,579 @@
+"""BP-means and K-features: rows that belong to several groups at once (MAD-Bayes)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from craftc import _bpmeans_search as search
+from craftc._bpmeans_search import Outcome, Plan, Rows
+from craftc._kernels import bpmeans as _kernel
+from craftc._moments import Floats
+from craftc._parallel import effective_n_threads, threads_for
+from craftc._random import seed_of
+from craftc._summary import need_pandas
+from craftc._validation import check_choice, check_number
+
+ASSIGNMENTS = ("auto", "sweep", "exact")
+BASES = ("mean", "none", "mixed")
+_EXACT = {"auto": 10, "exact": _kernel.EXACT, "sweep": 0}  # features up to which all combinations of a row are compared
+_PREDICT_EXACT = 10  # the same for new rows
+_WORTH = 1e-12  # of the sum of squares: a start must be so much better to take the place of another
+
+Bits = NDArray[np.bool_]
+
+
+class _FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What BPMeans and KFeatures share: rows as sums of features, and what can be asked of fitted ones."""
+
+    feature_penalty: Any
+    assignment: str
+    base: str
+    init: Any
+    n_init: int
+    max_iter: int
+    random_state: Any
+    n_threads: int | None
+    verbose: int
+    n_trials: int | None
+
+    features_: Floats
+    assignments_: Bits
+    n_features_: int
+    objective_: float
+    objective_path_: Floats
+    inertia_: float
+    penalty_interval_: tuple[float, float]
+    n_iter_: int
+    converged_: bool
+
+    # ---- fitting ----
+
+    def _plan(self, penalty: float, n_features: int, cap: int, **options: Any) -> Plan:
+        def told(line: str) -> None:
+            if self.verbose:
+                print(line)
+
+        return Plan(
+            penalty=penalty, n_features=n_features, cap=cap, exact=_EXACT[self.assignment], base=self.base, n_trials=int(self.n_trials or 0),
+            max_iter=int(self.max_iter), n_init=int(self.n_init), seed=seed_of(self.random_state), told=told, **options,
+        )  # fmt: skip
+
+    def _given_memberships(self, n: int, inits: tuple[str, ...], most: int) -> Bits | None:
+        """Z given as `init`, (n, K)."""
+        if isinstance(self.init, str):
+            check_choice("init", self.init, inits, "or memberships (n, K) of 0 and 1")
+            return None
+        Z = np.asarray(self.init)
+        if Z.ndim != 2 or Z.shape[0] != n or not 1 <= Z.shape[1] <= most:
+            raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {most}: a row of 0 and 1 per row, got shape {Z.shape}.")
+        if Z.dtype.kind not in "biuf" or not np.isin(Z, (0, 1)).all():
+            raise ValueError(f"init must be memberships of 0 and 1 (or False and True), got {Z.dtype} with other values.")
+        return Z.astype(bool)
+
+    def _set_state(self, rows: Rows, plan: Plan, outcome: Outcome | None, interval: tuple[float, float] | None) -> None:
+        """The fitted attributes: memberships, their least squares features, and J worked out row by row."""
+        n, D = rows.X.shape
+        masks, K = np.zeros(n, np.uint64), 0
+        features = np.zeros((0, D))
+        spare = np.empty(0)
+        if outcome is not None and outcome.n_features:
+            run = search.run_for(rows, plan, rows.n_threads, gram=False)
+            run.start(outcome.masks, outcome.n_features)
+            masks, K, features, spare = run.masks.copy(), run.n_features, run.features.copy(), run.spare()
+        left = rows.left_over(features, masks)
+        self.features_, self.assignments_, self.n_features_ = features, search.unpack(masks, K), K
+        self.inertia_ = float(np.add.reduce(left))
+        self.objective_ = self.inertia_ + K * plan.penalty
+        self.penalty_interval_ = interval or (float(left.max()), float(spare.min(initial=np.inf)))
+        self.objective_path_ = np.array([self.objective_]) if outcome is None else outcome.path
+        self.n_iter_ = 0 if outcome is None else outcome.n_iter
+        self.converged_ = True if outcome is None else outcome.converged
+        if not self.converged_:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {int(self.max_iter)} sweeps while rows still changed; raise max_iter for the last of "
+                "the way.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # ---- rows ----
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_
+
+    def predict(self, X: ArrayLike) -> Bits:
+        """The features of every row, given the fitted ones: those whose sum comes nearest.
+
+        Up to ten features all combinations are compared (sixteen with ``assignment="exact"``); beyond, bit after bit is flipped from
+        none until nothing wins. There is no price on memberships, so that a fit that stopped in a local optimum of a row may have
+        other `assignments_`.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D)
+
+        Returns
+        -------
+        ndarray (n, K) of bool
+        """
+        check_is_fitted(self)
+        table = self._read(X, reset=False)
+        masks, left = np.zeros(len(table), np.uint64), np.empty(len(table))
+        if self.n_features_:
+            exact = min(self.n_features_, max(_PREDICT_EXACT, _EXACT[self.assignment]))
+            work = table.size * self.n_features_ + len(table) * 2.0**exact
+            _kernel.assign(table, self.features_, exact, masks, left, threads_for(effective_n_threads(self.n_threads), work))
+        return search.unpack(masks, self.n_features_)
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """`predict` as numbers 0 and 1.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D)
+
+        Returns
+        -------
+        ndarray (n, K) of float64
+        """
+        return self.predict(X).astype(np.float64)
+
+    def inverse_transform(self, X: ArrayLike) -> Floats:
+        """Sums of features, Z A.
+
+        Parameters
+        ----------
+        X : array (n, K)
+            Memberships, as `transform` returns them; other numbers weigh the features.
+
+        Returns
+        -------
+        ndarray (n, D) of float64
+        """
+        check_is_fitted(self)
+        Z = np.asarray(check_array(X, dtype=np.float64, ensure_min_features=0))
+        if Z.shape[1] != self.n_features_:
+            raise ValueError(f"inverse_transform takes one column per feature, {self.n_features_}, got {Z.shape[1]}.")
+        return np.asarray(Z @ self.features_)
+
+    def reconstruct(self, X: ArrayLike) -> Floats:
+        """Every row as the sum of its features: ``inverse_transform(transform(X))``.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D)
+
+        Returns
+        -------
+        ndarray (n, D) of float64
+        """
+        return self.inverse_transform(self.transform(X))
+
+    def summary(self) -> Any:
+        """One line per feature, for reading.
+
+        Returns
+        -------
+        pandas.DataFrame
+            rows and share of the rows that have the feature; norm, its length; alone, the share of its rows that have nothing else;
+            "overlaps with", the feature most of its rows are shared with, and "overlap", rows of both by rows of either.
+        """
+        check_is_fitted(self)
+        pd = need_pandas()
+        Z, K = self.assignments_.astype(np.float64), self.n_features_
+        together, size = Z.T @ Z, Z.sum(axis=0)
+        either = size[:, None] + size - together
+        overlap = np.divide(together, either, out=np.zeros((K, K)), where=either > 0)
+        np.fill_diagonal(overlap, -1.0)
+        nearest = overlap.argmax(axis=1) if K > 1 else np.full(K, -1)
+        alone = (Z * (Z.sum(axis=1) == 1)[:, None]).sum(axis=0)
+        return pd.DataFrame(
+            {
+                "feature": np.arange(K),
+                "rows": size.astype(int),
+                "share": size / len(Z),
+                "norm": np.sqrt((self.features_**2).sum(axis=1)),
+                "alone": alone / np.maximum(size, 1),
+                "overlaps with": nearest,
+                "overlap": overlap[np.arange(K), nearest] if K > 1 else np.zeros(K),
+            }
+        )
+
+    # ---- input and parameters ----
+
+    def _read(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
+        """The rows as a contiguous array, float32 where they are."""
+        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset))
+
+    def _check_common(self) -> None:
+        check_choice("assignment", self.assignment, ASSIGNMENTS)
+        check_choice("base", self.base, BASES)
+        check_number("n_init", self.n_init, least=1, whole=True)
+        check_number("max_iter", self.max_iter, least=1, whole=True)
+        check_number("verbose", self.verbose, least=0, whole=True)
+        if self.n_trials is not None:
+            check_number("n_trials", self.n_trials, least=1, most=_kernel.TRIALS, whole=True)
+
+    def _check_count(self, name: str, value: Any) -> None:
+        """Raise unless a number of features can be held, and compared exactly if that is asked for."""
+        check_number(name, value, least=1, whole=True)
+        if value > _kernel.MOST:
+            raise ValueError(f"{name} must be at most {_kernel.MOST} (the features of a row are the bits of one word), got {value}.")
+        if self.assignment == "exact" and value > _kernel.EXACT:
+            raise ValueError(
+                f"assignment='exact' compares all 2^K combinations of a row and takes at most {_kernel.EXACT} features, got "
+                f"{name}={value}: use assignment='sweep' or 'auto', or ask for fewer."
+            )
+
+
+class KFeatures(_FeatureModel):
+    """K features whose sums make the rows: k-means for rows that belong to several groups at once.
+
+    Minimises |X - Z A|^2 over memberships Z of 0 and 1 and K features A (Eq. 14). Columns are taken as they are, and the features
+    are sums, not means: where the rows have an offset in common, one feature (the `base`) carries it.
+
+    Parameters
+    ----------
+    n_features : int, optional
+        K, up to 64. None: stepwise, K = 1, 2, ... until SSE + K `feature_penalty` no longer falls (no features compete as well).
+    feature_penalty : float, optional
+        lambda^2 of the stepwise search: what a feature must win, in squared units of the table. None (and no `n_features`): the
+        K of least description length, N D / 2 log SSE + K D / 2 log N and the entropy of the memberships.
+    assignment : {"auto", "sweep", "exact"}, default="auto"
+        "exact": a row compares all 2^K combinations (K up to 16). "sweep": it flips feature after feature (the paper).
+        "auto": exact up to 10 features.
+    base : {"mean", "none", "mixed"}, default="mean"
+        What a start gives to every row: the mean of the table (the paper; nothing where the table is centred and K = 1), or no
+        feature. "mixed": odd starts none, which is worth its time where there are many starts.
+    init : {"greedy"} or array (n, K), default="greedy"
+        Start: residuals of rows drawn by their squares become features (section 5 of the paper), or memberships of 0 and 1.
+    n_init : int, default=10
+        Starts (of every K in a stepwise search); the lowest error is kept.
+    max_iter : int, default=1000
+        Sweeps at most.
+    random_state : int, RandomState or None, default=None
+        Seed of the starts. The same seed gives the same bits on any number of threads.
+    n_threads : int, optional
+        Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
+    verbose : int, default=0
+        1: a line per start.
+    n_trials : int, optional
+        Rows drawn for every feature of a start, of which the best is taken, up to 8; 1 is the paper's. None: 2 + log K.
+    empty : {"drop", "reseed"}, default="drop"
+        What becomes of a feature that no row has any more: it goes, or gets the row that is fitted worst.
+
+    Attributes
+    ----------
+    features_ : ndarray (K, D) of float64
+        A, the least squares features of the memberships.
+    assignments_ : ndarray (n, K) of bool
+        Z.
+    n_features_ : int
+        K; fewer than asked for where the table is told without error before.
+    objective_ : float
+        The squared error, with a `feature_penalty` that of all features added; worked out row by row.
+    inertia_ : float
+        Squared error alone.
+    objective_path_ : ndarray of float64
+        Squared error after every sweep of the best start.
+    penalty_interval_ : (float, float)
+        lambda^2 between which K features are better than one less and one more: of the stepwise search, else judged without
+        fitting again (the worst fitted row as a feature; the cheapest feature dropped).
+    n_iter_ : int
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the input has column names.
+
+    References
+    ----------
+    T. Broderick, B. Kulis, M. I. Jordan: MAD-Bayes: MAP-based Asymptotic Derivations from Bayes. ICML 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc import KFeatures
+    >>> X = np.array([[3.0, 0, 0], [0, 2.0, 2.0], [3.0, 2.0, 2.0], [3.0, 0, 0.1]])
+    >>> model = KFeatures(2, random_state=0).fit(X)
+    >>> model.predict([[3.1, 2, 2]]).sum()
+    np.int64(2)
+    """
+
+    def __init__(
+        self,
+        n_features: int | None = None,
+        *,
+        feature_penalty: float | None = None,
+        assignment: str = "auto",
+        base: str = "mean",
+        init: str | ArrayLike = "greedy",
+        n_init: int = 10,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        n_trials: int | None = None,
+        empty: str = "drop",
+    ) -> None:
+        self.n_features = n_features
+        self.feature_penalty = feature_penalty
+        self.assignment = assignment
+        self.base = base
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.n_trials = n_trials
+        self.empty = empty
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Find the features.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D) of numbers
+            float32 stays float32; missing cells and infinities are refused.
+        y : ignored
+
+        Returns
+        -------
+        KFeatures
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            A parameter or the input cannot be used; the sentence says why.
+        """
+        self._check_parameters()
+        table = self._read(X, reset=True)
+        given = self._given_memberships(len(table), ("greedy",), _kernel.MOST)
+        rows = Rows(table, effective_n_threads(self.n_threads))
+        K = self.n_features if given is None else given.shape[1]
+        plan = self._plan(0.0, int(K or 0), int(K or _kernel.MOST), reseed=self.empty == "reseed")
+        if given is not None and self.n_features not in (None, given.shape[1]):
+            raise ValueError(f"init has {given.shape[1]} features and n_features={self.n_features}: leave n_features out, or make them equal.")
+        interval = None
+        outcome: Outcome | None
+        if given is not None:
+            outcome = search.from_memberships(rows, plan, search.pack(given), given.shape[1])
+        elif K is not None:
+            outcome = search.best_restart(rows, plan)
+        else:
+            if self.feature_penalty is None:
+                path, best = search.shortest(rows, plan)
+            else:
+                path, best = search.stepwise(rows, plan, float(self.feature_penalty))
+            outcome, interval = path.outcomes[best], path.interval(best)
+            plan = plan.with_features(max(best, 1))
+        self._set_state(rows, plan, outcome, interval)
+        self.objective_ += self.n_features_ * (self.feature_penalty or 0.0)
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_common()
+        check_choice("empty", self.empty, ("drop", "reseed"))
+        if self.n_features is not None:
+            self._check_count("n_features", self.n_features)
+        if self.feature_penalty is not None:
+            check_number("feature_penalty", self.feature_penalty, above=0)
+
+
+class BPMeans(_FeatureModel):
+    """Features whose sums make the rows, and how many there are: DP-means for rows that belong to several groups at once.
+
+    Minimises |X - Z A|^2 + K lambda^2 over memberships Z of 0 and 1, features A and K (Eq. 6). A row that stays further than lambda
+    from the sum of its features becomes a feature itself: its residual.
+
+    Parameters
+    ----------
+    feature_penalty : float or "auto", default="auto"
+        lambda^2, what a feature must win, in squared units of the table. "auto": a value at which the number of features of least
+        description length along the stepwise K-features path (see :class:`KFeatures`) is the best of that path; that solution is a
+        start as well.
+    max_features : int, optional
+        No feature is born once there are so many (Eq. 15); 64 in any case.
+    collapsed : bool, default=False
+        Rows choose with the features fitted to all other rows (Eq. 10): the same optima, other ways to them, one thread.
+    assignment : {"sweep", "exact", "auto"}, default="sweep"
+        "sweep": a row flips feature after feature (the paper). "exact": it compares all combinations while there are at most 16
+        features (10 with "auto"), and sweeps beyond.
+    base : {"mean", "none", "mixed"}, default="mean"
+        What a start gives to every row: the mean of the table (the paper; nothing where the table is centred), or no feature.
+        "mixed": odd starts none.
+    init : {"greedy", "kfeatures"} or array (n, K), default="greedy"
+        Start: residuals of rows drawn by their squares become features as long as J falls (section 5 of the paper); the solution of
+        the stepwise K-features search at lambda^2, `n_init` starts for each K; or memberships of 0 and 1.
+    n_init : int, default=10
+        Starts; the lowest J is kept. No feature at all competes.
+    max_iter : int, default=1000
+        Sweeps at most.
+    random_state : int, RandomState or None, default=None
+        Seed of the starts. The same seed gives the same bits on any number of threads.
+    n_threads : int, optional
+        Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
+    verbose : int, default=0
+        1: a line per start.
+    n_trials : int, optional
+        Rows drawn for every feature of a start, of which the best is taken, up to 8; 1 is the paper's. None: 2 + log K.
+    shuffle : bool, default=False
+        Visit the rows in a random order from the second start on, in place of the order of the table.
+
+    Attributes
+    ----------
+    features_ : ndarray (K, D) of float64
+        A, the least squares features of the memberships.
+    assignments_ : ndarray (n, K) of bool
+        Z.
+    n_features_ : int
+        K; 0 where no feature pays.
+    feature_penalty_ : float
+        lambda^2 in use.
+    objective_ : float
+        J, worked out row by row.
+    inertia_ : float
+        Squared error alone.
+    objective_path_ : ndarray of float64
+        J after every sweep of the best start.
+    penalty_interval_ : (float, float)
+        lambda^2 between which K features are better than one less and one more: of the stepwise path where there is one, else
+        judged without fitting again (the worst fitted row as a feature; the cheapest feature dropped).
+    n_iter_ : int
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the input has column names.
+
+    References
+    ----------
+    T. Broderick, B. Kulis, M. I. Jordan: MAD-Bayes: MAP-based Asymptotic Derivations from Bayes. ICML 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc import BPMeans
+    >>> X = np.array([[3.0, 0, 0], [0, 2.0, 2.0], [3.0, 2.0, 2.0], [3.0, 0, 0.1]])
+    >>> BPMeans(feature_penalty=1.0, base="none", random_state=0).fit(X).n_features_
+    2
+    """
+
+    def __init__(
+        self,
+        feature_penalty: float | str = "auto",
+        *,
+        max_features: int | None = None,
+        collapsed: bool = False,
+        assignment: str = "sweep",
+        base: str = "mean",
+        init: str | ArrayLike = "greedy",
+        n_init: int = 10,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        n_trials: int | None = None,
+        shuffle: bool = False,
+    ) -> None:
+        self.feature_penalty = feature_penalty
+        self.max_features = max_features
+        self.collapsed = collapsed
+        self.assignment = assignment
+        self.base = base
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.n_trials = n_trials
+        self.shuffle = shuffle
+
+    feature_penalty_: float
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Find the features.
+
+        Parameters
+        ----------
+        X : array or data frame (n, D) of numbers
+            float32 stays float32; missing cells and infinities are refused.
+        y : ignored
+
+        Returns
+        -------
+        BPMeans
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            A parameter or the input cannot be used; the sentence says why.
+        """
+        self._check_parameters()
+        table = self._read(X, reset=True)
+        cap = int(self.max_features or _kernel.MOST)
+        given = self._given_memberships(len(table), ("greedy", "kfeatures"), _kernel.MOST)
+        rows = Rows(table, effective_n_threads(self.n_threads))
+        path, K, penalty = None, 0, 0.0
+        plan = self._plan(1.0, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
+        if isinstance(self.feature_penalty, str):
+            path, K = search.shortest(rows, plan)
+            penalty = _within(*path.interval(K), rows)
+        else:
+            penalty = float(self.feature_penalty)
+            if isinstance(self.init, str) and self.init == "kfeatures":
+                path, K = search.stepwise(rows, plan, penalty)
+        plan = self._plan(penalty, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
+        starts: list[Outcome] = []
+        if given is not None:
+            starts.append(search.from_memberships(rows, plan, search.pack(given), given.shape[1]))
+        elif isinstance(self.init, str) and self.init == "greedy":
+            starts.append(search.best_restart(rows, plan))
+        stepped = path.outcomes[K] if path is not None and given is None else None
+        if stepped is not None:
+            starts.insert(0, search.from_memberships(rows, plan, stepped.masks, stepped.n_features))
+        best: Outcome | None = None
+        for outcome in starts:
+            if best is None or outcome.objective < best.objective - _WORTH * rows.scatter:
+                best = outcome
+        if given is None and (best is None or rows.scatter < best.objective - _WORTH * rows.scatter):
+            best = None
+        interval = path.interval(K) if path is not None and best is not None and best.n_features == K else None
+        self.feature_penalty_ = penalty
+        self._set_state(rows, plan, best, interval)
+        if self.n_features_ == _kernel.MOST and cap == _kernel.MOST:
+            warnings.warn(
+                f"BPMeans found {_kernel.MOST} features, the most that it holds: feature_penalty = {penalty:.4g} is of the size of the "
+                "noise. Raise it, or set max_features.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _check_parameters(self) -> None:
+        self._check_common()
+        if isinstance(self.feature_penalty, str):
+            check_choice("feature_penalty", self.feature_penalty, ("auto",), "or a number > 0: lambda^2")
+        else:
+            check_number("feature_penalty", self.feature_penalty, above=0)
+        if self.max_features is not None:
+            self._check_count("max_features", self.max_features)
+        for name in ("collapsed", "shuffle"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}.")
+
+
+def _within(low: float, high: float, rows: Rows) -> float:
+    """A lambda^2 inside an interval: its geometric middle, twice the lower end where there is no upper one."""
+    least = max(low, 1e-12 * rows.scatter, np.finfo(float).tiny)
+    return 2.0 * least if not np.isfinite(high) or high <= least else float(np.sqrt(least) * np.sqrt(high))
