@@ -22,7 +22,7 @@ _NAMES = {
     "save_model": "craftc._model_file",
     "show_versions": "craftc._about",
 }
-_MODULES = ("cli", "datasets", "metrics", "table")
+_MODULES = ("cli", "datasets", "metrics", "plot", "table")
 
 __all__ = [*_NAMES, *_MODULES]
 

@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._kernels import bpmeans as _kernel
+from craftc._kernels import bpmeans_rows as _rows
 from craftc._moments import Floats
 from craftc._parallel import aligned, threads_for
 from craftc._points import Points
@@ -23,6 +23,7 @@ Masks = NDArray[np.uint64]
 _FEATURE_DRAW, _EXCHANGE_DRAW = 31, 32  # first keys of the random streams
 _IMPROVED = 3  # restarts whose ends are improved by exchanges
 _TRIES = 3  # replacements tried for a feature
+_WORTHWHILE = 1e-4  # share of J that an exchange must win for all features to be tried again
 _SMALL = 20_000_000  # products of a sweep up to which a restart keeps to one thread and several go side by side
 _GRAM_ROWS = 8192  # most rows whose inner products are all held
 _SECONDS = 0.1  # of restarts between two looks for an interrupt, and between two lines of a report
@@ -50,7 +51,7 @@ class Rows:
         self.products = self._inner_products() if n <= min(D, _GRAM_ROWS) else None
         self.norm = np.empty(n)
         if self.products is None:
-            _kernel.norms(X, self.norm)
+            _rows.norms(X, self.norm)
         else:
             self.norm = np.ascontiguousarray(np.diag(self.products))
         self.scatter = float(np.add.reduce(self.norm))
@@ -65,7 +66,7 @@ class Rows:
         table = np.zeros((self.X.shape[1], _kernel.TRIALS))
         table[:, : vectors.shape[1]] = vectors
         out = np.empty((len(self), _kernel.TRIALS))
-        _kernel.products(self.X, table, out, threads_for(self.n_threads, self.X.size))
+        _rows.products(self.X, table, out, threads_for(self.n_threads, self.X.size))
         return out
 
     def _inner_products(self) -> Floats:
@@ -85,7 +86,7 @@ class Rows:
     def left_over(self, features: Floats, masks: Masks) -> Floats:
         """(n,) squared distance of every row to the sum of its features, worked out column by column."""
         out = np.empty(len(self))
-        _kernel.left_over(self.X, features, masks, out, threads_for(self.n_threads, self.X.size))
+        _rows.left_over(self.X, features, masks, out, threads_for(self.n_threads, self.X.size))
         return out
 
 
@@ -153,9 +154,11 @@ def best_restart(rows: Rows, plan: Plan) -> Outcome:
     else:
         outcomes = []
     best: Outcome | None = None
+    # on large tables the exchanges take no more time than the restarts did
+    tries, sweeps = (_TRIES, None) if small else (1, sum(outcome.n_iter for outcome in outcomes))
     for r in _first_distinct(ends, _IMPROVED if small else 1, 1e-9 * rows.scatter):
         outcome = outcomes[r] if outcomes else _one(rows, plan, r, run, tell=False)
-        outcome = _improve(rows, plan, outcome, r, run or run_for(rows, plan, 1 if small else rows.n_threads), _TRIES if small else 1)
+        outcome = _improve(rows, plan, outcome, r, run or run_for(rows, plan, 1 if small else rows.n_threads), tries, sweeps)
         if best is None or outcome.objective < best.objective:
             best = outcome
     assert best is not None
@@ -176,7 +179,9 @@ def _side_by_side(rows: Rows, plan: Plan) -> Floats:
         some = np.arange(first, min(first + batch, plan.n_init))
         told = np.empty((len(some), 3), np.int64)
         since = time.perf_counter()
-        _kernel.restarts(runs, _bases(rows, plan, some), plan.n_features, _draws(plan, some, steps), _trials(plan, some), ends[some[0] :], told)
+        _kernel.restarts(
+            runs, _bases(rows, plan, some), plan.n_features, _draws(plan, some, steps), _trials(plan, some), ends[first:], told
+        )
         for r, (K, n_iter, _) in zip(some, told, strict=True):
             plan.told(f"start {r}: {K} features after {n_iter} sweeps, J {ends[r]:.6g}")
         first += len(some)
@@ -206,25 +211,33 @@ def _one(rows: Rows, plan: Plan, r: int, run: _kernel.Run | None, tell: bool = T
     return _finish(run, plan, f"start {r}" if tell else None)
 
 
-def _improve(rows: Rows, plan: Plan, outcome: Outcome, r: int, run: _kernel.Run, tries: int) -> Outcome:
-    """Feature after feature is exchanged for the residual of a drawn row, and kept out where J falls, until none wins."""
-    turn, k, left = 0, 0, outcome.n_features
-    slack = 1e-10 * rows.scatter
-    while left > 0 and plan.max_iter > 1:
-        won = False
+def _improve(rows: Rows, plan: Plan, outcome: Outcome, r: int, run: _kernel.Run, tries: int, sweeps: int | None = None) -> Outcome:
+    """Feature after feature is exchanged for the residual of a drawn row, where J falls, until it hardly does for any.
+
+    tries: replacements for a feature; sweeps: about so many altogether, None: any number.
+    """
+    slack, turn, k, left = 1e-10 * rows.scatter, 0, 0, outcome.n_features
+    budget = math.inf if sweeps is None else sweeps
+    while left > 0 and budget > 0 and plan.max_iter > 1:
+        left -= 1
         for attempt in range(tries):
             # first the best of several rows, then single ones
             draws = uniform(plan.seed, _EXCHANGE_DRAW, r, turn, np.arange(_kernel.TRIALS if attempt == 0 else 1))
             turn += 1
             run.exchange(outcome.masks, outcome.n_features, k % outcome.n_features, draws)
             other = _finish(run, plan, None)
+            budget -= other.n_iter
             if other.objective < outcome.objective - slack:
                 plan.told(f"start {r}, feature {k % outcome.n_features} exchanged: {other.n_features} features, J {other.objective:.6g}")
+                if other.objective < (1.0 - _WORTHWHILE) * outcome.objective:
+                    left = other.n_features
                 other.path = np.append(outcome.path, other.objective)
                 other.n_iter += outcome.n_iter
-                outcome, won = other, True
+                outcome = other
                 break
-        k, left = k + 1, outcome.n_features if won else left - 1
+        if outcome.n_features == 0:
+            break
+        k += 1
     return outcome
 
 
@@ -276,7 +289,7 @@ class Path:
 
     def interval(self, K: int) -> tuple[float, float]:
         """lambda^2 between which K features are better than one less and one more."""
-        low = self.errors[K] - self.errors[K + 1] if K + 1 < len(self.errors) else 0.0
+        low = self.errors[K] - self.errors[K + 1] if len(self.errors) > K + 1 else 0.0
         high = self.errors[K - 1] - self.errors[K] if K else np.inf
         return low, high
 
@@ -317,7 +330,8 @@ def _add(path: Path, rows: Rows, plan: Plan, K: int) -> None:
     if before is not None and before.n_features == K - 1:
         run = run_for(rows, plan, 1 if _is_small(rows, K) else rows.n_threads)
         run.exchange(before.masks, K - 1, -1, uniform(plan.seed, _EXCHANGE_DRAW, plan.n_init, 0, np.arange(_kernel.TRIALS)))
-        grown = _improve(rows, plan, _finish(run, plan, None), plan.n_init + 1, run, 1)
+        grown = _finish(run, plan, None)
+        grown = _improve(rows, plan, grown, plan.n_init + 1, run, 1, None if _is_small(rows, K) else grown.n_iter)
         outcome = grown if grown.objective < outcome.objective else outcome
     plan.told(f"K = {K}: {outcome.objective:.6g}")
     path.outcomes.append(outcome)
@@ -360,7 +374,7 @@ def membership_entropy(Z: NDArray[np.bool_]) -> float:
     bits = Z.astype(np.float64)
     n, K = bits.shape
     both, size = bits.T @ bits, bits.sum(axis=0)
-    told = 0.0
+    told: float = 0.0
     for k in range(K):
         alone = _entropy(np.array([size[k], n - size[k]]))
         given = [

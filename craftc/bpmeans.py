@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from craftc import _bpmeans_search as search
 from craftc._bpmeans_search import Outcome, Plan, Rows
 from craftc._kernels import bpmeans as _kernel
+from craftc._kernels import bpmeans_rows as _rows
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads, threads_for
 from craftc._random import seed_of
@@ -61,8 +62,9 @@ class _FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 print(line)
 
         return Plan(
-            penalty=penalty, n_features=n_features, cap=cap, exact=_EXACT[self.assignment], base=self.base, n_trials=int(self.n_trials or 0),
-            max_iter=int(self.max_iter), n_init=int(self.n_init), seed=seed_of(self.random_state), told=told, **options,
+            penalty=penalty, n_features=n_features, cap=cap, exact=_EXACT[self.assignment], base=self.base,
+            n_trials=int(self.n_trials or 0), max_iter=int(self.max_iter), n_init=int(self.n_init), seed=seed_of(self.random_state),
+            told=told, **options,
         )  # fmt: skip
 
     def _given_memberships(self, n: int, inits: tuple[str, ...], most: int) -> Bits | None:
@@ -72,7 +74,7 @@ class _FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return None
         Z = np.asarray(self.init)
         if Z.ndim != 2 or Z.shape[0] != n or not 1 <= Z.shape[1] <= most:
-            raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {most}: a row of 0 and 1 per row, got shape {Z.shape}.")
+            raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {most}, of 0 and 1, got shape {Z.shape}.")
         if Z.dtype.kind not in "biuf" or not np.isin(Z, (0, 1)).all():
             raise ValueError(f"init must be memberships of 0 and 1 (or False and True), got {Z.dtype} with other values.")
         return Z.astype(bool)
@@ -130,7 +132,7 @@ class _FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.n_features_:
             exact = min(self.n_features_, max(_PREDICT_EXACT, _EXACT[self.assignment]))
             work = table.size * self.n_features_ + len(table) * 2.0**exact
-            _kernel.assign(table, self.features_, exact, masks, left, threads_for(effective_n_threads(self.n_threads), work))
+            _rows.assign(table, self.features_, exact, masks, left, threads_for(effective_n_threads(self.n_threads), work))
         return search.unpack(masks, self.n_features_)
 
     def transform(self, X: ArrayLike) -> Floats:
@@ -362,7 +364,7 @@ class KFeatures(_FeatureModel):
         K = self.n_features if given is None else given.shape[1]
         plan = self._plan(0.0, int(K or 0), int(K or _kernel.MOST), reseed=self.empty == "reseed")
         if given is not None and self.n_features not in (None, given.shape[1]):
-            raise ValueError(f"init has {given.shape[1]} features and n_features={self.n_features}: leave n_features out, or make them equal.")
+            raise ValueError(f"init has {given.shape[1]} features, but n_features={self.n_features}: leave n_features out, or make it equal.")
         interval = None
         outcome: Outcome | None
         if given is not None:

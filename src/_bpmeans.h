@@ -28,6 +28,8 @@
 #define BP_EXACT 16             /* features up to which all 2^K combinations may be looked at */
 #define BP_TILE 8               /* rows of a tile, and lanes of a block of features */
 #define BP_TRIALS 8             /* proposals of one step of a start */
+#define BP_BLOCK 512            /* rows whose gains are one partial sum, and rows of a piece of parallel work */
+#define BP_PIECE 256            /* columns of a piece of a parallel fit */
 #define BP_COLUMNS 1024         /* columns of a run of sums */
 #define BP_MARGIN 0x1p-44       /* a flip must win more than this share of |x|^2 + tr G: what rounding may feign */
 
@@ -166,6 +168,12 @@ static inline void bp_combinations(const bp_model *m, double *q, double *least)
     BP_DISPATCH(bp_combinations, (m, q, least));
 }
 
+/* memberships of up to 64 rows as words of bits, one per feature */
+static inline void bp_words(const uint64_t *mask, ptrdiff_t n, ptrdiff_t K, uint64_t *words)
+{
+    BP_DISPATCH(bp_words, (mask, n, K, words));
+}
+
 /* B = P' H; gram form */
 static inline void bp_fit_products(const bp_model *m)
 {
@@ -177,6 +185,30 @@ static inline ptrdiff_t bp_scratch(int exact)
 {
     const ptrdiff_t halves = (ptrdiff_t)2 * BP_TILE << (exact + 1) / 2, all = (ptrdiff_t)2 << exact;
     return (BP_TILE + 1) * BP_MOST + (halves > all ? halves : all);
+}
+
+/* r = x - z A */
+static inline void bp_residual(const bp_model *m, ptrdiff_t i, double *restrict r)
+{
+    if (m->single)
+        for (ptrdiff_t d = 0; d < m->D; d++)
+            r[d] = ((const float *)m->X)[i * m->D + d];
+    else
+        memcpy(r, (const double *)m->X + i * m->D, sizeof(double) * (size_t)m->D);
+    for (uint64_t z = m->mask[i]; z; z &= z - 1) {
+        const double *restrict a = m->A + bp_lowest(z) * m->D;
+        for (ptrdiff_t d = 0; d < m->D; d++)
+            r[d] -= a[d];
+    }
+}
+
+/* q follows the features */
+static inline void bp_new_combinations(bp_model *m)
+{
+    if (m->K > 0 && m->K <= m->exact)
+        bp_combinations(m, m->q, m->least);
+    else if (m->K == 0)
+        m->q[0] = m->least[0] = 0.0;
 }
 
 #include "_bpmeans_fit.h"

@@ -15,7 +15,7 @@ typedef struct {
 #define BP_LEVERAGE 1e-6
 
 /* f at z */
-static double bp_increase(const bp_others *o, double norm, ptrdiff_t lanes, uint64_t mask)
+static inline double bp_increase(const bp_others *o, double norm, ptrdiff_t lanes, uint64_t mask)
 {
     double above = norm, below = 1.0;
     for (uint64_t z = mask; z; z &= z - 1) {
@@ -30,7 +30,7 @@ static double bp_increase(const bp_others *o, double norm, ptrdiff_t lanes, uint
 }
 
 /* the fit without row i from the integers, only of those features that the other rows keep up */
-static void bp_refit_others(const bp_model *m, ptrdiff_t i, const double *p, double penalty, bp_others *o)
+static inline void bp_refit_others(const bp_model *m, ptrdiff_t i, const double *p, double penalty, bp_others *o)
 {
     double M[BP_MOST * BP_MOST] = {0}, Q[BP_MOST * BP_MOST] = {0}, own[BP_MOST];
     ptrdiff_t column[BP_MOST];
@@ -58,7 +58,7 @@ static void bp_refit_others(const bp_model *m, ptrdiff_t i, const double *p, dou
 }
 
 /* the fit without row i, given p = Z'X x */
-static void bp_leave_out(const bp_model *m, ptrdiff_t i, const double *p, double penalty, bp_others *o)
+static inline void bp_leave_out(const bp_model *m, ptrdiff_t i, const double *p, double penalty, bp_others *o)
 {
     const ptrdiff_t K = m->K, lanes = m->lanes;
     const uint64_t mask = m->mask[i], all = K == BP_MOST ? ~(uint64_t)0 : ((uint64_t)1 << K) - 1;
@@ -96,7 +96,7 @@ static void bp_leave_out(const bp_model *m, ptrdiff_t i, const double *p, double
 }
 
 /* bit after bit takes the value that lowers f */
-static uint64_t bp_collapsed_flip(const bp_others *o, double norm, double slack, ptrdiff_t lanes, double *cost)
+static inline uint64_t bp_collapsed_flip(const bp_others *o, double norm, double slack, ptrdiff_t lanes, double *cost)
 {
     double g[BP_MOST], h[BP_MOST], above = norm, below = 1.0;
     uint64_t mask = o->present;
@@ -129,7 +129,7 @@ static uint64_t bp_collapsed_flip(const bp_others *o, double norm, double slack,
 }
 
 /* start + 2 z l + z C z' for all z, by doubling */
-static void bp_quadratic(const double *C, const double *linear, double times, double start, ptrdiff_t K, ptrdiff_t lanes, double *restrict out)
+static inline void bp_quadratic(const double *C, const double *linear, double times, double start, ptrdiff_t K, ptrdiff_t lanes, double *restrict out)
 {
     out[0] = 0.0;
     for (ptrdiff_t k = 0; k < K; k++) {
@@ -148,7 +148,7 @@ static void bp_quadratic(const double *C, const double *linear, double times, do
 }
 
 /* the best f of all combinations; the present one stays unless another is lower by more than slack */
-static uint64_t bp_collapsed_best(const bp_others *o, double norm, double slack, ptrdiff_t lanes, double *cost, double *scratch)
+static inline uint64_t bp_collapsed_best(const bp_others *o, double norm, double slack, ptrdiff_t lanes, double *cost, double *scratch)
 {
     const ptrdiff_t n = (ptrdiff_t)1 << o->K;
     double *above = scratch, *below = scratch + n;
@@ -171,7 +171,7 @@ static uint64_t bp_collapsed_best(const bp_others *o, double norm, double slack,
 
 /* what a row does: 0 it stays, 1 it takes `chosen`, 2 it takes `chosen` and opens a feature of its own, 3 it takes `chosen` (bits of
  * o->keep) and the feature it held up alone is dropped */
-static int bp_collapse(const bp_model *m, ptrdiff_t i, const double *p, double penalty, ptrdiff_t cap, double slack, bp_others *o,
+static inline int bp_collapse(const bp_model *m, ptrdiff_t i, const double *p, double penalty, ptrdiff_t cap, double slack, bp_others *o,
                        uint64_t *chosen, double *scratch)
 {
     double cost;

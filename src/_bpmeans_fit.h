@@ -14,7 +14,7 @@ static inline uint64_t bp_multiply(uint64_t a, uint64_t b, uint64_t c)
 }
 
 /* a row enters an echelon basis modulo 2^61 - c; returns the leading column it adds, or -1 */
-static int bp_eliminate(uint64_t *row, ptrdiff_t K, uint64_t (*basis)[BP_MOST], uint64_t leading, uint64_t c)
+static inline int bp_eliminate(uint64_t *row, ptrdiff_t K, uint64_t (*basis)[BP_MOST], uint64_t leading, uint64_t c)
 {
     const uint64_t p = ((uint64_t)1 << 61) - c;
     for (ptrdiff_t k = 0; k < K; k++) {
@@ -36,7 +36,7 @@ static int bp_eliminate(uint64_t *row, ptrdiff_t K, uint64_t (*basis)[BP_MOST], 
 /* Columns of Z that raise the rank from left to right. Exact: minors of a 0/1 matrix of at most 36 columns are below 2^61 (Hadamard),
  * so that elimination modulo the prime 2^61 - 1 sees the true rank; for more columns a second prime is asked, as a rank can only be
  * lost. A full rank of Z'Z modulo the prime proves a full rank of Z without a look at the rows. `without`: a row left out, or -1. */
-static uint64_t bp_independent(const bp_model *m, ptrdiff_t without)
+static inline uint64_t bp_independent(const bp_model *m, ptrdiff_t without)
 {
     static const uint64_t below[2] = {1, 31};
     const ptrdiff_t K = m->K;
@@ -81,7 +81,7 @@ static uint64_t bp_independent(const bp_model *m, ptrdiff_t without)
 /* ---- least squares ---- */
 
 /* H = inverse of a positive definite M (both (K, K), `lanes` from row to row), by Cholesky */
-static void bp_inverse(const double *M, double *H, ptrdiff_t K, ptrdiff_t lanes)
+static inline void bp_inverse(const double *M, double *H, ptrdiff_t K, ptrdiff_t lanes)
 {
     double L[BP_MOST][BP_MOST];
     for (ptrdiff_t i = 0; i < K; i++)
@@ -110,7 +110,7 @@ static void bp_inverse(const double *M, double *H, ptrdiff_t K, ptrdiff_t lanes)
 }
 
 /* out (K, L) = left' right for left (J, K) and right (J, L), rows BP_MOST apart */
-static void bp_product(const double *left, const double *right, double *out, ptrdiff_t J, ptrdiff_t K, ptrdiff_t L)
+static inline void bp_product(const double *left, const double *right, double *out, ptrdiff_t J, ptrdiff_t K, ptrdiff_t L)
 {
     for (ptrdiff_t k = 0; k < K; k++)
         for (ptrdiff_t l = 0; l < L; l++) {
@@ -123,7 +123,7 @@ static void bp_product(const double *left, const double *right, double *out, ptr
 
 /* H = pseudo-inverse of M, of whose columns r = |F| < K are independent: with T = inv(M_FF) M_F, M = T' M_FF T, and M+ = V inv(M_FF) V'
  * for V' = inv(T T') T */
-static void bp_deficient_inverse(const double *M, double *H, ptrdiff_t K, ptrdiff_t lanes, uint64_t independent)
+static inline void bp_deficient_inverse(const double *M, double *H, ptrdiff_t K, ptrdiff_t lanes, uint64_t independent)
 {
     double among[BP_MOST * BP_MOST] = {0}, rest[BP_MOST * BP_MOST] = {0}, T[BP_MOST * BP_MOST], inverse[BP_MOST * BP_MOST];
     double squares[BP_MOST * BP_MOST] = {0}, V[BP_MOST * BP_MOST], out[BP_MOST * BP_MOST];
@@ -149,7 +149,7 @@ static void bp_deficient_inverse(const double *M, double *H, ptrdiff_t K, ptrdif
         memcpy(H + k * lanes, out + k * BP_MOST, sizeof(double) * (size_t)K);
 }
 
-static void bp_pseudo_inverse(const double *M, double *H, ptrdiff_t K, ptrdiff_t lanes, uint64_t independent)
+static inline void bp_pseudo_inverse(const double *M, double *H, ptrdiff_t K, ptrdiff_t lanes, uint64_t independent)
 {
     if (bp_count(independent) == K)
         bp_inverse(M, H, K, lanes);
@@ -158,21 +158,17 @@ static void bp_pseudo_inverse(const double *M, double *H, ptrdiff_t K, ptrdiff_t
 }
 
 /* M = Z'Z: 64 rows at a time as words of bits, one per feature */
-static void bp_count_pairs(const bp_model *m)
+static inline void bp_count_pairs(const bp_model *m)
 {
     uint64_t words[BP_MOST];
     for (ptrdiff_t k = 0; k < m->K; k++)
         memset(m->M + k * m->lanes, 0, sizeof(double) * (size_t)bp_width(m->K));
     for (ptrdiff_t from = 0; from < m->n; from += 64) {
         const ptrdiff_t n = m->n - from < 64 ? m->n - from : 64;
-        for (ptrdiff_t k = 0; k < m->K; k++) {
-            uint64_t word = 0;
-            for (ptrdiff_t r = 0; r < n; r++)
-                word |= (m->mask[from + r] >> k & 1) << r;
-            words[k] = word;
+        bp_words(m->mask + from, n, m->K, words);
+        for (ptrdiff_t k = 0; k < m->K; k++)
             for (ptrdiff_t j = 0; j <= k; j++)
-                m->M[k * m->lanes + j] += bp_count(word & words[j]);
-        }
+                m->M[k * m->lanes + j] += bp_count(words[k] & words[j]);
     }
     for (ptrdiff_t k = 0; k < m->K; k++)
         for (ptrdiff_t j = 0; j < k; j++)
@@ -180,7 +176,7 @@ static void bp_count_pairs(const bp_model *m)
 }
 
 /* the features as lanes, for products with rows */
-static void bp_lay_out(const bp_model *m, const double *features)
+static inline void bp_lay_out(const bp_model *m, const double *features)
 {
     const ptrdiff_t width = bp_width(m->K);
     for (ptrdiff_t d = 0; d < m->D; d++)
@@ -189,7 +185,7 @@ static void bp_lay_out(const bp_model *m, const double *features)
 }
 
 /* A = H W with a step of refinement, A += H (W - M A); for columns [start, stop) */
-static void bp_fit_features(const bp_model *m, ptrdiff_t start, ptrdiff_t stop)
+static inline void bp_fit_features(const bp_model *m, ptrdiff_t start, ptrdiff_t stop)
 {
     enum { RUN = 64 };
     double left[BP_MOST][RUN];
@@ -220,7 +216,7 @@ static void bp_fit_features(const bp_model *m, ptrdiff_t start, ptrdiff_t stop)
 }
 
 /* G = A A' from the features as lanes */
-static void bp_inner_products(const bp_model *m, const double *features, double *out)
+static inline void bp_inner_products(const bp_model *m, const double *features, double *out)
 {
     const ptrdiff_t width = bp_width(m->K);
     double products[BP_TILE * BP_MOST];
@@ -236,7 +232,7 @@ static void bp_inner_products(const bp_model *m, const double *features, double 
 }
 
 /* Q = Z'X X'Z of the gram form: the rows of S Z added up by feature */
-static void bp_gram_of_sums(const bp_model *m)
+static inline void bp_gram_of_sums(const bp_model *m)
 {
     for (ptrdiff_t l = 0; l < m->K; l++) {
         double sum[BP_MOST] = {0};
@@ -253,7 +249,7 @@ static void bp_gram_of_sums(const bp_model *m)
 }
 
 /* the transpose of H right, with a step of refinement: t = H right, t += H (right - M t) */
-static void bp_solve(const double *H, const double *M, const double *right, double *out, ptrdiff_t K, ptrdiff_t lanes)
+static inline void bp_solve(const double *H, const double *M, const double *right, double *out, ptrdiff_t K, ptrdiff_t lanes)
 {
     for (ptrdiff_t l = 0; l < K; l++) {
         double rest[BP_MOST], *solved = out + l * lanes;
@@ -273,7 +269,7 @@ static void bp_solve(const double *H, const double *M, const double *right, doub
 }
 
 /* G = H Q H */
-static void bp_gram_of_fit(const double *H, const double *M, const double *Q, double *G, ptrdiff_t K, ptrdiff_t lanes)
+static inline void bp_gram_of_fit(const double *H, const double *M, const double *Q, double *G, ptrdiff_t K, ptrdiff_t lanes)
 {
     double half[BP_MOST * BP_MOST];
     bp_solve(H, M, Q, half, K, lanes);
@@ -286,7 +282,7 @@ static void bp_gram_of_fit(const double *H, const double *M, const double *Q, do
 }
 
 /* tr H Q = |Z A|^2 */
-static double bp_explained(const bp_model *m)
+static inline double bp_explained(const bp_model *m)
 {
     double sum = 0.0;
     for (ptrdiff_t k = 0; k < m->K; k++)

@@ -330,6 +330,16 @@ BP_ATTRIBUTE static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p
 
 /* ---- fit ---- */
 
+BP_ATTRIBUTE static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t n, ptrdiff_t K, uint64_t *restrict words)
+{
+    for (ptrdiff_t k = 0; k < K; k++) {
+        uint64_t word = 0;
+        for (ptrdiff_t r = 0; r < n; r++)
+            word |= (mask[r] >> k & 1) << r;
+        words[k] = word;
+    }
+}
+
 BP_ATTRIBUTE static void THIS(bp_fit_products)(const bp_model *m)
 {
     const ptrdiff_t width = bp_width(m->K);

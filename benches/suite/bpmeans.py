@@ -1,0 +1,135 @@
+"""Feature models: one start, the stepwise search, a sweep of a long table, and guards on what they reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from craftc import BPMeans, KFeatures
+from craftc import _bpmeans_search as search
+
+
+def tabletop_like(n: int = 100) -> Any:
+    """As many rows as columns, centred: four signals and an offset, each signal in every other row."""
+    rng = np.random.default_rng(0)
+    Z = rng.random((n, 4)) < 0.5
+    X = Z @ (0.25 * rng.normal(size=(4, n))) + 0.1 * rng.normal(size=(n, n))
+    return X - X.mean(axis=0)
+
+
+def long_table(n: int, D: int, K: int, dtype: str = "float64") -> Any:
+    """Sums of K features with unit noise, and the memberships."""
+    rng = np.random.default_rng(0)
+    Z = rng.random((n, K)) < 0.4
+    return (Z @ (2 * rng.normal(size=(K, D))) + rng.normal(size=(n, D))).astype(dtype), Z
+
+
+class Start:
+    """K-features on a small table: one start from its draw to its end, exchanges included."""
+
+    params: Any = ([5, 8], ["sweep", "exact"])
+    param_names = ("features", "assignment")
+
+    def setup(self, K: int, assignment: str) -> None:
+        self.X = tabletop_like()
+        self.model = KFeatures(K, assignment=assignment, n_init=1, random_state=0, n_threads=1)
+        self.many = KFeatures(K, assignment=assignment, n_init=100, random_state=0, n_threads=1)
+
+    def time_one_start(self, *_: Any) -> None:
+        self.model.fit(self.X)
+
+    def time_100_starts(self, *_: Any) -> None:
+        self.many.fit(self.X)
+
+    def track_objective(self, *_: Any) -> float:
+        """Lower is better."""
+        return float(self.many.fit(self.X).objective_)
+
+    track_objective.unit = "J"
+
+
+class Search:
+    """How many features: stepwise at a lambda^2, and by description length."""
+
+    params: Any = (["stepwise", "description length"],)
+    param_names = ("choice",)
+
+    def setup(self, choice: str) -> None:
+        self.X = tabletop_like()
+        self.model = KFeatures(feature_penalty=2.0 if choice == "stepwise" else None, n_init=30, random_state=0, n_threads=1)
+
+    def time_fit(self, choice: str) -> None:
+        self.model.fit(self.X)
+
+    def track_objective(self, choice: str) -> float:
+        """Squared error + 2 K."""
+        self.model.fit(self.X)
+        return float(self.model.inertia_ + 2.0 * self.model.n_features_)
+
+    def track_features(self, choice: str) -> int:
+        return int(self.model.fit(self.X).n_features_)
+
+    track_objective.unit = "J"
+    track_features.unit = "features"
+
+
+class Sweep:
+    """BP-means on 20 000 x 64: one sweep over all rows and the features after it."""
+
+    params: Any = (["float32", "float64"], [1, 2])
+    param_names = ("dtype", "threads")
+    number = 1  # a sweep leaves other memberships behind
+
+    def setup(self, dtype: str, threads: int) -> None:
+        rng = np.random.default_rng(1)
+        X, Z, penalty = *long_table(20_000, 64, 8, dtype), 2000.0
+        rows = search.Rows(X, threads)
+        self.run = search.run_for(rows, BPMeans(penalty)._plan(penalty, 0, 64), threads)
+        self.run.start(search.pack(Z ^ (rng.random(Z.shape) < 0.1)), 8)  # a tenth of the memberships is wrong
+
+    def time_sweep(self, *_: Any) -> None:
+        self.run.advance(1)
+
+
+class Fit:
+    """BP-means at a given lambda^2, from the paper's start."""
+
+    params: Any = ([False, True],)
+    param_names = ("collapsed",)
+
+    def setup(self, collapsed: bool) -> None:
+        self.X = tabletop_like()
+        self.model = BPMeans(4.0, collapsed=collapsed, n_init=20, random_state=0, n_threads=1)
+
+    def time_fit(self, collapsed: bool) -> None:
+        self.model.fit(self.X)
+
+    def track_objective(self, collapsed: bool) -> float:
+        """Lower is better."""
+        return float(self.model.fit(self.X).objective_)
+
+    track_objective.unit = "J"
+
+
+class LongTable:
+    """A whole fit of 50 000 x 64, told how many features."""
+
+    params: Any = ([1, 2],)
+    param_names = ("threads",)
+
+    def setup(self, threads: int) -> None:
+        self.X, _ = long_table(50_000, 64, 8, "float32")
+        self.model = KFeatures(8, n_init=1, random_state=0, n_threads=threads)
+
+    def time_fit(self, threads: int) -> None:
+        self.model.fit(self.X)
+
+    def peakmem_fit(self, threads: int) -> None:
+        self.model.fit(self.X)
+
+    def track_objective(self, threads: int) -> float:
+        """Lower is better; unit noise leaves 50 000 x 64 less what the features take."""
+        return float(self.model.fit(self.X).objective_)
+
+    track_objective.unit = "J"

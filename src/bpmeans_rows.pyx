@@ -1,0 +1,118 @@
+"""Rows of the feature models beside given features: what they choose, what is left of them, products."""
+
+import numpy as np
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.stdint cimport uint64_t
+from libc.string cimport memset
+
+from craftc._kernels._common cimport omp_get_thread_num
+from craftc._kernels.bpmeans_fit cimport (
+    BP_BLOCK, BP_TILE, BP_TRIALS, bp_inner_products, bp_lay_out, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose,
+    bp_residual, bp_scratch, bp_width,
+)
+
+cdef enum:
+    PASSES = 100                # of bit after bit over a new row
+
+
+cdef double *_cells(array) noexcept:
+    return <double *> <Py_ssize_t> array.ctypes.data
+
+
+def assign(
+    const floating[:, ::1] X,               # IN  (n, D)
+    const double[:, ::1] A,                 # IN  (K, D)
+    int exact,                              # features up to which all combinations are looked at
+    uint64_t[::1] masks,                    # OUT (n,) features of every row
+    double[::1] residual,                   # OUT (n,) |x - z A|^2
+    int n_threads,
+):
+    """The features of new rows, each row for itself: the best combination, or bit after bit from none until nothing changes."""
+    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], K = A.shape[0], lanes = bp_width(K), b, room
+    cdef bint many = n_threads > 1
+    cdef bp_model m
+    memset(&m, 0, sizeof(m))
+    square, q = np.zeros((lanes, lanes)), np.zeros((1 << exact) + (1 << (exact // 2)))
+    table, norm = np.empty((D, lanes)), np.empty(n)
+    scratch = np.empty((n_threads, bp_scratch(exact)))
+    room = scratch.shape[1]
+    cdef double *places = _cells(scratch)
+    cdef double *norms_ = _cells(norm)
+    m.n, m.D, m.K, m.most, m.lanes, m.single, m.exact = n, D, K, K, lanes, floating is float, exact
+    m.X, m.norm, m.mask, m.residual = &X[0, 0], norms_, &masks[0], &residual[0]
+    m.A, m.table, m.G, m.q = <double *> &A[0, 0], _cells(table), _cells(square), _cells(q)
+    m.least = m.q + (1 << exact)
+    masks[:] = 0
+    with nogil:
+        bp_lay_out(&m, m.A)
+        bp_inner_products(&m, m.A, m.G)
+        for b in range(K):
+            m.trace += m.G[b * lanes + b]
+        bp_new_combinations(&m)
+        for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, num_threads=n_threads, use_threads_if=many, schedule="static"):
+            _assign(&m, norms_, b * BP_BLOCK, min((b + 1) * BP_BLOCK, n), places + (omp_get_thread_num() if many else 0) * room)
+
+
+cdef void _assign(const bp_model *m, double *norm, Py_ssize_t start, Py_ssize_t stop, double *scratch) noexcept nogil:
+    bp_norms(m.X, m.single, m.D, start, stop, norm)
+    bp_propose(m, NULL, start, stop, PASSES, m.mask + start, scratch)
+
+
+def left_over(
+    const floating[:, ::1] X,               # IN  (n, D)
+    const double[:, ::1] A,                 # IN  (K, D)
+    const uint64_t[::1] masks,              # IN  (n,)
+    double[::1] residual,                   # OUT (n,) |x - z A|^2, column by column
+    int n_threads,
+):
+    """Squared distance of every row to what its features make of it."""
+    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], b
+    cdef bint many = n_threads > 1
+    cdef bp_model m
+    memset(&m, 0, sizeof(m))
+    rows = np.empty((n_threads, D))
+    cdef double *places = _cells(rows)
+    m.n, m.D, m.single, m.X = n, D, floating is float, &X[0, 0]
+    m.A, m.mask = <double *> &A[0, 0] if A.shape[0] else NULL, <uint64_t *> &masks[0]
+    for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
+        _left_over(&m, b * BP_BLOCK, min((b + 1) * BP_BLOCK, n), places + (omp_get_thread_num() if many else 0) * D, &residual[0])
+
+
+cdef void _left_over(const bp_model *m, Py_ssize_t start, Py_ssize_t stop, double *r, double *residual) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, stop):
+        bp_residual(m, i, r)
+        bp_norms(r, 0, m.D, 0, 1, residual + i)
+
+
+def norms(
+    const floating[:, ::1] X,               # IN  (n, D)
+    double[::1] norm,                       # OUT (n,) |x|^2
+):
+    """Squared norms of the rows."""
+    with nogil:
+        bp_norms(&X[0, 0], floating is float, X.shape[1], 0, X.shape[0], &norm[0])
+
+
+def products(
+    const floating[:, ::1] X,               # IN  (n, D)
+    const double[:, ::1] table,             # IN  (D, TRIALS) vectors as lanes
+    double[:, ::1] out,                     # OUT (n, TRIALS)
+    int n_threads,
+):
+    """Inner products of every row with a few vectors."""
+    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], b
+    cdef bint many = n_threads > 1
+    for b in prange((n + BP_TILE - 1) // BP_TILE, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
+        _products(&X[0, 0], floating is float, D, b * BP_TILE, min((b + 1) * BP_TILE, n), &table[0, 0], &out[0, 0])
+
+
+cdef void _products(const void *X, bint single, Py_ssize_t D, Py_ssize_t start, Py_ssize_t stop, const double *table,
+                    double *out) noexcept nogil:
+    cdef const void *rows[8]
+    cdef Py_ssize_t i
+    for i in range(start, stop):
+        rows[i - start] = <const char *> X + i * D * (sizeof(float) if single else sizeof(double))
+    bp_products(rows, single, stop - start, D, table, BP_TRIALS, out + start * BP_TRIALS)

@@ -1,0 +1,118 @@
+"""Pictures of features: how many there are, how they are shown, and what bad input is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from craftc import BPMeans, DPMeans, KFeatures, plot
+from tests.conftest import ROOT
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+pyplot.switch_backend("agg")
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    pyplot.close("all")
+
+
+def model_of(pictures, n=40, seed=0):
+    """A model whose rows are sums of the pictures."""
+    pictures = np.asarray(pictures, float).reshape(len(pictures), -1)
+    Z = np.random.default_rng(seed).integers(0, 2, (n, len(pictures)))
+    Z[: len(pictures)] = np.eye(len(pictures))
+    return KFeatures(init=Z).fit(Z @ pictures)
+
+
+def test_one_picture_per_feature_and_its_rows():
+    model = model_of(np.random.default_rng(1).random((7, 3, 4)))
+    figure = plot.features(model, (3, 4), columns=3)
+    assert [axes.get_title() for axes in figure.axes] == [f"feature {k}: {n} rows" for k, n in enumerate(model.assignments_.sum(axis=0))]
+    assert figure.axes[0].get_gridspec().get_geometry() == (3, 3)
+    np.testing.assert_array_equal(figure.axes[2].images[0].get_array(), model.features_[2].reshape(3, 4))
+    figure.canvas.draw()
+
+
+def test_names_and_a_figure_of_the_caller():
+    mine = pyplot.figure()
+    left, _ = mine.subfigures(1, 2)
+    assert plot.features(model_of(np.eye(4).reshape(4, 2, 2)), (2, 2), names=list("abcd"), figure=left) is left
+    assert left.axes[3].get_title().startswith("d: ")
+
+
+def test_differences_are_symmetric_and_pictures_are_not():
+    model = model_of([[[2.0, 0], [1, 1]], [[-4.0, 0], [0, 1]]])
+    picture, difference = (axes.images[0] for axes in plot.features(model, (2, 2)).axes)
+    assert picture.get_cmap().name == "gray"
+    np.testing.assert_allclose(picture.get_clim(), (0, 2))
+    assert difference.get_cmap().name == "RdBu_r"
+    np.testing.assert_allclose(difference.get_clim(), (-4, 4))
+    for wanted, cmap in ((True, "RdBu_r"), (False, "gray")):
+        assert {axes.images[0].get_cmap().name for axes in plot.features(model, (2, 2), difference=wanted).axes} == {cmap}
+
+
+def test_colours():
+    picture, difference = np.zeros((2, 2, 2, 3))
+    picture[0, 0], difference[1, 1] = (4, 2, 0), (-1, 0, 0.5)
+    shown = [axes.images[0].get_array() for axes in plot.features(model_of([picture, difference]), (2, 2, 3)).axes]
+    np.testing.assert_allclose(shown[0][0, 0], (1, 0.5, 0), atol=1e-12)
+    np.testing.assert_allclose(shown[1][1, 1], (0, 0.5, 0.75), atol=1e-12)
+    np.testing.assert_allclose(shown[1][0], 0.5, atol=1e-12)
+
+
+def test_scores_become_pixels():
+    scores = np.random.default_rng(2).normal(size=(3, 5))
+    model, matrix = model_of(scores), np.random.default_rng(3).normal(size=(5, 6))
+    expected = model.features_ @ matrix
+    for to_pixels, more in ((matrix, 0), ((matrix, np.arange(6.0)), np.arange(6.0)), (lambda table: (table @ matrix).reshape(3, 2, 3), 0)):
+        figure = plot.features(model, (2, 3), to_pixels=to_pixels)
+        np.testing.assert_allclose([axes.images[0].get_array().ravel() for axes in figure.axes], expected + more)
+
+
+def test_a_feature_of_zeros_can_be_drawn():
+    model = model_of(np.eye(2)[:, None])
+    model.features_ = np.zeros_like(model.features_)
+    plot.features(model, (1, 2)).canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"shape": (2, 3)}, r"shape \(2, 3\) has 6 numbers and a feature has 4 per feature"),
+        ({"shape": 4}, "shape must be"),
+        ({"shape": (1, 1, 4)}, "shape must be"),
+        ({"shape": (2, 2), "names": ["a"]}, "one name per feature, 2, got 1"),
+        ({"shape": (2, 2), "columns": 0}, "columns must be at least 1"),
+        ({"shape": (2, 2), "to_pixels": np.eye(3)}, "a row for each of the 4 columns"),
+        ({"shape": (2, 2), "to_pixels": np.ones((4, 5))}, "to_pixels gives 5 per feature"),
+    ],
+)
+def test_bad_input_gets_a_sentence(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        plot.features(model_of(np.eye(4)[:2]), **arguments)
+
+
+def test_models_without_features():
+    with pytest.raises(TypeError, match="DPMeans has none"):
+        plot.features(DPMeans(1.0).fit(np.eye(4)), (2, 2))
+    with pytest.raises(ValueError, match="no features"):
+        plot.features(BPMeans(100.0).fit(np.eye(4)), (2, 2))
+
+
+def test_without_matplotlib_a_sentence(monkeypatch):
+    model = model_of(np.eye(4))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'craftc\[app\]'"):
+        plot.features(model, (2, 2))
+
+
+def test_the_module_is_light():
+    script = "import sys, craftc; craftc.plot; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
