@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from craftc._kernels import bpmeans as _kernel
 from craftc._kernels import bpmeans_rows as _rows
+from craftc._kernels import parallel as _build
 from craftc._moments import Floats
 from craftc._parallel import aligned, threads_for
 from craftc._points import Points
@@ -23,6 +24,7 @@ Masks = NDArray[np.uint64]
 _FEATURE_DRAW, _EXCHANGE_DRAW = 31, 32  # first keys of the random streams
 _IMPROVED = 3  # restarts whose ends are improved by exchanges
 _TRIES = 3  # replacements tried for a feature
+_SWEEPS = 100  # times K: sweeps of all exchanges from one end
 _WORTHWHILE = 1e-4  # share of J that an exchange must win for all features to be tried again
 _SMALL = 20_000_000  # products of a sweep up to which a restart keeps to one thread and several go side by side
 _GRAM_ROWS = 8192  # most rows whose inner products are all held
@@ -145,36 +147,39 @@ def best_restart(rows: Rows, plan: Plan) -> Outcome:
 
     A restart is the same alone and among others, on any number of threads.
     """
-    small = _is_small(rows, plan.n_features or plan.cap)
-    ends = _side_by_side(rows, plan) if small and not plan.shuffle else None
+    small = _is_small(rows, plan)
     run = None if plan.shuffle else run_for(rows, plan, 1 if small else rows.n_threads)
-    if ends is None:
-        outcomes = [_one(rows, plan, r, run) for r in range(plan.n_init)]
-        ends = np.array([outcome.objective for outcome in outcomes])
+    outcomes: dict[int, Outcome] = {}
+    if small and not plan.shuffle:
+        ends, sweeps = _side_by_side(rows, plan)
     else:
-        outcomes = []
+        outcomes = {r: _one(rows, plan, r, run) for r in range(plan.n_init)}
+        ends = np.array([outcome.objective for outcome in outcomes.values()])
+        sweeps = sum(outcome.n_iter for outcome in outcomes.values())
     best: Outcome | None = None
-    # on large tables the exchanges take no more time than the restarts did
-    tries, sweeps = (_TRIES, None) if small else (1, sum(outcome.n_iter for outcome in outcomes))
     for r in _first_distinct(ends, _IMPROVED if small else 1, 1e-9 * rows.scatter):
-        outcome = outcomes[r] if outcomes else _one(rows, plan, r, run, tell=False)
-        outcome = _improve(rows, plan, outcome, r, run or run_for(rows, plan, 1 if small else rows.n_threads), tries, sweeps)
+        outcome = outcomes.get(r) or _one(rows, plan, r, run, tell=False)
+        # where sweeps are dear, exchanges take no more of them than the restarts did
+        budget = _SWEEPS * outcome.n_features if small and not plan.collapsed else sweeps
+        exchange = run or run_for(rows, plan, 1 if small else rows.n_threads)
+        outcome = _improve(rows, plan, outcome, r, exchange, _TRIES if small else 1, budget)
         if best is None or outcome.objective < best.objective:
             best = outcome
     assert best is not None
     return best
 
 
-def _is_small(rows: Rows, n_features: int) -> bool:
+def _is_small(rows: Rows, plan: Plan) -> bool:
     """Whether a restart keeps to one thread, several of them side by side."""
-    return rows.products is not None or rows.X.size * max(n_features, 8) < _SMALL
+    work = rows.X.size * max(plan.n_features or plan.cap, 8)
+    return rows.products is not None or work < (_SMALL if plan.n_init > 1 else _SMALL / 8)
 
 
-def _side_by_side(rows: Rows, plan: Plan) -> Floats:
-    """J of every restart, one per thread at a time."""
+def _side_by_side(rows: Rows, plan: Plan) -> tuple[Floats, int]:
+    """J of every restart, one per thread at a time, and the sweeps they took together."""
     steps = plan.n_features or plan.cap
     runs = [run_for(rows, plan, 1) for _ in range(threads_for(rows.n_threads, _SMALL) if plan.n_init > 1 else 1)]
-    ends, first, batch = np.empty(plan.n_init), 0, len(runs)
+    ends, first, batch, sweeps = np.empty(plan.n_init), 0, len(runs), 0
     while first < plan.n_init:
         some = np.arange(first, min(first + batch, plan.n_init))
         told = np.empty((len(some), 3), np.int64)
@@ -185,9 +190,10 @@ def _side_by_side(rows: Rows, plan: Plan) -> Floats:
         for r, (K, n_iter, _) in zip(some, told, strict=True):
             plan.told(f"start {r}: {K} features after {n_iter} sweeps, J {ends[r]:.6g}")
         first += len(some)
+        sweeps += int(told[:, 1].sum())
         if time.perf_counter() - since < _SECONDS / 2:
             batch *= 2
-    return ends
+    return ends, sweeps
 
 
 def _first_distinct(ends: Floats, most: int, apart: float) -> list[int]:
@@ -204,21 +210,20 @@ def _first_distinct(ends: Floats, most: int, apart: float) -> list[int]:
 def _one(rows: Rows, plan: Plan, r: int, run: _kernel.Run | None, tell: bool = True) -> Outcome:
     """One restart, sweep by sweep."""
     if run is None:
-        run = run_for(rows, plan, 1 if _is_small(rows, plan.n_features or plan.cap) else rows.n_threads, rows.points.order(plan.seed, r))
+        run = run_for(rows, plan, 1 if _is_small(rows, plan) else rows.n_threads, rows.points.order(plan.seed, r))
     some = np.array([r])
     draws = _draws(plan, some, plan.n_features or plan.cap)[0]
     run.greedy(int(_bases(rows, plan, some)[0]), plan.n_features, draws, int(_trials(plan, some)[0]))
     return _finish(run, plan, f"start {r}" if tell else None)
 
 
-def _improve(rows: Rows, plan: Plan, outcome: Outcome, r: int, run: _kernel.Run, tries: int, sweeps: int | None = None) -> Outcome:
+def _improve(rows: Rows, plan: Plan, outcome: Outcome, r: int, run: _kernel.Run, tries: int, sweeps: int) -> Outcome:
     """Feature after feature is exchanged for the residual of a drawn row, where J falls, until it hardly does for any.
 
-    tries: replacements for a feature; sweeps: about so many altogether, None: any number.
+    tries: replacements for a feature; sweeps: about so many altogether.
     """
     slack, turn, k, left = 1e-10 * rows.scatter, 0, 0, outcome.n_features
-    budget = math.inf if sweeps is None else sweeps
-    while left > 0 and budget > 0 and plan.max_iter > 1:
+    while left > 0 and sweeps > 0 and plan.max_iter > 1:
         left -= 1
         for attempt in range(tries):
             # first the best of several rows, then single ones
@@ -226,7 +231,7 @@ def _improve(rows: Rows, plan: Plan, outcome: Outcome, r: int, run: _kernel.Run,
             turn += 1
             run.exchange(outcome.masks, outcome.n_features, k % outcome.n_features, draws)
             other = _finish(run, plan, None)
-            budget -= other.n_iter
+            sweeps -= other.n_iter
             if other.objective < outcome.objective - slack:
                 plan.told(f"start {r}, feature {k % outcome.n_features} exchanged: {other.n_features} features, J {other.objective:.6g}")
                 if other.objective < (1.0 - _WORTHWHILE) * outcome.objective:
@@ -244,7 +249,7 @@ def _improve(rows: Rows, plan: Plan, outcome: Outcome, r: int, run: _kernel.Run,
 def from_memberships(rows: Rows, plan: Plan, masks: Masks, n_features: int) -> Outcome:
     """The descent from given memberships."""
     order = rows.points.order(plan.seed, 1) if plan.shuffle else _NO_ORDER
-    run = run_for(rows, plan, 1 if _is_small(rows, n_features) else rows.n_threads, order)
+    run = run_for(rows, plan, 1 if _is_small(rows, replace(plan, n_features=n_features)) else rows.n_threads, order)
     run.start(masks, n_features)
     return _finish(run, plan, "given start")
 
@@ -252,6 +257,8 @@ def from_memberships(rows: Rows, plan: Plan, masks: Masks, n_features: int) -> O
 def _finish(run: _kernel.Run, plan: Plan, name: str | None) -> Outcome:
     while not run.advance(1):
         pass
+    if _build.debug() and (np.diff(run.path) > 1e-12 * (run.path[:-1] + run.scatter)).any():
+        raise AssertionError(f"the objective rose: {run.path!r}")
     if name:
         plan.told(f"{name}: {run.n_features} features after {run.n_iter} sweeps, J {run.objective:.6g}")
     return Outcome(run.masks.copy(), run.n_features, run.objective, run.path.copy(), run.n_iter, run.converged)
@@ -328,10 +335,11 @@ def _add(path: Path, rows: Rows, plan: Plan, K: int) -> None:
     plan = plan.with_features(K)
     outcome, before = best_restart(rows, plan), path.outcomes[-1]
     if before is not None and before.n_features == K - 1:
-        run = run_for(rows, plan, 1 if _is_small(rows, K) else rows.n_threads)
+        small = _is_small(rows, plan)
+        run = run_for(rows, plan, 1 if small else rows.n_threads)
         run.exchange(before.masks, K - 1, -1, uniform(plan.seed, _EXCHANGE_DRAW, plan.n_init, 0, np.arange(_kernel.TRIALS)))
         grown = _finish(run, plan, None)
-        grown = _improve(rows, plan, grown, plan.n_init + 1, run, 1, None if _is_small(rows, K) else grown.n_iter)
+        grown = _improve(rows, plan, grown, plan.n_init + 1, run, 1, _SWEEPS * K if small else grown.n_iter)
         outcome = grown if grown.objective < outcome.objective else outcome
     plan.told(f"K = {K}: {outcome.objective:.6g}")
     path.outcomes.append(outcome)
@@ -383,7 +391,7 @@ def membership_entropy(Z: NDArray[np.bool_]) -> float:
             for j in range(k)
         ]
         told += min([alone, *given])
-    return told
+    return float(told)
 
 
 def _entropy(counts: Floats) -> float:

@@ -56,13 +56,13 @@ class _FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     # ---- fitting ----
 
-    def _plan(self, penalty: float, n_features: int, cap: int, **options: Any) -> Plan:
+    def _plan(self, penalty: float, n_features: int, cap: int, exact: int | None = None, **options: Any) -> Plan:
         def told(line: str) -> None:
             if self.verbose:
                 print(line)
 
         return Plan(
-            penalty=penalty, n_features=n_features, cap=cap, exact=_EXACT[self.assignment], base=self.base,
+            penalty=penalty, n_features=n_features, cap=cap, exact=_EXACT[self.assignment] if exact is None else exact, base=self.base,
             n_trials=int(self.n_trials or 0), max_iter=int(self.max_iter), n_init=int(self.n_init), seed=seed_of(self.random_state),
             told=told, **options,
         )  # fmt: skip
@@ -364,7 +364,7 @@ class KFeatures(_FeatureModel):
         K = self.n_features if given is None else given.shape[1]
         plan = self._plan(0.0, int(K or 0), int(K or _kernel.MOST), reseed=self.empty == "reseed")
         if given is not None and self.n_features not in (None, given.shape[1]):
-            raise ValueError(f"init has {given.shape[1]} features, but n_features={self.n_features}: leave n_features out, or make it equal.")
+            raise ValueError(f"init has {given.shape[1]} features and n_features={self.n_features}: leave n_features out.")
         interval = None
         outcome: Outcome | None
         if given is not None:
@@ -527,14 +527,14 @@ class BPMeans(_FeatureModel):
         given = self._given_memberships(len(table), ("greedy", "kfeatures"), _kernel.MOST)
         rows = Rows(table, effective_n_threads(self.n_threads))
         path, K, penalty = None, 0, 0.0
-        plan = self._plan(1.0, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
+        steps = self._plan(0.0, 0, cap, exact=max(_EXACT[self.assignment], _EXACT["auto"]))
         if isinstance(self.feature_penalty, str):
-            path, K = search.shortest(rows, plan)
+            path, K = search.shortest(rows, steps)
             penalty = _within(*path.interval(K), rows)
         else:
             penalty = float(self.feature_penalty)
             if isinstance(self.init, str) and self.init == "kfeatures":
-                path, K = search.stepwise(rows, plan, penalty)
+                path, K = search.stepwise(rows, steps, penalty)
         plan = self._plan(penalty, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
         starts: list[Outcome] = []
         if given is not None:

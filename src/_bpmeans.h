@@ -174,7 +174,12 @@ static inline void bp_words(const uint64_t *mask, ptrdiff_t n, ptrdiff_t K, uint
     BP_DISPATCH(bp_words, (mask, n, K, words));
 }
 
-/* B = P' H; gram form */
+static inline void bp_add(double *sums, const double *row, double sign, ptrdiff_t n)
+{
+    BP_DISPATCH(bp_add, (sums, row, sign, n));
+}
+
+/* B = P' H and Q = Z'P; gram form */
 static inline void bp_fit_products(const bp_model *m)
 {
     BP_DISPATCH(bp_fit_products, (m));

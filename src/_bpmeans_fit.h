@@ -231,23 +231,6 @@ static inline void bp_inner_products(const bp_model *m, const double *features, 
     }
 }
 
-/* Q = Z'X X'Z of the gram form: the rows of S Z added up by feature */
-static inline void bp_gram_of_sums(const bp_model *m)
-{
-    for (ptrdiff_t l = 0; l < m->K; l++) {
-        double sum[BP_MOST] = {0};
-        const double *P = m->P + l * m->n;
-        for (ptrdiff_t i = 0; i < m->n; i++)
-            for (uint64_t z = m->mask[i]; z; z &= z - 1)
-                sum[bp_lowest(z)] += P[i];
-        for (ptrdiff_t k = 0; k < m->K; k++)
-            m->Q[k * m->lanes + l] = sum[k];
-    }
-    for (ptrdiff_t k = 0; k < m->K; k++)
-        for (ptrdiff_t l = 0; l < k; l++)
-            m->Q[k * m->lanes + l] = m->Q[l * m->lanes + k];
-}
-
 /* the transpose of H right, with a step of refinement: t = H right, t += H (right - M t) */
 static inline void bp_solve(const double *H, const double *M, const double *right, double *out, ptrdiff_t K, ptrdiff_t lanes)
 {

@@ -343,16 +343,33 @@ BP_ATTRIBUTE static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t
 BP_ATTRIBUTE static void THIS(bp_fit_products)(const bp_model *m)
 {
     const ptrdiff_t width = bp_width(m->K);
+    double p[BP_MOST] = {0};
+    for (ptrdiff_t k = 0; k < m->K; k++)
+        memset(m->Q + k * m->lanes, 0, sizeof(double) * (size_t)width);
     for (ptrdiff_t i = 0; i < m->n; i++) {
         double *restrict b = m->B + i * m->lanes;
+        for (ptrdiff_t k = 0; k < m->K; k++)
+            p[k] = m->P[k * m->n + i];
         for (ptrdiff_t j = 0; j < width; j += W) {
             LANE sum;
             memset(&sum, 0, sizeof sum);
             for (ptrdiff_t k = 0; k < m->K; k++)
-                sum += m->P[k * m->n + i] * *(const LANE *)(m->H + k * m->lanes + j);
+                sum += p[k] * *(const LANE *)(m->H + k * m->lanes + j);
             *(LANE *)(b + j) = sum;
+            for (uint64_t z = m->mask[i]; z; z &= z - 1)
+                *(LANE *)(m->Q + bp_lowest(z) * m->lanes + j) += *(const LANE *)(p + j);
         }
     }
+    for (ptrdiff_t k = 0; k < m->K; k++)
+        for (ptrdiff_t l = 0; l < k; l++)
+            m->Q[k * m->lanes + l] = m->Q[l * m->lanes + k];
+}
+
+/* sums += sign * row; the cells lie on a grid on which this is exact */
+BP_ATTRIBUTE static void THIS(bp_add)(double *restrict sums, const double *restrict row, double sign, ptrdiff_t n)
+{
+    for (ptrdiff_t j = 0; j < n; j++)
+        sums[j] += sign * row[j];
 }
 
 #undef THIS

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.bpmeans_fit cimport (
     BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_collapse, bp_count, bp_extract, bp_gram_of_fit,
-    bp_gram_of_sums, bp_inner_products, bp_lay_out, bp_lowest, bp_model, bp_new_combinations, bp_norms, bp_others, bp_products,
+    bp_inner_products, bp_lay_out, bp_lowest, bp_model, bp_new_combinations, bp_norms, bp_others, bp_products,
     bp_propose, bp_pseudo_inverse, bp_residual, bp_row, bp_scratch, bp_width, descent, fit, greedy, grow, keep_features, move_products,
     move_rows, move_sums, refill, settle, tidy, weigh,
 )
@@ -19,8 +19,8 @@ from craftc._kernels.dpmeans cimport dp_sums
 
 MOST, EXACT, TRIALS = BP_MOST, BP_EXACT, BP_TRIALS
 cdef enum:
-    WINDOW = 64                 # rows of the first window of a walk, on one thread
-    WIDE_WINDOW = 4096          # the same on several
+    WINDOW = 64                 # rows of the first window of a walk, and of every one after a feature was born or lost
+    WIDEST = 65536
 
 
 # ---- a sweep ----
@@ -28,7 +28,7 @@ cdef enum:
 cdef bint _sweep(descent *c) noexcept nogil:
     """Every row chooses its features; with a penalty, rows in their order, features born and lost on the way. Whether anything changed."""
     cdef bp_model *m = &c.m
-    cdef Py_ssize_t place = 0, stop, i, k, first = WINDOW if c.n_threads == 1 else WIDE_WINDOW, window = first, came
+    cdef Py_ssize_t place = 0, stop, i, k, window = WINDOW, came
     cdef bint changed = False
     if c.penalty == 0.0:
         _propose(c, 0, m.n)
@@ -48,7 +48,7 @@ cdef bint _sweep(descent *c) noexcept nogil:
         stop = min(place + window, m.n)
         _propose(c, place, stop)
         came = _walk(c, place, stop, &changed)
-        window = 2 * window if came == stop else first
+        window = min(2 * window, WIDEST) if came == stop else WINDOW
         place = came
     return changed or m.K != k
 
@@ -183,8 +183,6 @@ cdef void _prepare_collapsed(descent *c) noexcept nogil:
     if not m.gram:
         bp_lay_out(m, m.W)
         bp_inner_products(m, m.W, m.Q)
-    else:
-        bp_gram_of_sums(m)
     bp_gram_of_fit(m.H, m.M, m.Q, m.G, m.K, m.lanes)
 
 
@@ -194,7 +192,7 @@ cdef bint _sweep_collapsed(descent *c) noexcept nogil:
     cdef bp_others *others = <bp_others *> (c.scratch + c.room - (sizeof(bp_others) + 7) // 8)
     cdef Py_ssize_t place, i, k
     cdef bint changed = False
-    cdef uint64_t chosen, keep
+    cdef uint64_t chosen
     cdef double[64] p
     cdef const void *row
     cdef int what
@@ -327,7 +325,8 @@ cdef class Run:
                   const double[::1] middle, const double[::1] scale, const double[::1] step, double penalty, Py_ssize_t cap,
                   bint collapsed, bint reseed, int exact, Py_ssize_t max_iter, const int32_t[::1] order, int n_threads):
         # features lost and born within one sweep both need their places
-        cdef Py_ssize_t n = X.shape[0], D = X.shape[1], most = BP_MOST if penalty > 0.0 else min(cap, BP_MOST), lanes = bp_width(max(most, 1)), t
+        cdef Py_ssize_t n = X.shape[0], D = X.shape[1], most = BP_MOST if penalty > 0.0 else min(cap, BP_MOST), t
+        cdef Py_ssize_t lanes = bp_width(max(most, 1))
         cdef bint gram = products is not None
         cdef Py_ssize_t rows = 1 if gram else most
         cdef bp_model *m = &self.c.m
@@ -363,7 +362,8 @@ cdef class Run:
             self.c.places[t].sums = <int64_t *> <Py_ssize_t> a["sums"][t].ctypes.data
             self.c.places[t].counts = <int64_t *> <Py_ssize_t> a["counts"][t].ctypes.data
         self.c.middle, self.c.step, self.c.n_threads = &middle[0], &step[0], n_threads
-        self.c.penalty, self.c.cap, self.c.max_iter, self.c.collapsed, self.c.reseed = penalty, cap, max_iter, collapsed, reseed
+        self.c.penalty, self.c.cap, self.c.max_iter = penalty, cap, max_iter
+        self.c.collapsed, self.c.reseed = collapsed, reseed
         self.c.scatter = float(np.add.reduce(norm))
         self.c.order = &order[0] if order.shape[0] else NULL
         self.c.path, self.c.scratch = _cells(a["path"]), _cells(a["scratch"])
@@ -432,6 +432,11 @@ cdef class Run:
     def features(self):
         """(K, D) least squares features; rows form."""
         return self.arrays["A"][: self.c.m.K]
+
+    @property
+    def scatter(self):
+        """Sum of |x|^2."""
+        return self.c.scatter
 
     @property
     def masks(self):

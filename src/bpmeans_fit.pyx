@@ -9,8 +9,9 @@ from craftc._kernels.dpmeans cimport dp_add, dp_sums
 
 # ---- a start ----
 
-cdef void greedy(descent *c, int base, Py_ssize_t n_features, const double *draws, Py_ssize_t n_columns,
-                  Py_ssize_t n_trials) noexcept nogil:
+cdef void greedy(
+    descent *c, int base, Py_ssize_t n_features, const double *draws, Py_ssize_t n_columns, Py_ssize_t n_trials,
+) noexcept nogil:
     """Section 5 of the paper: residuals of rows, drawn in proportion to their squares, become features.
 
     base: 0 no feature to start with, 1 everybody has the mean, 2 everybody has a feature that is zero (centred data). n_features: how
@@ -109,7 +110,6 @@ cdef void _draw(descent *c, double left, const double *draws, Py_ssize_t trials,
     cdef Py_ssize_t t, i, d, k
     cdef double running, least
     cdef double *own
-    cdef double[64] products
     cdef uint64_t z
     p.n = trials
     for t in range(trials):
@@ -215,19 +215,14 @@ cdef void move_rows(descent *c, Py_ssize_t start, Py_ssize_t stop, dp_sums *plac
 
 cdef void move_products(descent *c, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
     cdef bp_model *m = &c.m
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t i
     cdef uint64_t flips
-    cdef const double *own
-    cdef double *sums
-    cdef double sign
+    cdef int k
     for i in range(start, stop):
         flips = m.mask[i] ^ c.before[i]
-        own = m.S + i * m.n
         while flips:
-            sums = m.P + bp_lowest(flips) * m.n
-            sign = 1.0 if m.mask[i] >> bp_lowest(flips) & 1 else -1.0
-            for j in range(m.n):
-                sums[j] += sign * own[j]
+            k = bp_lowest(flips)
+            bp_add(m.P + k * m.n, m.S + i * m.n, 1.0 if m.mask[i] >> k & 1 else -1.0, m.n)
             flips &= flips - 1
 
 
@@ -300,9 +295,8 @@ cdef void fit(descent *c) noexcept nogil:
     bp_pseudo_inverse(m.M, m.H, K, m.lanes, independent)
     m.trace = 0.0
     if m.gram:
-        bp_gram_of_sums(m)
-        bp_gram_of_fit(m.H, m.M, m.Q, m.G, K, m.lanes)
         bp_fit_products(m)
+        bp_gram_of_fit(m.H, m.M, m.Q, m.G, K, m.lanes)
         c.objective = c.scatter - bp_explained(m)
     else:
         for k in range(K):

@@ -60,7 +60,7 @@ cdef extern from "_bpmeans.h" nogil:
     void bp_lay_out(const bp_model *m, const double *features)
     void bp_fit_features(const bp_model *m, Py_ssize_t start, Py_ssize_t stop)
     void bp_inner_products(const bp_model *m, const double *features, double *out)
-    void bp_gram_of_sums(const bp_model *m)
+    void bp_add(double *sums, const double *row, double sign, Py_ssize_t n)
     void bp_gram_of_fit(const double *H, const double *M, const double *Q, double *G, Py_ssize_t K, Py_ssize_t lanes)
     double bp_explained(const bp_model *m)
     int bp_collapse(
@@ -71,8 +71,8 @@ cdef extern from "_bpmeans.h" nogil:
 ctypedef struct descent:
     bp_model m
     dp_sums *places             # (n_threads) where rows add themselves to the sums of their features; rows form
-    const double *mean          # (D)
-    const double *mean_products # (n) of the rows with the mean
+    const double *mean           # (D)
+    const double *mean_products  # (n) of the rows with the mean
     const double *middle        # (D) what the sums are centred on
     const double *step          # (D) what one count of a sum is worth
     int n_threads

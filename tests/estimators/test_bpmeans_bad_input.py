@@ -72,7 +72,7 @@ PARAMETERS = [
     (KFeatures, {"n_features": True}, "n_features must be a whole number"),
     (KFeatures, {"n_features": "two"}, "n_features must be a whole number"),
     (KFeatures, {"n_features": 17, "assignment": "exact"}, "at most 16 features, got n_features=17"),
-    (KFeatures, {"n_features": 2, "init": Z}, "init has 3 features and n_features=2"),
+    (KFeatures, {"n_features": 2, "init": Z}, "init has 3 features, but n_features=2"),
     (KFeatures, {"empty": "keep"}, "empty must be one of 'drop', 'reseed'"),
     (KFeatures, {"empty": None}, "empty must be one of"),
     (KFeatures, {"init": "kfeatures"}, "init must be one of 'greedy' or memberships"),
