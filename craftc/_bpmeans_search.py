@@ -15,15 +15,16 @@ from craftc._kernels import bpmeans as _kernel
 from craftc._kernels import bpmeans_rows as _rows
 from craftc._kernels import parallel as _build
 from craftc._moments import Floats
-from craftc._parallel import aligned, threads_for
+from craftc._parallel import aligned, map_side_by_side, threads_for
 from craftc._points import Points
-from craftc._random import uniform
+from craftc._random import spread, uniform
 
 Masks = NDArray[np.uint64]
 
-_FEATURE_DRAW, _EXCHANGE_DRAW = 31, 32  # first keys of the random streams
+_FEATURE_DRAW, _EXCHANGE_DRAW, _CHOICE_DRAW = 31, 32, 33  # first keys of the random streams
 _IMPROVED = 3  # restarts whose ends are improved by exchanges
 _TRIES = 3  # replacements tried for a feature
+_CHOICE_ROWS = 4096  # a larger table chooses K by so many rows
 _SWEEPS = 100  # times K: sweeps of all exchanges from one end
 _WORTHWHILE = 1e-4  # share of J that an exchange must win for all features to be tried again
 _SMALL = 20_000_000  # products of a sweep up to which a restart keeps to one thread and several go side by side
@@ -48,8 +49,11 @@ class Rows:
         self.X, self.n_threads = X, n_threads
         self.points = Points(X, None, n_threads)
         self.points.check_width()
-        self.mean = self.points.mean
         n, D = X.shape
+        largest = float(np.abs(self.points.middle).max()) + self.points.reach
+        if largest > 0 and 2 * math.log2(largest) + math.log2(n * D) > 1000:
+            raise ValueError(f"The table has cells of size {largest:.3g}, and their squares would overflow: scale it down.")
+        self.mean = self.points.mean
         self.products = self._inner_products() if n <= min(D, _GRAM_ROWS) else None
         self.norm = np.empty(n)
         if self.products is None:
@@ -148,7 +152,7 @@ def best_restart(rows: Rows, plan: Plan) -> Outcome:
     A restart is the same alone and among others, on any number of threads.
     """
     small = _is_small(rows, plan)
-    run = None if plan.shuffle else run_for(rows, plan, 1 if small else rows.n_threads)
+    run = None if plan.shuffle or small else run_for(rows, plan, rows.n_threads)
     outcomes: dict[int, Outcome] = {}
     if small and not plan.shuffle:
         ends, sweeps = _side_by_side(rows, plan)
@@ -156,17 +160,17 @@ def best_restart(rows: Rows, plan: Plan) -> Outcome:
         outcomes = {r: _one(rows, plan, r, run) for r in range(plan.n_init)}
         ends = np.array([outcome.objective for outcome in outcomes.values()])
         sweeps = sum(outcome.n_iter for outcome in outcomes.values())
-    best: Outcome | None = None
-    for r in _first_distinct(ends, _IMPROVED if small else 1, 1e-9 * rows.scatter):
-        outcome = outcomes.get(r) or _one(rows, plan, r, run, tell=False)
+
+    def improved(r: int) -> Outcome:
+        own = run_for(rows, plan, 1) if small else run or run_for(rows, plan, rows.n_threads)
+        outcome = outcomes.get(r) or _one(rows, plan, r, own, tell=False)
         # where sweeps are dear, exchanges take no more of them than the restarts did
         budget = _SWEEPS * outcome.n_features if small and not plan.collapsed else sweeps
-        exchange = run or run_for(rows, plan, 1 if small else rows.n_threads)
-        outcome = _improve(rows, plan, outcome, r, exchange, _TRIES if small else 1, budget)
-        if best is None or outcome.objective < best.objective:
-            best = outcome
-    assert best is not None
-    return best
+        return _improve(rows, plan, outcome, r, own, _TRIES if small else 1, budget)
+
+    chosen = _first_distinct(ends, _IMPROVED if small else 1, 1e-9 * rows.scatter)
+    worth = small and rows.X.size * (plan.n_features or plan.cap) > _SMALL / 100  # Python threads for long ways only
+    return min(map_side_by_side(improved, chosen, rows.n_threads if worth else 1), key=lambda outcome: outcome.objective)
 
 
 def _is_small(rows: Rows, plan: Plan) -> bool:
@@ -314,7 +318,12 @@ def stepwise(rows: Rows, plan: Plan, penalty: float) -> tuple[Path, int]:
 
 
 def shortest(rows: Rows, plan: Plan) -> tuple[Path, int]:
-    """K-features for K = 1, 2, ..., and the K whose solution tells the table in the fewest nats."""
+    """K-features for K = 1, 2, ..., and the K whose solution tells the table in the fewest nats.
+
+    A large table chooses K by a sample of its rows; the features found there are then fitted to all.
+    """
+    if len(rows) > _CHOICE_ROWS:
+        return _shortest_by_sample(rows, plan)
     path = Path([None], [rows.scatter])
 
     def best() -> int:
@@ -328,6 +337,23 @@ def shortest(rows: Rows, plan: Plan) -> tuple[Path, int]:
     for K in range(len(path.errors) - 2, 0, -1):
         _lessen(path, rows, plan, K)
     return path, best()
+
+
+def _shortest_by_sample(rows: Rows, plan: Plan) -> tuple[Path, int]:
+    few = Rows(np.ascontiguousarray(rows.X[spread(len(rows), _CHOICE_ROWS, plan.seed, _CHOICE_DRAW)]), rows.n_threads)
+    path, K = shortest(few, plan)
+    path.errors = [error * rows.scatter / few.scatter for error in path.errors]
+    found = path.outcomes[K]
+    path.outcomes = [None] * len(path.outcomes)
+    if found is not None:
+        run = run_for(few, plan.with_features(K), few.n_threads, gram=False)
+        run.start(found.masks, found.n_features)
+        masks, left = np.zeros(len(rows), np.uint64), np.empty(len(rows))
+        work = rows.X.size * K + len(rows) * 2.0**plan.exact
+        exact = plan.exact if plan.exact >= run.n_features else 0
+        _rows.assign(rows.X, np.ascontiguousarray(run.features), exact, masks, left, threads_for(rows.n_threads, work))
+        path.outcomes[K] = from_memberships(rows, plan.with_features(K), masks, run.n_features)
+    return path, K
 
 
 def _add(path: Path, rows: Rows, plan: Plan, K: int) -> None:
@@ -351,8 +377,12 @@ def _lessen(path: Path, rows: Rows, plan: Plan, K: int) -> None:
     plan, now, more = plan.with_features(K), path.outcomes[K], path.outcomes[K + 1]
     if now is None or more is None or more.n_features != K + 1:
         return
-    Z = unpack(more.masks, K + 1)
-    fewer = min((from_memberships(rows, plan, pack(np.delete(Z, k, 1)), K) for k in range(K + 1)), key=lambda outcome: outcome.objective)
+    Z, dropped = unpack(more.masks, K + 1), list(range(K + 1))
+    if not _is_small(rows, plan):  # only the feature that is missed least
+        run = run_for(rows, plan.with_features(K + 1), rows.n_threads)
+        run.start(more.masks, K + 1)
+        dropped = [int(np.argmin(run.spare()))]
+    fewer = min((from_memberships(rows, plan, pack(np.delete(Z, k, 1)), K) for k in dropped), key=lambda outcome: outcome.objective)
     if fewer.objective < now.objective:
         path.outcomes[K], path.errors[K] = fewer, fewer.objective
 
@@ -371,7 +401,7 @@ def description_length(rows: Rows, outcome: Outcome | None, error: float) -> flo
         spread = max(rows.points.scatter, least) / (n * D)
         length += 0.5 * outcome.n_features * D * math.log(max(n * spread / left, 1.0))
         length += membership_entropy(unpack(outcome.masks, outcome.n_features))
-    return length
+    return float(length)
 
 
 def membership_entropy(Z: NDArray[np.bool_]) -> float:
@@ -390,8 +420,8 @@ def membership_entropy(Z: NDArray[np.bool_]) -> float:
             + _entropy(np.array([size[k] - both[k, j], n - size[k] - size[j] + both[k, j]]))
             for j in range(k)
         ]
-        told += min([alone, *given])
-    return float(told)
+        told += float(min([alone, *given]))
+    return told
 
 
 def _entropy(counts: Floats) -> float:

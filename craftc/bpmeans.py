@@ -248,7 +248,8 @@ class KFeatures(_FeatureModel):
         K, up to 64. None: stepwise, K = 1, 2, ... until SSE + K `feature_penalty` no longer falls (no features compete as well).
     feature_penalty : float, optional
         lambda^2 of the stepwise search: what a feature must win, in squared units of the table. None (and no `n_features`): the
-        K of least description length, N D / 2 log SSE + K D / 2 log N and the entropy of the memberships.
+        K of least description length: what is left, the numbers of the features and their memberships, in nats (tables above 4 096
+        rows choose K by a sample of so many).
     assignment : {"auto", "sweep", "exact"}, default="auto"
         "exact": a row compares all 2^K combinations (K up to 16). "sweep": it flips feature after feature (the paper).
         "auto": exact up to 10 features.
@@ -364,7 +365,7 @@ class KFeatures(_FeatureModel):
         K = self.n_features if given is None else given.shape[1]
         plan = self._plan(0.0, int(K or 0), int(K or _kernel.MOST), reseed=self.empty == "reseed")
         if given is not None and self.n_features not in (None, given.shape[1]):
-            raise ValueError(f"init has {given.shape[1]} features and n_features={self.n_features}: leave n_features out.")
+            raise ValueError(f"init has {given.shape[1]} features, but n_features={self.n_features}: leave n_features out.")
         interval = None
         outcome: Outcome | None
         if given is not None:

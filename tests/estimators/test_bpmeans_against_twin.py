@@ -246,7 +246,7 @@ def test_restarts_of_the_search(seed, kind, base):
         n_init=8, seed=seed,
     )  # fmt: skip
     rows = search.Rows(X, 1)
-    ends = search._side_by_side(rows, plan)
+    ends, _ = search._side_by_side(rows, plan)
     for r in range(8):
         draws = search._draws(plan, np.array([r]), plan.n_features or plan.cap)[0]
         own = "none" if base == "none" or (base == "mixed" and r % 4 >= 2) else "mean"
