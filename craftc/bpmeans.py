@@ -280,18 +280,21 @@ class KFeatures(_FeatureModel):
     assignments_ : ndarray (n, K) of bool
         Z.
     n_features_ : int
-        K; fewer than asked for where the table is told without error before.
+        K; fewer than asked for where the table is told without error before (to 1e-14 of its squares: take a huge offset off
+        first), or a feature lost all its rows.
     objective_ : float
         The squared error, with a `feature_penalty` that of all features added; worked out row by row.
     inertia_ : float
         Squared error alone.
     objective_path_ : ndarray of float64
-        Squared error after every sweep of the best start.
+        Squared error after every sweep of the best start, then after every exchange of a feature that won.
     penalty_interval_ : (float, float)
         lambda^2 between which K features are better than one less and one more: of the stepwise search, else judged without
         fitting again (the worst fitted row as a feature; the cheapest feature dropped).
     n_iter_ : int
+        Sweeps of the best start and of the exchanges that won.
     converged_ : bool
+        Whether its last sweep changed nothing.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where the input has column names.
@@ -447,12 +450,14 @@ class BPMeans(_FeatureModel):
     inertia_ : float
         Squared error alone.
     objective_path_ : ndarray of float64
-        J after every sweep of the best start.
+        J after every sweep of the best start, then after every exchange of a feature that won.
     penalty_interval_ : (float, float)
         lambda^2 between which K features are better than one less and one more: of the stepwise path where there is one, else
         judged without fitting again (the worst fitted row as a feature; the cheapest feature dropped).
     n_iter_ : int
+        Sweeps of the best start and of the exchanges that won.
     converged_ : bool
+        Whether its last sweep changed nothing.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where the input has column names.

@@ -251,7 +251,7 @@ cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what
         for j in range(m.K):
             m.M[k * m.lanes + j] += delta[k] * z[j] + z[k] * delta[j] + delta[k] * delta[j]
             m.Q[k * m.lanes + j] += delta[k] * p[j] + p[k] * delta[j] + delta[k] * delta[j] * m.norm[i]
-    bp_pseudo_inverse(m.M, m.H, m.K, m.lanes, (<uint64_t> 1 << m.K) - 1 if m.K < BP_MOST else ~(<uint64_t> 0))
+    bp_pseudo_inverse(m.M, m.H, m.K, m.lanes, _first(m.K))
     bp_gram_of_fit(m.H, m.M, m.Q, m.G, m.K, m.lanes)
     if m.gram:
         return
@@ -365,7 +365,8 @@ cdef class Run:
         self.c.penalty, self.c.cap, self.c.max_iter = penalty, cap, max_iter
         self.c.collapsed, self.c.reseed = collapsed, reseed
         self.c.scatter = float(np.add.reduce(norm))
-        self.c.order = &order[0] if order.shape[0] else NULL
+        # rows that are independent of each other have no order
+        self.c.order = &order[0] if order.shape[0] and (penalty > 0.0 or collapsed) else NULL
         self.c.path, self.c.scratch = _cells(a["path"]), _cells(a["scratch"])
         self.c.parts = _cells(a["parts"])
         self.c.mean, self.c.mean_products = &mean[0], &mean_products[0]
@@ -378,11 +379,11 @@ cdef class Run:
     def start(self, const uint64_t[::1] masks, Py_ssize_t n_features):
         """Start from memberships."""
         with nogil:
-            self._begin(&masks[0], n_features, ~(<uint64_t> 0) >> (BP_MOST - n_features))
+            self._begin(&masks[0], n_features, _first(n_features))
 
     def exchange(self, const uint64_t[::1] masks, Py_ssize_t n_features, int dropped, const double[::1] draws):
         """Start from memberships less one feature (-1: none), and the best of the proposals as one more."""
-        cdef uint64_t keep = (~(<uint64_t> 0) >> (BP_MOST - n_features)) & ~(<uint64_t> (dropped >= 0) << max(dropped, 0))
+        cdef uint64_t keep = _first(n_features) & ~(<uint64_t> (dropped >= 0) << max(dropped, 0))
         with nogil:
             self._begin(&masks[0], n_features, keep)
             grow(&self.c, &draws[0], draws.shape[0])
@@ -447,6 +448,11 @@ cdef class Run:
     def path(self):
         """J after every sweep."""
         return self.arrays["path"][: self.c.n_iter]
+
+
+cdef uint64_t _first(Py_ssize_t n_features) noexcept nogil:
+    """The bits of so many features."""
+    return ~(<uint64_t> 0) >> (BP_MOST - n_features) if n_features else 0
 
 
 cdef uint64_t *_words(array) noexcept:

@@ -72,7 +72,7 @@ PARAMETERS = [
     (KFeatures, {"n_features": True}, "n_features must be a whole number"),
     (KFeatures, {"n_features": "two"}, "n_features must be a whole number"),
     (KFeatures, {"n_features": 17, "assignment": "exact"}, "at most 16 features, got n_features=17"),
-    (KFeatures, {"n_features": 2, "init": Z}, "init has 3 features, but n_features=2"),
+    (KFeatures, {"n_features": 2, "init": Z}, "init has 3 features.* n_features=2"),
     (KFeatures, {"empty": "keep"}, "empty must be one of 'drop', 'reseed'"),
     (KFeatures, {"empty": None}, "empty must be one of"),
     (KFeatures, {"init": "kfeatures"}, "init must be one of 'greedy' or memberships"),
@@ -201,13 +201,12 @@ def test_strange_but_good_input_is_quiet(kind, scale):
 @pytest.mark.parametrize("model", [KFeatures(2), KFeatures(), BPMeans(1.0), BPMeans()])
 @pytest.mark.parametrize("scale", [1e155, 1e200])
 def test_a_table_too_wide_for_squares_is_refused(model, scale):
-    with pytest.raises(ValueError, match="squared distances would overflow"):
+    with pytest.raises(ValueError, match="would overflow: scale it down"):
         model.fit(X * scale)
 
 
-@pytest.mark.xfail(strict=True, reason="2026-11: the spread of the columns is checked, not the size of the cells: J is inf, or 0 features")
 @pytest.mark.parametrize("table", [np.full((6, 3), 1e155), X + 1e200], ids=["constant", "offset"])
 @pytest.mark.parametrize("model", [KFeatures(1), KFeatures(3), BPMeans(1.0), BPMeans()])
 def test_a_table_too_far_away_for_squares_is_refused(model, table):
-    with pytest.raises(ValueError, match="overflow"), np.errstate(all="ignore"):
+    with pytest.raises(ValueError, match="would overflow: scale it down"):
         model.fit(table)
