@@ -101,7 +101,7 @@ class Plan:
     """What a restart minimises, and how.
 
     penalty 0: a fixed number of features. n_features 0: as many as pay. exact: features up to which all combinations of a row are
-    looked at. bases: "mean", "none" or "mixed" (every other pair of restarts none).
+    looked at. bases: "mean", "none" or "mixed" (odd restarts none).
     n_trials 0: 2 + log K and 1 in turn.
     """
 
@@ -272,7 +272,7 @@ def _bases(rows: Rows, plan: Plan, restarts: NDArray[np.intp]) -> NDArray[np.int
     """The feature that everybody has at the start of every restart."""
     bases = np.full(len(restarts), NONE if plan.base == "none" else rows.base, np.int32)
     if plan.base == "mixed":
-        bases[restarts % 4 >= 2] = NONE
+        bases[restarts % 2 == 1] = NONE
     return bases
 
 
@@ -284,10 +284,10 @@ def _draws(plan: Plan, restarts: NDArray[np.intp], steps: int) -> Floats:
 
 
 def _trials(plan: Plan, restarts: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Rows drawn for every feature of a start; 0: 2 + log K. Odd starts draw one, which finds what greed misses."""
+    """Rows drawn for every feature of a start; 0: 2 + log K. Every other start of a base draws one, which finds what greed misses."""
     trials = np.full(len(restarts), plan.n_trials, np.int32)
     if plan.n_trials == 0:
-        trials[restarts % 2 == 1] = 1
+        trials[restarts // (2 if plan.base == "mixed" else 1) % 2 == 1] = 1
     return trials
 
 

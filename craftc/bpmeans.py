@@ -269,7 +269,7 @@ class KFeatures(_FeatureModel):
     verbose : int, default=0
         1: a line per start.
     n_trials : int, optional
-        Rows drawn for every feature of a start, of which the best is taken, up to 8; 1 is the paper's. None: 2 + log K.
+        Rows drawn for every feature of a start, of which the best is taken, up to 8; 1 is the paper's. None: 2 + log K and 1 in turn.
     empty : {"drop", "reseed"}, default="drop"
         What becomes of a feature that no row has any more: it goes, or gets the row that is fitted worst.
 
@@ -431,7 +431,7 @@ class BPMeans(_FeatureModel):
     verbose : int, default=0
         1: a line per start.
     n_trials : int, optional
-        Rows drawn for every feature of a start, of which the best is taken, up to 8; 1 is the paper's. None: 2 + log K.
+        Rows drawn for every feature of a start, of which the best is taken, up to 8; 1 is the paper's. None: 2 + log K and 1 in turn.
     shuffle : bool, default=False
         Visit the rows in a random order from the second start on, in place of the order of the table.
 
