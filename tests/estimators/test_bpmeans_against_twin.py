@@ -249,8 +249,8 @@ def test_restarts_of_the_search(seed, kind, base):
     ends, _ = search._side_by_side(rows, plan)
     for r in range(8):
         draws = search._draws(plan, np.array([r]), plan.n_features or plan.cap)[0]
-        own = "none" if base == "none" or (base == "mixed" and r % 4 >= 2) else "mean"
-        trials = 1 if r % 2 else (lambda k: 2 + int(math.log(k + 1)))
+        own = "none" if base == "none" or (base == "mixed" and r % 2) else "mean"
+        trials = 1 if (r // 2 if base == "mixed" else r) % 2 else (lambda k: 2 + int(math.log(k + 1)))
         Z, A = twin.greedy_init(X, plan.n_features or None, penalty, plan.cap, own, draws, trials)
         theirs = of_twin(kind, X, Z, penalty, plan.cap, True, A=A)
         ours = search._one(rows, plan, r, search.run_for(rows, plan, 1))
