@@ -755,3 +755,15 @@ def test_random_states():
     assert_same_bits(BPMeans(12.0, random_state=3).fit(X), BPMeans(12.0, random_state=np.int64(3)).fit(X))
     first, second = (KFeatures(4, random_state=np.random.RandomState(1)).fit(X) for _ in range(2))
     assert_same_bits(first, second)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_large_table_chooses_k_by_a_sample(dtype):
+    rng = np.random.default_rng(0)
+    Z = rng.random((6000, 3)) < 0.4
+    X = (Z @ (2.0 * rng.normal(size=(3, 12))) + 0.5 * rng.normal(size=(6000, 12))).astype(dtype)
+    one, two = (KFeatures(base="none", n_init=2, random_state=0, n_threads=threads).fit(X) for threads in (1, 2))
+    assert one.n_features_ == 3
+    assert one.penalty_interval_[0] < one.penalty_interval_[1]
+    assert_same_bits(one, two)
+    assert BPMeans(base="none", n_init=2, random_state=0).fit(X).n_features_ == 3
