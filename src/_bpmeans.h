@@ -88,6 +88,12 @@ static inline int bp_count(uint64_t mask)
     return (int)(mask * 0x0101010101010101u >> 56);
 }
 
+/* the bits of the first K features */
+static inline uint64_t bp_first(ptrdiff_t K)
+{
+    return K ? ~(uint64_t)0 >> (BP_MOST - K) : 0;
+}
+
 /* the bits of `mask` at the places of `keep`, moved together */
 static inline uint64_t bp_extract(uint64_t mask, uint64_t keep)
 {
@@ -102,10 +108,16 @@ static inline const void *bp_row(const bp_model *m, ptrdiff_t i)
     return m->single ? (const void *)((const float *)m->X + i * m->D) : (const void *)((const double *)m->X + i * m->D);
 }
 
-/* ---- clones ---- */
+/* gram form: the residual of row i times row j */
+static inline double bp_residual_product(const bp_model *m, ptrdiff_t i, ptrdiff_t j)
+{
+    double product = m->S[i * m->n + j];
+    for (uint64_t z = m->mask[i]; z; z &= z - 1)
+        product -= m->B[j * m->lanes + bp_lowest(z)];
+    return product;
+}
 
-#define BP_NAME_(stem, suffix) stem##suffix
-#define BP_NAME(stem, suffix) BP_NAME_(stem, suffix)
+/* ---- clones ---- */
 
 #define BP_WIDTH 2
 #define BP_SUFFIX _baseline
@@ -122,67 +134,63 @@ static inline const void *bp_row(const bp_model *m, ptrdiff_t i)
 #define BP_SUFFIX _v4
 #define BP_ATTRIBUTE CRAFTC_TARGET_V4
 #include "_bpmeans_rows.h"
-#define BP_DISPATCH(stem, arguments)                                                    \
-    (simd_level() == 4 ? BP_NAME(stem, _v4) arguments                                   \
-     : simd_level() == 3 ? BP_NAME(stem, _v3) arguments : BP_NAME(stem, _baseline) arguments)
-#else
-#define BP_DISPATCH(stem, arguments) BP_NAME(stem, _baseline) arguments
 #endif
 
 /* out (n_rows <= BP_TILE, width): inner products of rows with a table (D, width) of vectors as lanes */
 static inline void bp_products(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table, ptrdiff_t width,
                                double *out)
 {
-    BP_DISPATCH(bp_products, (rows, single, n_rows, D, table, width, out));
+    SIMD_DISPATCH(bp_products, (rows, single, n_rows, D, table, width, out));
 }
 
 /* |x|^2 of rows [start, stop) */
 static inline void bp_norms(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)
 {
-    BP_DISPATCH(bp_norms, (X, single, D, start, stop, norm));
+    SIMD_DISPATCH(bp_norms, (X, single, D, start, stop, norm));
 }
 
-/* the features a row chooses, given b; `passes`: how often bit after bit is looked at, unless all combinations are */
+/* the features a row chooses, given b; `passes`: how often bit after bit is looked at, unless all combinations are; 0: it keeps its own */
 static inline uint64_t bp_choose(const bp_model *m, const double *b, double norm, uint64_t mask, int passes, double *residual,
                                  double *scratch)
 {
-    return BP_DISPATCH(bp_choose, (m, b, norm, mask, passes, residual, scratch));
+    return SIMD_DISPATCH(bp_choose, (m, b, norm, mask, passes, residual, scratch));
 }
 
 /* what the rows at places [start, stop) choose, each for itself, into chosen[place - first]; their residuals follow */
 static inline void bp_propose(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes, uint64_t *chosen,
                               double *scratch)
 {
-    BP_DISPATCH(bp_propose, (m, order, start, stop, passes, chosen, scratch));
+    SIMD_DISPATCH(bp_propose, (m, order, start, stop, passes, chosen, scratch));
 }
 
 /* what every proposal wins in rows [start, stop), added to won; `taken` >= 0: this one becomes feature K and its rows get it */
 static inline void bp_gains(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
 {
-    BP_DISPATCH(bp_gains, (m, p, start, stop, taken, won));
+    SIMD_DISPATCH(bp_gains, (m, p, start, stop, taken, won));
 }
 
-/* q of all combinations */
-static inline void bp_combinations(const bp_model *m, double *q, double *least)
+/* out[z] = start + times z linear + z C z' for all z of K bits, C with `lanes` from row to row; linear may be NULL */
+static inline void bp_quadratic(const double *C, const double *linear, double times, double start, ptrdiff_t K, ptrdiff_t lanes,
+                                double *out)
 {
-    BP_DISPATCH(bp_combinations, (m, q, least));
+    SIMD_DISPATCH(bp_quadratic, (C, linear, times, start, K, lanes, out));
 }
 
 /* memberships of up to 64 rows as words of bits, one per feature */
 static inline void bp_words(const uint64_t *mask, ptrdiff_t n, ptrdiff_t K, uint64_t *words)
 {
-    BP_DISPATCH(bp_words, (mask, n, K, words));
+    SIMD_DISPATCH(bp_words, (mask, n, K, words));
 }
 
 static inline void bp_add(double *sums, const double *row, double sign, ptrdiff_t n)
 {
-    BP_DISPATCH(bp_add, (sums, row, sign, n));
+    SIMD_DISPATCH(bp_add, (sums, row, sign, n));
 }
 
 /* B = P' H and Q = Z'P; gram form */
 static inline void bp_fit_products(const bp_model *m)
 {
-    BP_DISPATCH(bp_fit_products, (m));
+    SIMD_DISPATCH(bp_fit_products, (m));
 }
 
 /* doubles of scratch for one thread */
@@ -207,13 +215,27 @@ static inline void bp_residual(const bp_model *m, ptrdiff_t i, double *restrict 
     }
 }
 
-/* q follows the features */
+/* q and the least of it follow the features */
 static inline void bp_new_combinations(bp_model *m)
 {
-    if (m->K > 0 && m->K <= m->exact)
-        bp_combinations(m, m->q, m->least);
-    else if (m->K == 0)
-        m->q[0] = m->least[0] = 0.0;
+    const ptrdiff_t n_low = (ptrdiff_t)1 << (m->K + 1) / 2, n_high = (ptrdiff_t)1 << m->K / 2;
+    if (m->K > m->exact)
+        return;
+    bp_quadratic(m->G, NULL, 0.0, 0.0, m->K, m->lanes, m->q);
+    for (ptrdiff_t h = 0; h < n_high; h++) {
+        m->least[h] = INFINITY;
+        for (ptrdiff_t z = 0; z < n_low; z++)
+            m->least[h] = m->q[h * n_low + z] < m->least[h] ? m->q[h * n_low + z] : m->least[h];
+    }
+}
+
+/* gram form: c = b - G z, the residual of row i times the features */
+static inline void bp_residual_against(const bp_model *m, ptrdiff_t i, double *c)
+{
+    memcpy(c, m->B + i * m->lanes, sizeof(double) * (size_t)m->K);
+    for (uint64_t z = m->mask[i]; z; z &= z - 1)
+        for (ptrdiff_t k = 0; k < m->K; k++)
+            c[k] -= m->G[bp_lowest(z) * m->lanes + k];
 }
 
 #include "_bpmeans_fit.h"

@@ -61,7 +61,7 @@ static inline void bp_refit_others(const bp_model *m, ptrdiff_t i, const double 
 static inline void bp_leave_out(const bp_model *m, ptrdiff_t i, const double *p, double penalty, bp_others *o)
 {
     const ptrdiff_t K = m->K, lanes = m->lanes;
-    const uint64_t mask = m->mask[i], all = K == BP_MOST ? ~(uint64_t)0 : ((uint64_t)1 << K) - 1;
+    const uint64_t mask = m->mask[i];
     double u[BP_MOST], c[BP_MOST], leverage = 0.0, inner = m->norm[i], left = m->norm[i];
     for (ptrdiff_t k = 0; k < K; k++) {
         u[k] = o->b[k] = c[k] = 0.0;
@@ -79,7 +79,7 @@ static inline void bp_leave_out(const bp_model *m, ptrdiff_t i, const double *p,
         left -= o->b[bp_lowest(z)] + c[bp_lowest(z)];
     }
     left = left > 0.0 ? left : 0.0;
-    o->K = K, o->keep = all, o->present = mask;
+    o->K = K, o->keep = bp_first(K), o->present = mask;
     if (leverage < 1.0 - BP_LEVERAGE) {
         const double s = 1.0 / (1.0 - leverage);
         o->cost = left * s;
@@ -128,25 +128,6 @@ static inline uint64_t bp_collapsed_flip(const bp_others *o, double norm, double
     return mask;
 }
 
-/* start + 2 z l + z C z' for all z, by doubling */
-static inline void bp_quadratic(const double *C, const double *linear, double times, double start, ptrdiff_t K, ptrdiff_t lanes, double *restrict out)
-{
-    out[0] = 0.0;
-    for (ptrdiff_t k = 0; k < K; k++) {
-        double *restrict next = out + ((ptrdiff_t)1 << k);
-        next[0] = C[k * lanes + k] + times * linear[k];
-        for (ptrdiff_t j = 0; j < k; j++) {
-            const ptrdiff_t half = (ptrdiff_t)1 << j;
-            for (ptrdiff_t z = 0; z < half; z++)
-                next[half + z] = next[z] + 2.0 * C[k * lanes + j];
-        }
-        for (ptrdiff_t z = 0; z < (ptrdiff_t)1 << k; z++)
-            next[z] += out[z];
-    }
-    for (ptrdiff_t z = 0; z < (ptrdiff_t)1 << K; z++)
-        out[z] += start;
-}
-
 /* the best f of all combinations; the present one stays unless another is lower by more than slack */
 static inline uint64_t bp_collapsed_best(const bp_others *o, double norm, double slack, ptrdiff_t lanes, double *cost, double *scratch)
 {
@@ -154,7 +135,7 @@ static inline uint64_t bp_collapsed_best(const bp_others *o, double norm, double
     double *above = scratch, *below = scratch + n;
     ptrdiff_t best = 0;
     bp_quadratic(o->G, o->b, -2.0, norm, o->K, lanes, above);
-    bp_quadratic(o->H, o->b, 0.0, 1.0, o->K, lanes, below);
+    bp_quadratic(o->H, NULL, 0.0, 1.0, o->K, lanes, below);
     for (ptrdiff_t z = 0; z < n; z++) {
         above[z] = (above[z] > 0.0 ? above[z] : 0.0) / below[z];
         best = above[z] < above[best] ? z : best;

@@ -40,7 +40,7 @@ static inline uint64_t bp_independent(const bp_model *m, ptrdiff_t without)
 {
     static const uint64_t below[2] = {1, 31};
     const ptrdiff_t K = m->K;
-    const uint64_t all = K == BP_MOST ? ~(uint64_t)0 : ((uint64_t)1 << K) - 1;
+    const uint64_t all = bp_first(K);
     uint64_t basis[BP_MOST][BP_MOST], row[BP_MOST], seen[256], best = 0;
     for (int trial = 0; trial < (K > 36 ? 2 : 1); trial++) {
         const uint64_t c = below[trial];

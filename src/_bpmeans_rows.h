@@ -2,7 +2,7 @@
  * per instruction set. A product of a row and a feature is summed over the columns in order, features side by side in the lanes, so
  * that the width of a vector changes nothing. */
 
-#define THIS(stem) BP_NAME(stem, BP_SUFFIX)
+#define THIS(stem) SIMD_NAME(stem, BP_SUFFIX)
 #if defined(__GNUC__)
 #define W BP_WIDTH
 typedef double THIS(lane) __attribute__((vector_size(8 * BP_WIDTH), aligned(8), may_alias));
@@ -186,7 +186,7 @@ BP_ATTRIBUTE static uint64_t THIS(bp_choose)(const bp_model *m, const double *b,
 {
     const double margin = BP_MARGIN * (norm + m->trace);
     double *c = scratch;
-    if (m->K <= m->exact) {
+    if (passes > 0 && m->K <= m->exact) {
         mask = THIS(bp_best)(m, b, margin, mask, scratch + BP_MOST);
         THIS(bp_leave)(m, b, mask, c);
     } else
@@ -231,7 +231,7 @@ BP_ATTRIBUTE static void THIS(bp_propose)(const bp_model *m, const int32_t *orde
                                           uint64_t *chosen, double *scratch)
 {
     const ptrdiff_t width = bp_width(m->K);
-    const int all = m->K <= m->exact;
+    const int all = passes > 0 && m->K <= m->exact;
     double *b = scratch, *rest = scratch + BP_TILE * BP_MOST, best[BP_TILE];
     for (ptrdiff_t from = start; from < stop; from += BP_TILE) {
         const ptrdiff_t n = stop - from < BP_TILE ? stop - from : BP_TILE;
@@ -260,28 +260,25 @@ BP_ATTRIBUTE static void THIS(bp_propose)(const bp_model *m, const int32_t *orde
     }
 }
 
-/* q[z] = z G z', by doubling; the least for every upper half */
-BP_ATTRIBUTE static void THIS(bp_combinations)(const bp_model *m, double *restrict q, double *restrict least)
+/* by doubling: what bit k adds to all combinations of the bits below it */
+BP_ATTRIBUTE static void THIS(bp_quadratic)(const double *C, const double *linear, double times, double start, ptrdiff_t K,
+                                            ptrdiff_t lanes, double *restrict out)
 {
-    const ptrdiff_t low = (m->K + 1) / 2, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << (m->K - low);
-    q[0] = 0.0;
-    for (ptrdiff_t k = 0; k < m->K; k++) {
-        const double *restrict g = m->G + k * m->lanes;
-        double *restrict next = q + ((ptrdiff_t)1 << k);
-        next[0] = g[k];
+    out[0] = 0.0;
+    for (ptrdiff_t k = 0; k < K; k++) {
+        const double *restrict row = C + k * lanes;
+        double *restrict next = out + ((ptrdiff_t)1 << k);
+        next[0] = row[k] + (linear ? times * linear[k] : 0.0);
         for (ptrdiff_t j = 0; j < k; j++) {
             const ptrdiff_t half = (ptrdiff_t)1 << j;
             for (ptrdiff_t z = 0; z < half; z++)
-                next[half + z] = next[z] + 2.0 * g[j];
+                next[half + z] = next[z] + 2.0 * row[j];
         }
         for (ptrdiff_t z = 0; z < (ptrdiff_t)1 << k; z++)
-            next[z] += q[z];
+            next[z] += out[z];
     }
-    for (ptrdiff_t h = 0; h < n_high; h++) {
-        least[h] = INFINITY;
-        for (ptrdiff_t z = 0; z < n_low; z++)
-            least[h] = q[h * n_low + z] < least[h] ? q[h * n_low + z] : least[h];
-    }
+    for (ptrdiff_t z = 0; start != 0.0 && z < (ptrdiff_t)1 << K; z++)
+        out[z] += start;
 }
 
 /* ---- starts ---- */
@@ -295,12 +292,8 @@ BP_ATTRIBUTE static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p
         const void *rows[BP_TILE];
         if (m->gram)
             for (ptrdiff_t r = 0; r < n; r++)
-                for (ptrdiff_t t = first; t < last; t++) {
-                    double product = m->S[p->rows[t] * m->n + from + r];
-                    for (uint64_t z = m->mask[p->rows[t]]; z; z &= z - 1)
-                        product -= m->B[(from + r) * m->lanes + bp_lowest(z)];
-                    c[r * BP_TRIALS + t] = product;
-                }
+                for (ptrdiff_t t = first; t < last; t++)
+                    c[r * BP_TRIALS + t] = bp_residual_product(m, p->rows[t], from + r);
         else {
             for (ptrdiff_t r = 0; r < n; r++)
                 rows[r] = bp_row(m, from + r);

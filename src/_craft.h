@@ -40,9 +40,6 @@ static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t l
     return CRAFT_TILE * (p + q + lanes) + (p + 7) / 8 * 8;
 }
 
-#define CRAFT_NAME_(stem, suffix) stem##suffix
-#define CRAFT_NAME(stem, suffix) CRAFT_NAME_(stem, suffix)
-
 #if defined(__GNUC__)
 #define CRAFT_UNROLL _Pragma("GCC unroll 8")
 #define CRAFT_WIDTH 2
@@ -64,16 +61,6 @@ static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t l
 #define CRAFT_ATTRIBUTE CRAFTC_TARGET_V4
 #define CRAFT_SUFFIX _v4
 #include "_craft_lanes.h"
-#define CRAFT_DISPATCH(stem, arguments)                                                 \
-    do {                                                                                \
-        switch (simd_level()) {                                                         \
-        case 4: CRAFT_NAME(stem, _v4) arguments; break;                                 \
-        case 3: CRAFT_NAME(stem, _v3) arguments; break;                                 \
-        default: CRAFT_NAME(stem, _baseline) arguments;                                 \
-        }                                                                               \
-    } while (0)
-#else
-#define CRAFT_DISPATCH(stem, arguments) CRAFT_NAME(stem, _baseline) arguments
 #endif
 
 /* costs of rows [first, first + rows), rows <= CRAFT_TILE; x and codes are the whole blocks; returns the (CRAFT_TILE, lanes)
@@ -83,9 +70,9 @@ static inline const double *craft_tile(const craft_tables *t, const void *x, int
 {
     double *z = scratch, *cost = scratch + CRAFT_TILE * (t->p + t->q);
     int32_t *level = (int32_t *)(scratch + CRAFT_TILE * t->p);
-    CRAFT_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost,
+    SIMD_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost,
                                  (ptrdiff_t *)(cost + CRAFT_TILE * t->lanes)));
-    CRAFT_DISPATCH(craft_cheapest, (t, cost, best, arg));
+    SIMD_DISPATCH(craft_cheapest, (t, cost, best, arg));
     return cost;
 }
 

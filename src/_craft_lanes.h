@@ -1,6 +1,6 @@
 /* One clone of the leaves of _craft.h, for vectors of CRAFT_WIDTH doubles. Included once per clone. */
 
-#define THIS(stem) CRAFT_NAME(stem, CRAFT_SUFFIX)
+#define THIS(stem) SIMD_NAME(stem, CRAFT_SUFFIX)
 #if CRAFT_WIDTH > 1
 typedef double THIS(lane) __attribute__((vector_size(8 * CRAFT_WIDTH), aligned(8), may_alias));
 #else

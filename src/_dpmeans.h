@@ -101,9 +101,6 @@ static inline float dp_below(double distance)
 /* ---- clones ---- */
 
 
-#define DP_NAME_(stem, suffix) stem##suffix
-#define DP_NAME(stem, suffix) DP_NAME_(stem, suffix)
-
 #define DP_LEVEL 0
 #define DP_SUFFIX _baseline
 #define DP_ATTRIBUTE
@@ -125,17 +122,12 @@ static inline float dp_below(double distance)
 #include "_dpmeans_scan.h"
 #include "_dpmeans_sweep.h"
 #include "_dpmeans_collapsed.h"
-#define DP_DISPATCH(stem, arguments)                                                    \
-    (simd_level() == 4 ? DP_NAME(stem, _v4) arguments                                   \
-     : simd_level() == 3 ? DP_NAME(stem, _v3) arguments : DP_NAME(stem, _baseline) arguments)
-#else
-#define DP_DISPATCH(stem, arguments) DP_NAME(stem, _baseline) arguments
 #endif
 
 /* squared distance, the one formula */
 static inline double dp_distance(const void *x, int single, const double *mu, ptrdiff_t D)
 {
-    return DP_DISPATCH(dp_distance, (x, single, mu, D));
+    return SIMD_DISPATCH(dp_distance, (x, single, mu, D));
 }
 
 /* rows of weight > 0 of [start, stop) that moved when every row went to its nearest centre; candidates counts those beyond the limit.
@@ -146,7 +138,7 @@ static inline ptrdiff_t dp_assign(const dp_centres *c, const void *X, dp_rows ro
                                   const float *fresh_gap, ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
                                   ptrdiff_t *scanned)
 {
-    return DP_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, fresh, n_fresh, fresh_gap, start, stop, tile,
+    return SIMD_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, fresh, n_fresh, fresh_gap, start, stop, tile,
                                    candidates, scanned));
 }
 
@@ -154,24 +146,24 @@ static inline ptrdiff_t dp_assign(const dp_centres *c, const void *X, dp_rows ro
 static inline ptrdiff_t dp_show(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
                                 const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, float *tile)
 {
-    return DP_DISPATCH(dp_show, (c, some, first, gap, X, rows, sums, order, start, stop, tile));
+    return SIMD_DISPATCH(dp_show, (c, some, first, gap, X, rows, sums, order, start, stop, tile));
 }
 
 static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i,
                           int sign)
 {
-    DP_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
+    SIMD_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
 }
 
 static inline void dp_refresh(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
 {
-    DP_DISPATCH(dp_refresh, (c, sums, k));
+    SIMD_DISPATCH(dp_refresh, (c, sums, k));
 }
 
 static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
                                     ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *looked)
 {
-    return DP_DISPATCH(dp_collapse, (c, X, rows, sums, order, start, stop, tile, moved, looked));
+    return SIMD_DISPATCH(dp_collapse, (c, X, rows, sums, order, start, stop, tile, moved, looked));
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* One clone of the leaves of _dpmeans.h: vectors, the exact formula, sums, and the scan of a tile. Included once per instruction set,
  * before _dpmeans_sweep.h and _dpmeans_collapsed.h. */
 
-#define THIS(stem) DP_NAME(stem, DP_SUFFIX)
+#define THIS(stem) SIMD_NAME(stem, DP_SUFFIX)
 
 #if DP_LEVEL == 4
 #define W 16                    /* rows of a vector */

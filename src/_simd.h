@@ -16,6 +16,19 @@
 #define CRAFTC_CLONES 0
 #endif
 
+/* leaf `stem` of one level */
+#define SIMD_NAME_(stem, suffix) stem##suffix
+#define SIMD_NAME(stem, suffix) SIMD_NAME_(stem, suffix)
+
+/* leaf `stem` of the level that runs */
+#if CRAFTC_CLONES
+#define SIMD_DISPATCH(stem, arguments)                                                  \
+    (simd_level() == 4 ? SIMD_NAME(stem, _v4) arguments                                 \
+     : simd_level() == 3 ? SIMD_NAME(stem, _v3) arguments : SIMD_NAME(stem, _baseline) arguments)
+#else
+#define SIMD_DISPATCH(stem, arguments) SIMD_NAME(stem, _baseline) arguments
+#endif
+
 /* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512) */
 static inline int simd_level(void)
 {

@@ -10,10 +10,10 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.bpmeans_fit cimport (
-    BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_collapse, bp_count, bp_extract, bp_gram_of_fit,
-    bp_inner_products, bp_lay_out, bp_lowest, bp_model, bp_new_combinations, bp_norms, bp_others, bp_products,
-    bp_propose, bp_pseudo_inverse, bp_residual, bp_row, bp_scratch, bp_width, descent, fit, greedy, grow, keep_features, move_products,
-    move_rows, move_sums, refill, settle, tidy, weigh,
+    BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_collapse, bp_count, bp_extract, bp_first, bp_gram_of_fit,
+    bp_inner_products, bp_inverse, bp_lay_out, bp_lowest, bp_model, bp_new_combinations, bp_norms, bp_others, bp_products, bp_propose,
+    bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch, bp_width, cells, descent, fit, greedy, grow,
+    keep_features, move_rows, move_sums, refill, settle, tidy, weigh,
 )
 from craftc._kernels.dpmeans cimport dp_sums
 
@@ -128,8 +128,7 @@ cdef bint _bear(descent *c, Py_ssize_t i) noexcept nogil:
     """A row further than lambda from what its features make of it becomes a feature: its residual."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t K = m.K, k, d, j
-    cdef double norm = m.residual[i], product
-    cdef uint64_t z
+    cdef double norm = m.residual[i]
     cdef double *r = m.A + K * m.D
     cdef double *g = m.G + K * m.lanes
     cdef const void *row = r
@@ -141,22 +140,9 @@ cdef bint _bear(descent *c, Py_ssize_t i) noexcept nogil:
         return False
     memset(g, 0, m.lanes * sizeof(double))
     if m.gram:
-        memcpy(g, m.B + i * m.lanes, K * sizeof(double))
-        z = m.mask[i]
-        while z:
-            for k in range(K):
-                if k != bp_lowest(z):
-                    g[k] -= m.G[bp_lowest(z) * m.lanes + k]
-                else:
-                    g[k] -= m.G[k * m.lanes + k]
-            z &= z - 1
+        bp_residual_against(m, i, g)
         for j in range(m.n):
-            product = m.S[i * m.n + j]
-            z = m.mask[i]
-            while z:
-                product -= m.B[j * m.lanes + bp_lowest(z)]
-                z &= z - 1
-            m.B[j * m.lanes + K] = product
+            m.B[j * m.lanes + K] = bp_residual_product(m, i, j)
     elif K:
         bp_products(&row, 0, 1, m.D, m.table, bp_width(K), g)
     for k in range(K):
@@ -174,6 +160,7 @@ cdef bint _bear(descent *c, Py_ssize_t i) noexcept nogil:
     m.residual[i] = 0.0
     c.counts[K] = 1
     return True
+
 
 # ---- collapsed ----
 
@@ -215,22 +202,15 @@ cdef bint _sweep_collapsed(descent *c) noexcept nogil:
 cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what, uint64_t keep) noexcept nogil:
     """A row takes other features (1), with one of its own beside them (2), or in place of one that only it kept up (3)."""
     cdef bp_model *m = &c.m
-    cdef Py_ssize_t k, j, to_k = 0, to_j
+    cdef Py_ssize_t k, j, kept = 0
     cdef uint64_t was, flips
     cdef double[64] delta
     cdef double[64] z
     if what == 3:
         for k in range(m.K):
-            if not keep >> k & 1:
-                continue
-            to_j = 0
-            for j in range(m.K):
-                if keep >> j & 1:
-                    m.M[to_k * m.lanes + to_j] = m.M[k * m.lanes + j]
-                    m.Q[to_k * m.lanes + to_j] = m.Q[k * m.lanes + j]
-                    to_j += 1
-            p[to_k] = p[k]
-            to_k += 1
+            if keep >> k & 1:
+                p[kept] = p[k]
+                kept += 1
         keep_features(c, keep)
     elif what == 2:
         for k in range(m.K + 1):
@@ -240,10 +220,7 @@ cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what
         m.K += 1
     was = m.mask[i]
     c.before[i], m.mask[i] = was, chosen
-    if m.gram:
-        move_products(c, i, i + 1)
-    else:
-        move_rows(c, i, i + 1, &c.places[0])
+    move_rows(c, i, i + 1, &c.places[0])
     for k in range(m.K):
         z[k] = <double> (was >> k & 1)
         delta[k] = <double> (chosen >> k & 1) - z[k]
@@ -251,7 +228,7 @@ cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what
         for j in range(m.K):
             m.M[k * m.lanes + j] += delta[k] * z[j] + z[k] * delta[j] + delta[k] * delta[j]
             m.Q[k * m.lanes + j] += delta[k] * p[j] + p[k] * delta[j] + delta[k] * delta[j] * m.norm[i]
-    bp_pseudo_inverse(m.M, m.H, m.K, m.lanes, _first(m.K))
+    bp_inverse(m.M, m.H, m.K, m.lanes)
     bp_gram_of_fit(m.H, m.M, m.Q, m.G, m.K, m.lanes)
     if m.gram:
         return
@@ -267,6 +244,7 @@ cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what
         for j in range(m.D):
             m.table[j * bp_width(m.K) + k] = m.W[k * m.D + j]
         flips &= flips - 1
+
 
 # ---- a restart ----
 
@@ -351,10 +329,10 @@ cdef class Run:
         m.S = <const double *> <Py_ssize_t> products.ctypes.data if gram else NULL
         m.norm = &norm[0]
         m.mask, self.c.before, self.c.chosen = _words(a["mask"]), _words(a["before"]), _words(a["chosen"])
-        m.residual, m.A, m.W, m.table = _cells(a["residual"]), _cells(a["A"]), _cells(a["W"]), _cells(a["table"])
-        m.B, m.P, m.q = _cells(a["B"]), _cells(a["P"]), _cells(a["q"])
+        m.residual, m.A, m.W, m.table = cells(a["residual"]), cells(a["A"]), cells(a["W"]), cells(a["table"])
+        m.B, m.P, m.q = cells(a["B"]), cells(a["P"]), cells(a["q"])
         m.least = m.q + (1 << exact)
-        m.G = _cells(a["square"])
+        m.G = cells(a["square"])
         m.M, m.H, m.Q = m.G + lanes * lanes, m.G + 2 * lanes * lanes, m.G + 3 * lanes * lanes
         self.c.places = <dp_sums *> <Py_ssize_t> a["places"].ctypes.data
         for t in range(n_threads):
@@ -367,8 +345,8 @@ cdef class Run:
         self.c.scatter = float(np.add.reduce(norm))
         # rows that are independent of each other have no order
         self.c.order = &order[0] if order.shape[0] and (penalty > 0.0 or collapsed) else NULL
-        self.c.path, self.c.scratch = _cells(a["path"]), _cells(a["scratch"])
-        self.c.parts = _cells(a["parts"])
+        self.c.path, self.c.scratch = cells(a["path"]), cells(a["scratch"])
+        self.c.parts = cells(a["parts"])
         self.c.mean, self.c.mean_products = &mean[0], &mean_products[0]
 
     def greedy(self, int base, Py_ssize_t n_features, const double[:, ::1] draws, Py_ssize_t n_trials):
@@ -379,11 +357,11 @@ cdef class Run:
     def start(self, const uint64_t[::1] masks, Py_ssize_t n_features):
         """Start from memberships."""
         with nogil:
-            self._begin(&masks[0], n_features, _first(n_features))
+            self._begin(&masks[0], n_features, bp_first(n_features))
 
     def exchange(self, const uint64_t[::1] masks, Py_ssize_t n_features, int dropped, const double[::1] draws):
         """Start from memberships less one feature (-1: none), and the best of the proposals as one more."""
-        cdef uint64_t keep = _first(n_features) & ~(<uint64_t> (dropped >= 0) << max(dropped, 0))
+        cdef uint64_t keep = bp_first(n_features) & ~(<uint64_t> (dropped >= 0) << max(dropped, 0))
         with nogil:
             self._begin(&masks[0], n_features, keep)
             grow(&self.c, &draws[0], draws.shape[0])
@@ -450,17 +428,8 @@ cdef class Run:
         return self.arrays["path"][: self.c.n_iter]
 
 
-cdef uint64_t _first(Py_ssize_t n_features) noexcept nogil:
-    """The bits of so many features."""
-    return ~(<uint64_t> 0) >> (BP_MOST - n_features) if n_features else 0
-
-
 cdef uint64_t *_words(array) noexcept:
     return <uint64_t *> <Py_ssize_t> array.ctypes.data
-
-
-cdef double *_cells(array) noexcept:
-    return <double *> <Py_ssize_t> array.ctypes.data
 
 
 def restarts(

@@ -65,10 +65,7 @@ cdef void grow(descent *c, const double *draws, Py_ssize_t trials) noexcept nogi
     cdef bp_proposals proposals
     cdef Py_ssize_t i
     cdef double left = 0.0
-    cdef int exact = m.exact
-    m.exact = 0
     bp_propose(m, NULL, 0, m.n, 0, c.chosen, c.scratch)      # the residuals of the rows as they stand
-    m.exact = exact
     for i in range(m.n):
         left += m.residual[i]
     if left > 1e-14 * c.scatter and m.K < c.cap:
@@ -110,7 +107,7 @@ cdef void _draw(descent *c, double left, const double *draws, Py_ssize_t trials,
     cdef Py_ssize_t t, i, d, k
     cdef double running, least
     cdef double *own
-    cdef uint64_t z
+    cdef double[64] against
     p.n = trials
     for t in range(trials):
         i, running, least = 0, m.residual[0], draws[t] * left
@@ -124,15 +121,10 @@ cdef void _draw(descent *c, double left, const double *draws, Py_ssize_t trials,
     memset(p.against, 0, sizeof(p.against))
     if m.gram:
         for t in range(trials):
-            i = p.rows[t]
-            p.norm[t] = m.residual[i]
+            p.norm[t] = m.residual[p.rows[t]]
+            bp_residual_against(m, p.rows[t], against)
             for k in range(m.K):
-                p.against[k * BP_TRIALS + t] = m.B[i * m.lanes + k]
-            z = m.mask[i]
-            while z:
-                for k in range(m.K):
-                    p.against[k * BP_TRIALS + t] -= m.G[bp_lowest(z) * m.lanes + k]
-                z &= z - 1
+                p.against[k * BP_TRIALS + t] = against[k]
         return
     memset(p.table, 0, m.D * BP_TRIALS * sizeof(double))
     own = c.scratch + m.D * BP_TRIALS
@@ -189,7 +181,7 @@ cdef void move_sums(descent *c) noexcept nogil:
     cdef bint many = c.n_threads > 1
     cdef int64_t *sums
     if m.gram:
-        move_products(c, 0, m.n)
+        move_rows(c, 0, m.n, NULL)
         return
     for b in prange((m.n + BP_BLOCK - 1) // BP_BLOCK, num_threads=c.n_threads, use_threads_if=many, schedule="static"):
         move_rows(c, b * BP_BLOCK, min((b + 1) * BP_BLOCK, m.n), &c.places[omp_get_thread_num() if many else 0])
@@ -201,35 +193,27 @@ cdef void move_sums(descent *c) noexcept nogil:
 
 
 cdef void move_rows(descent *c, Py_ssize_t start, Py_ssize_t stop, dp_sums *place) noexcept nogil:
+    """The same for some rows; rows form: into the sums at `place`."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t i
     cdef uint64_t flips
-    cdef int k
+    cdef int k, sign
     for i in range(start, stop):
         flips = m.mask[i] ^ c.before[i]
         while flips:
             k = bp_lowest(flips)
-            dp_add(place, bp_row(m, i), m.single, m.D, k, i, 1 if m.mask[i] >> k & 1 else -1)
             flips &= flips - 1
-
-
-cdef void move_products(descent *c, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-    cdef bp_model *m = &c.m
-    cdef Py_ssize_t i
-    cdef uint64_t flips
-    cdef int k
-    for i in range(start, stop):
-        flips = m.mask[i] ^ c.before[i]
-        while flips:
-            k = bp_lowest(flips)
-            bp_add(m.P + k * m.n, m.S + i * m.n, 1.0 if m.mask[i] >> k & 1 else -1.0, m.n)
-            flips &= flips - 1
+            sign = 1 if m.mask[i] >> k & 1 else -1
+            if m.gram:
+                bp_add(m.P + k * m.n, m.S + i * m.n, sign, m.n)
+            else:
+                dp_add(place, bp_row(m, i), m.single, m.D, k, i, sign)
 
 
 cdef void keep_features(descent *c, uint64_t keep) noexcept nogil:
-    """Forget all features but these."""
+    """Forget all features but these: memberships, sums, Z'Z and Q."""
     cdef bp_model *m = &c.m
-    cdef Py_ssize_t i, k, to = 0
+    cdef Py_ssize_t i, k, j, to = 0, to_j
     for i in range(m.n):
         m.mask[i] = bp_extract(m.mask[i], keep)
     for k in range(m.K):
@@ -239,6 +223,12 @@ cdef void keep_features(descent *c, uint64_t keep) noexcept nogil:
             memcpy(m.P + to * m.n, m.P + k * m.n, m.n * sizeof(double))
         elif k != to:
             memcpy(c.places[0].sums + to * m.D, c.places[0].sums + k * m.D, m.D * sizeof(int64_t))
+        to_j = 0
+        for j in range(m.K):
+            if keep >> j & 1:
+                m.M[to * m.lanes + to_j] = m.M[k * m.lanes + j]
+                m.Q[to * m.lanes + to_j] = m.Q[k * m.lanes + j]
+                to_j += 1
         to += 1
     for k in range(to, m.K):
         if m.gram:
@@ -259,10 +249,9 @@ cdef bint tidy(descent *c) noexcept nogil:
     else:
         for k in range(m.K):
             keep |= <uint64_t> (m.M[k * m.lanes + k] > 0.0) << k
-    if bp_count(keep) == m.K:
+    if keep == bp_first(m.K):
         return False
     keep_features(c, keep)
-    bp_count_pairs(m)
     return True
 
 
@@ -289,10 +278,7 @@ cdef void fit(descent *c) noexcept nogil:
     cdef bp_model *m = &c.m
     cdef Py_ssize_t k, b, d, K = m.K, pieces = (m.D + BP_PIECE - 1) // BP_PIECE
     cdef bint many = c.n_threads > 1 and not m.gram
-    cdef uint64_t independent = (<uint64_t> 1 << K) - 1 if K < BP_MOST else ~(<uint64_t> 0)
-    if c.penalty == 0.0:
-        independent = bp_independent(m, -1)
-    bp_pseudo_inverse(m.M, m.H, K, m.lanes, independent)
+    bp_pseudo_inverse(m.M, m.H, K, m.lanes, bp_first(K) if c.penalty > 0.0 else bp_independent(m, -1))
     m.trace = 0.0
     if m.gram:
         bp_fit_products(m)

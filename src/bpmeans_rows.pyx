@@ -10,15 +10,11 @@ from libc.string cimport memset
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.bpmeans_fit cimport (
     BP_BLOCK, BP_TILE, BP_TRIALS, bp_inner_products, bp_lay_out, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose,
-    bp_residual, bp_scratch, bp_width,
+    bp_residual, bp_row, bp_scratch, bp_width, cells,
 )
 
 cdef enum:
     PASSES = 100                # of bit after bit over a new row
-
-
-cdef double *_cells(array) noexcept:
-    return <double *> <Py_ssize_t> array.ctypes.data
 
 
 def assign(
@@ -38,11 +34,11 @@ def assign(
     table, norm = np.empty((D, lanes)), np.empty(n)
     scratch = np.empty((n_threads, bp_scratch(exact)))
     room = scratch.shape[1]
-    cdef double *places = _cells(scratch)
-    cdef double *norms_ = _cells(norm)
+    cdef double *places = cells(scratch)
+    cdef double *norms_ = cells(norm)
     m.n, m.D, m.K, m.most, m.lanes, m.single, m.exact = n, D, K, K, lanes, floating is float, exact
     m.X, m.norm, m.mask, m.residual = &X[0, 0], norms_, &masks[0], &residual[0]
-    m.A, m.table, m.G, m.q = <double *> &A[0, 0], _cells(table), _cells(square), _cells(q)
+    m.A, m.table, m.G, m.q = <double *> &A[0, 0], cells(table), cells(square), cells(q)
     m.least = m.q + (1 << exact)
     masks[:] = 0
     with nogil:
@@ -73,7 +69,7 @@ def left_over(
     cdef bp_model m
     memset(&m, 0, sizeof(m))
     rows = np.empty((n_threads, D))
-    cdef double *places = _cells(rows)
+    cdef double *places = cells(rows)
     m.n, m.D, m.single, m.X = n, D, floating is float, &X[0, 0]
     m.A, m.mask = <double *> &A[0, 0] if A.shape[0] else NULL, <uint64_t *> &masks[0]
     for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
@@ -103,16 +99,18 @@ def products(
     int n_threads,
 ):
     """Inner products of every row with a few vectors."""
-    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], b
+    cdef Py_ssize_t n = X.shape[0], b
     cdef bint many = n_threads > 1
+    cdef bp_model m
+    memset(&m, 0, sizeof(m))
+    m.D, m.single, m.X = X.shape[1], floating is float, &X[0, 0]
     for b in prange((n + BP_TILE - 1) // BP_TILE, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
-        _products(&X[0, 0], floating is float, D, b * BP_TILE, min((b + 1) * BP_TILE, n), &table[0, 0], &out[0, 0])
+        _products(&m, b * BP_TILE, min((b + 1) * BP_TILE, n), &table[0, 0], &out[0, 0])
 
 
-cdef void _products(const void *X, bint single, Py_ssize_t D, Py_ssize_t start, Py_ssize_t stop, const double *table,
-                    double *out) noexcept nogil:
+cdef void _products(const bp_model *m, Py_ssize_t start, Py_ssize_t stop, const double *table, double *out) noexcept nogil:
     cdef const void *rows[8]
     cdef Py_ssize_t i
     for i in range(start, stop):
-        rows[i - start] = <const char *> X + i * D * (sizeof(float) if single else sizeof(double))
-    bp_products(rows, single, stop - start, D, table, BP_TRIALS, out + start * BP_TRIALS)
+        rows[i - start] = bp_row(m, i)
+    bp_products(rows, m.single, stop - start, m.D, table, BP_TRIALS, out + start * BP_TRIALS)

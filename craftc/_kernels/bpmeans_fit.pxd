@@ -39,6 +39,7 @@ cdef extern from "_bpmeans.h" nogil:
     Py_ssize_t bp_width(Py_ssize_t K)
     int bp_lowest(uint64_t mask)
     int bp_count(uint64_t mask)
+    uint64_t bp_first(Py_ssize_t K)
     uint64_t bp_extract(uint64_t mask, uint64_t keep)
     const void *bp_row(const bp_model *m, Py_ssize_t i)
     void bp_products(const void **rows, int single, Py_ssize_t n_rows, Py_ssize_t D, const double *table, Py_ssize_t width, double *out)
@@ -48,13 +49,15 @@ cdef extern from "_bpmeans.h" nogil:
         const bp_model *m, const int32_t *order, Py_ssize_t start, Py_ssize_t stop, int passes, uint64_t *chosen, double *scratch,
     )
     void bp_gains(const bp_model *m, const bp_proposals *p, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t taken, double *won)
-    void bp_combinations(const bp_model *m, double *q, double *least)
     void bp_fit_products(const bp_model *m)
     Py_ssize_t bp_scratch(int exact)
+    double bp_residual_product(const bp_model *m, Py_ssize_t i, Py_ssize_t j)
+    void bp_residual_against(const bp_model *m, Py_ssize_t i, double *c)
     void bp_residual(const bp_model *m, Py_ssize_t i, double *r)
     void bp_new_combinations(bp_model *m)
     void bp_words(const uint64_t *mask, Py_ssize_t n, Py_ssize_t K, uint64_t *words)
     uint64_t bp_independent(const bp_model *m, Py_ssize_t without)
+    void bp_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes)
     void bp_pseudo_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes, uint64_t independent)
     void bp_count_pairs(const bp_model *m)
     void bp_lay_out(const bp_model *m, const double *features)
@@ -100,10 +103,13 @@ cdef void greedy(
 cdef void grow(descent *c, const double *draws, Py_ssize_t trials) noexcept nogil
 cdef void move_sums(descent *c) noexcept nogil
 cdef void move_rows(descent *c, Py_ssize_t start, Py_ssize_t stop, dp_sums *place) noexcept nogil
-cdef void move_products(descent *c, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
 cdef void keep_features(descent *c, uint64_t keep) noexcept nogil
 cdef bint tidy(descent *c) noexcept nogil
 cdef void refill(descent *c) noexcept nogil
 cdef void fit(descent *c) noexcept nogil
 cdef void weigh(descent *c, Py_ssize_t k) noexcept nogil
 cdef void settle(descent *c) noexcept nogil
+
+cdef inline double *cells(array) noexcept:
+    """Where an array of float64 lies."""
+    return <double *> <Py_ssize_t> array.ctypes.data
