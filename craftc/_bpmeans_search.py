@@ -48,7 +48,6 @@ class Rows:
     def __init__(self, X: NDArray[Any], n_threads: int) -> None:
         self.X, self.n_threads = X, n_threads
         self.points = Points(X, None, n_threads)
-        self.points.check_width()
         n, D = X.shape
         largest = float(np.abs(self.points.middle).max()) + self.points.reach
         if largest > 0 and 2 * math.log2(largest) + math.log2(n * D) > 1000:
@@ -101,8 +100,7 @@ class Plan:
     """What a restart minimises, and how.
 
     penalty 0: a fixed number of features. n_features 0: as many as pay. exact: features up to which all combinations of a row are
-    looked at. bases: "mean", "none" or "mixed" (odd restarts none).
-    n_trials 0: 2 + log K and 1 in turn.
+    looked at. base: "mean", "none" or "mixed" (odd restarts none). n_trials 0: 2 + log K and 1 in turn.
     """
 
     penalty: float
@@ -151,8 +149,8 @@ def best_restart(rows: Rows, plan: Plan) -> Outcome:
 
     A restart is the same alone and among others, on any number of threads.
     """
-    small = _is_small(rows, plan)
-    run = None if plan.shuffle or small else run_for(rows, plan, rows.n_threads)
+    small, n_threads = _is_small(rows, plan), _threads(rows, plan)
+    run = None if plan.shuffle or small else run_for(rows, plan, n_threads)
     outcomes: dict[int, Outcome] = {}
     if small and not plan.shuffle:
         ends, sweeps = _side_by_side(rows, plan)
@@ -162,7 +160,7 @@ def best_restart(rows: Rows, plan: Plan) -> Outcome:
         sweeps = sum(outcome.n_iter for outcome in outcomes.values())
 
     def improved(r: int) -> Outcome:
-        own = run_for(rows, plan, 1) if small else run or run_for(rows, plan, rows.n_threads)
+        own = run or run_for(rows, plan, n_threads)
         outcome = outcomes.get(r) or _one(rows, plan, r, own, tell=False)
         # where sweeps are dear, exchanges take no more of them than the restarts did
         budget = _SWEEPS * outcome.n_features if small and not plan.collapsed else sweeps
@@ -177,6 +175,11 @@ def _is_small(rows: Rows, plan: Plan) -> bool:
     """Whether a restart keeps to one thread, several of them side by side."""
     work = rows.X.size * max(plan.n_features or plan.cap, 8)
     return rows.products is not None or work < (_SMALL if plan.n_init > 1 else _SMALL / 8)
+
+
+def _threads(rows: Rows, plan: Plan) -> int:
+    """Threads within one restart."""
+    return 1 if _is_small(rows, plan) else threads_for(rows.n_threads, rows.X.size)
 
 
 def _side_by_side(rows: Rows, plan: Plan) -> tuple[Floats, int]:
@@ -214,7 +217,7 @@ def _first_distinct(ends: Floats, most: int, apart: float) -> list[int]:
 def _one(rows: Rows, plan: Plan, r: int, run: _kernel.Run | None, tell: bool = True) -> Outcome:
     """One restart, sweep by sweep."""
     if run is None:
-        run = run_for(rows, plan, 1 if _is_small(rows, plan) else rows.n_threads, rows.points.order(plan.seed, r))
+        run = run_for(rows, plan, _threads(rows, plan), rows.points.order(plan.seed, r))
     some = np.array([r])
     draws = _draws(plan, some, plan.n_features or plan.cap)[0]
     run.greedy(int(_bases(rows, plan, some)[0]), plan.n_features, draws, int(_trials(plan, some)[0]))
@@ -253,7 +256,7 @@ def _improve(rows: Rows, plan: Plan, outcome: Outcome, r: int, run: _kernel.Run,
 def from_memberships(rows: Rows, plan: Plan, masks: Masks, n_features: int) -> Outcome:
     """The descent from given memberships."""
     order = rows.points.order(plan.seed, 1) if plan.shuffle else _NO_ORDER
-    run = run_for(rows, plan, 1 if _is_small(rows, replace(plan, n_features=n_features)) else rows.n_threads, order)
+    run = run_for(rows, plan, _threads(rows, replace(plan, n_features=n_features)), order)
     run.start(masks, n_features)
     return _finish(run, plan, "given start")
 
@@ -346,12 +349,9 @@ def _shortest_by_sample(rows: Rows, plan: Plan) -> tuple[Path, int]:
     found = path.outcomes[K]
     path.outcomes = [None] * len(path.outcomes)
     if found is not None:
-        run = run_for(few, plan.with_features(K), few.n_threads, gram=False)
+        run = run_for(few, plan.with_features(K), _threads(few, plan.with_features(K)), gram=False)
         run.start(found.masks, found.n_features)
-        masks, left = np.zeros(len(rows), np.uint64), np.empty(len(rows))
-        work = rows.X.size * K + len(rows) * 2.0**plan.exact
-        exact = plan.exact if plan.exact >= run.n_features else 0
-        _rows.assign(rows.X, np.ascontiguousarray(run.features), exact, masks, left, threads_for(rows.n_threads, work))
+        masks = choose(rows.X, run.features, plan.exact, rows.n_threads)
         path.outcomes[K] = from_memberships(rows, plan.with_features(K), masks, run.n_features)
     return path, K
 
@@ -361,11 +361,10 @@ def _add(path: Path, rows: Rows, plan: Plan, K: int) -> None:
     plan = plan.with_features(K)
     outcome, before = best_restart(rows, plan), path.outcomes[-1]
     if before is not None and before.n_features == K - 1:
-        small = _is_small(rows, plan)
-        run = run_for(rows, plan, 1 if small else rows.n_threads)
+        run = run_for(rows, plan, _threads(rows, plan))
         run.exchange(before.masks, K - 1, -1, uniform(plan.seed, _EXCHANGE_DRAW, plan.n_init, 0, np.arange(_kernel.TRIALS)))
         grown = _finish(run, plan, None)
-        grown = _improve(rows, plan, grown, plan.n_init + 1, run, 1, _SWEEPS * K if small else grown.n_iter)
+        grown = _improve(rows, plan, grown, plan.n_init + 1, run, 1, _SWEEPS * K if _is_small(rows, plan) else grown.n_iter)
         outcome = grown if grown.objective < outcome.objective else outcome
     plan.told(f"K = {K}: {outcome.objective:.6g}")
     path.outcomes.append(outcome)
@@ -379,7 +378,7 @@ def _lessen(path: Path, rows: Rows, plan: Plan, K: int) -> None:
         return
     Z, dropped = unpack(more.masks, K + 1), list(range(K + 1))
     if not _is_small(rows, plan):  # only the feature that is missed least
-        run = run_for(rows, plan.with_features(K + 1), rows.n_threads)
+        run = run_for(rows, plan.with_features(K + 1), _threads(rows, plan))
         run.start(more.masks, K + 1)
         dropped = [int(np.argmin(run.spare()))]
     fewer = min((from_memberships(rows, plan, pack(np.delete(Z, k, 1)), K) for k in dropped), key=lambda outcome: outcome.objective)
@@ -428,6 +427,17 @@ def _entropy(counts: Floats) -> float:
     """Nats to tell which of two kinds each of some things is."""
     counts = counts[counts > 0]
     return float(counts.sum() * np.log(counts.sum()) - counts @ np.log(counts)) if len(counts) else 0.0
+
+
+def choose(X: NDArray[Any], features: Floats, most_exact: int, n_threads: int) -> Masks:
+    """(n,) the features that every row chooses of given ones: the best combination of up to `most_exact`, else bit after bit from none."""
+    n, K = len(X), len(features)
+    masks, left = np.zeros(n, np.uint64), np.empty(n)
+    exact = K if most_exact >= K else 0
+    if K:
+        work = X.size * K + n * 2.0**exact
+        _rows.assign(X, np.ascontiguousarray(features), exact, masks, left, threads_for(n_threads, work))
+    return masks
 
 
 def unpack(masks: Masks, K: int) -> NDArray[np.bool_]:

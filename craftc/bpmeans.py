@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from craftc import _bpmeans_search as search
 from craftc._bpmeans_search import Outcome, Plan, Rows
 from craftc._kernels import bpmeans as _kernel
-from craftc._kernels import bpmeans_rows as _rows
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads, threads_for
 from craftc._random import seed_of
@@ -24,7 +23,6 @@ from craftc._validation import check_choice, check_number
 ASSIGNMENTS = ("auto", "sweep", "exact")
 BASES = ("mean", "none", "mixed")
 _EXACT = {"auto": 10, "exact": _kernel.EXACT, "sweep": 0}  # features up to which all combinations of a row are compared
-_PREDICT_EXACT = 10  # the same for new rows
 _WORTH = 1e-12  # of the sum of squares: a start must be so much better to take the place of another
 
 Bits = NDArray[np.bool_]
@@ -67,14 +65,14 @@ class _FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             told=told, **options,
         )  # fmt: skip
 
-    def _given_memberships(self, n: int, inits: tuple[str, ...], most: int) -> Bits | None:
+    def _given_memberships(self, n: int, *inits: str) -> Bits | None:
         """Z given as `init`, (n, K)."""
         if isinstance(self.init, str):
             check_choice("init", self.init, inits, "or memberships (n, K) of 0 and 1")
             return None
         Z = np.asarray(self.init)
-        if Z.ndim != 2 or Z.shape[0] != n or not 1 <= Z.shape[1] <= most:
-            raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {most}, of 0 and 1, got shape {Z.shape}.")
+        if Z.ndim != 2 or Z.shape[0] != n or not 1 <= Z.shape[1] <= _kernel.MOST:
+            raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {_kernel.MOST}, of 0 and 1, got shape {Z.shape}.")
         if Z.dtype.kind not in "biuf" or not np.isin(Z, (0, 1)).all():
             raise ValueError(f"init must be memberships of 0 and 1 (or False and True), got {Z.dtype} with other values.")
         return Z.astype(bool)
@@ -86,7 +84,7 @@ class _FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         features = np.zeros((0, D))
         spare = np.empty(0)
         if outcome is not None and outcome.n_features:
-            run = search.run_for(rows, plan, rows.n_threads, gram=False)
+            run = search.run_for(rows, plan, threads_for(rows.n_threads, rows.X.size), gram=False)
             run.start(outcome.masks, outcome.n_features)
             masks, K, features, spare = run.masks.copy(), run.n_features, run.features.copy(), run.spare()
         left = rows.left_over(features, masks)
@@ -128,11 +126,8 @@ class _FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         table = self._read(X, reset=False)
-        masks, left = np.zeros(len(table), np.uint64), np.empty(len(table))
-        if self.n_features_:
-            exact = min(self.n_features_, max(_PREDICT_EXACT, _EXACT[self.assignment]))
-            work = table.size * self.n_features_ + len(table) * 2.0**exact
-            _rows.assign(table, self.features_, exact, masks, left, threads_for(effective_n_threads(self.n_threads), work))
+        most_exact = max(_EXACT[self.assignment], _EXACT["auto"])
+        masks = search.choose(table, self.features_, most_exact, effective_n_threads(self.n_threads))
         return search.unpack(masks, self.n_features_)
 
     def transform(self, X: ArrayLike) -> Floats:
@@ -363,7 +358,7 @@ class KFeatures(_FeatureModel):
         """
         self._check_parameters()
         table = self._read(X, reset=True)
-        given = self._given_memberships(len(table), ("greedy",), _kernel.MOST)
+        given = self._given_memberships(len(table), "greedy")
         rows = Rows(table, effective_n_threads(self.n_threads))
         K = self.n_features if given is None else given.shape[1]
         plan = self._plan(0.0, int(K or 0), int(K or _kernel.MOST), reseed=self.empty == "reseed")
@@ -530,7 +525,7 @@ class BPMeans(_FeatureModel):
         self._check_parameters()
         table = self._read(X, reset=True)
         cap = int(self.max_features or _kernel.MOST)
-        given = self._given_memberships(len(table), ("greedy", "kfeatures"), _kernel.MOST)
+        given = self._given_memberships(len(table), "greedy", "kfeatures")
         rows = Rows(table, effective_n_threads(self.n_threads))
         path, K, penalty = None, 0, 0.0
         steps = self._plan(0.0, 0, cap, exact=max(_EXACT[self.assignment], _EXACT["auto"]))
