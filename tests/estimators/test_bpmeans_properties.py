@@ -767,3 +767,20 @@ def test_a_large_table_chooses_k_by_a_sample(dtype):
     assert one.penalty_interval_[0] < one.penalty_interval_[1]
     assert_same_bits(one, two)
     assert BPMeans(base="none", n_init=2, random_state=0).fit(X).n_features_ == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("parameters", ["2, n_init=4", "init=Z"])
+def test_a_forked_child_does_not_hang(parameters):
+    script = (
+        "import os, warnings, numpy as np; from craftc import KFeatures\n"
+        "random = np.random.default_rng(0); X, Z = random.normal(size=(40, 6)), random.random((40, 2)) < 0.5\n"
+        f"KFeatures({parameters}, n_threads=2).fit(X)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        f"    warnings.simplefilter('ignore'); KFeatures({parameters}, n_threads=2).fit(X); os._exit(7)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.stdout.strip() == "7", done.stderr
