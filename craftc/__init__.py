@@ -15,6 +15,7 @@ _NAMES = {
     "BPMeans": "craftc.bpmeans",
     "CRAFT": "craftc.craft",
     "DPMeans": "craftc.dpmeans",
+    "FeatureSelectionMixture": "craftc.mixture",
     "KFeatures": "craftc.bpmeans",
     "MixedTable": "craftc.table",
     "get_include": "craftc._about",

@@ -24,20 +24,40 @@ def need_pandas() -> Any:
 
 def cluster_summary(model: Any) -> Any:
     """The frame of ``CRAFT.summary``: one row per cluster and selected feature, largest gain first."""
-    pd = need_pandas()
     schema, moments = model.schema_, model._shown
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
-    share = moments.sizes / moments.sizes.sum()
-    rows: list[tuple[Any, ...]] = []
-    for k in range(model.n_clusters_):
-        gains = np.where(model.feature_mask_[k], model.feature_gains_[k], -1.0)
-        ranked = [d for d in np.argsort(-gains, kind="stable") if model.feature_mask_[k, d]]
-        lines = [(schema.columns[d], float(gains[d]), inside[k][d], everywhere[d]) for d in ranked]
-        for line in lines or [("(none: like the whole table)", 0.0, "", "")]:
-            rows.append((k, model.cluster_sizes_[k], float(share[k]), *line))
-    frame = pd.DataFrame(rows, columns=["cluster", "rows", "share", "feature", "gain", "in the cluster", "in the whole table"])
+    frame = _frame(model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere)
     frame.attrs["merges"] = [(step.n_clusters, step.objective) for step in model.merge_path_]
     return frame
+
+
+def posterior_summary(model: Any) -> Any:
+    """The frame of ``FeatureSelectionMixture.summary``: that of CRAFT, and the probability that a feature is selected."""
+    names = getattr(model, "feature_names_in_", None)
+    columns = [f"x{d}" for d in range(model.n_features_in_)] if names is None else list(names)
+    inside = [
+        [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(means, deviations, strict=True)]
+        for means, deviations in zip(model.means_, np.sqrt(model.variances_), strict=True)
+    ]
+    units = model._posterior.units
+    everywhere = [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(units.mean, np.sqrt(units.variance), strict=True)]
+    return _frame(model, model.weights_, columns, inside, everywhere, probability=model.feature_probabilities_)
+
+
+def _frame(model: Any, share: Any, columns: Any, inside: Any, everywhere: Any, **more: NDArray[np.float64]) -> Any:
+    """One row per cluster and selected feature, largest gain first; `more` are (K, D) columns to show beside the gain."""
+    pd = need_pandas()
+    rows: list[tuple[Any, ...]] = []
+    for k in range(model.n_clusters_):
+        gains = np.where(model.feature_mask_[k], model.feature_gains_[k], -np.inf)
+        ranked = [d for d in np.argsort(-gains, kind="stable") if model.feature_mask_[k, d]]
+        lines = [
+            (columns[d], float(model.feature_gains_[k, d]), *(float(part[k, d]) for part in more.values()), inside[k][d], everywhere[d])
+            for d in ranked
+        ]
+        for line in lines or [("(none: like the whole table)", 0.0, *(0.0 for _ in more), "", "")]:
+            rows.append((k, model.cluster_sizes_[k], float(share[k]), *line))
+    return pd.DataFrame(rows, columns=["cluster", "rows", "share", "feature", "gain", *more, "in the cluster", "in the whole table"])
 
 
 def typical_values(moments: Moments, schema: Any) -> list[list[str]]:

@@ -1,0 +1,240 @@
+"""The ascent of the mixture's bound: sweeps of updates, merges, starts (spec: mixture, sections 3 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from threading import Event
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import betaln
+
+from craftc._kernels import parallel as _build
+from craftc._kernels.mixture import Mixture, Rows
+from craftc._labels import Labels, renumber
+from craftc._mixture_model import KAPPA, Beliefs, Table, interval
+from craftc._moments import Floats
+from craftc._random import spread, uniform
+
+_SLACK = 1e-9  # of the bound: a merge must win more, and rounding may cost an update less
+_SEED_ROWS = 512  # among which the first centres are drawn, at least
+_PATIENCE = 2e7  # cells times components between two looks at Ctrl-C
+_ROUGH = 100  # times the tolerance: merges are tried when sweeps raise the bound by less, and again at the end
+_LLOYD = 10  # passes of k-means: a start, not a result
+_SEED_DRAW, _ROW_DRAW, _SAMPLE_DRAW = 41, 42, 43  # first keys of the random streams
+
+
+class Ascent:
+    """One start on its way up.
+
+    Parameters
+    ----------
+    table : Table
+    beliefs : Beliefs
+    n_threads : int
+        Of a pass over the rows.
+    """
+
+    def __init__(self, table: Table, beliefs: Beliefs, n_threads: int) -> None:
+        self.table, self.units, self.beliefs = table, table.units, beliefs
+        self.fraction = beliefs.fraction
+        self.mixture = table.units.mixture(beliefs)
+        self.rows: Rows = table.rows(beliefs.K)
+        self.threads = n_threads
+
+    # ---- starts ----
+
+    def start_from(self, responsibilities: Floats) -> None:
+        """Responsibilities (n, K) that were given."""
+        self.mixture.size[:] = 1.0
+        self.rows.visit(self.mixture, self.threads, given=responsibilities)
+        self._begin()
+
+    def start_at_random(self, seed: int, start: int) -> None:
+        """Every row in a random component."""
+        given = np.zeros((len(self.table), self.beliefs.K))
+        draw = uniform(seed, _ROW_DRAW, start, np.arange(len(given)))
+        given[np.arange(len(given)), (draw * self.beliefs.K).astype(np.intp)] = 1.0
+        self.start_from(given)
+
+    def start_by_kmeans(self, seed: int, start: int) -> None:
+        """k-means from rows drawn by their squared distances; counts: each row to the rates that tell it best."""
+        q = self.mixture
+        rows = self.table.X[self._seeds(seed, start)]
+        some = len(rows)
+        q.p[:], q.size[:some] = 1.0, 1.0
+        if self.units.counts:
+            cells = rows[:, self.units.column]
+            q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, self.units.exposures(rows)[:, None])
+        else:
+            q.s1[:some], q.reach[:some] = np.nan_to_num(self.units.cells(rows)), 1.0
+        for _ in range(_LLOYD):
+            if self.units.counts:
+                q.components()
+            else:
+                np.divide(q.s1, q.reach, out=q.own[1], where=q.reach > 0)
+                q.own[0] = -0.5 * q.own[1] ** 2
+            before = q.s1.copy()
+            self.rows.visit(q, self.threads, hard=True, linear=True)
+            if np.array_equal(before, q.s1):
+                break
+        self._begin()
+
+    def _seeds(self, seed: int, start: int) -> NDArray[np.intp]:
+        """Rows drawn one after the other by their squared distance to the nearest drawn before (k-means++), all different."""
+        n, K = len(self.table), self.beliefs.K
+        rows = np.arange(n)
+        if n > max(_SEED_ROWS, 8 * K):
+            rows = spread(n, max(_SEED_ROWS, 8 * K), seed, _SAMPLE_DRAW, start)
+        cells = self.units.cells(self.table.X[rows])
+        if self.units.counts:
+            exposure = self.units.exposures(self.table.X[rows])
+            cells = (cells - exposure[:, None] * self.units.rate) / np.sqrt(np.maximum(exposure[:, None] * self.units.rate, 1e-300))
+        np.nan_to_num(cells, copy=False)
+        squares = np.einsum("nd,nd->n", cells, cells)
+        chosen: list[int] = []
+        distance = np.ones(len(rows))
+        for draw in uniform(seed, _SEED_DRAW, start, np.arange(min(K, len(rows)))):
+            heap = np.cumsum(distance)
+            if heap[-1] <= 0:
+                break
+            chosen.append(int(np.searchsorted(heap, draw * heap[-1], side="right").clip(0, len(rows) - 1)))
+            away = squares - 2.0 * (cells @ cells[chosen[-1]]) + squares[chosen[-1]]
+            away[away <= 1e-12 * (squares + squares[chosen[-1]])] = 0.0
+            distance = away if len(chosen) == 1 else np.minimum(distance, away)
+        return np.asarray(rows[chosen])
+
+    def _begin(self) -> None:
+        """The first q: every column is selected as often as the prior says."""
+        q, m = self.mixture, self.beliefs.fraction
+        q.share_prior = self.beliefs.shares(m)
+        q.p[:] = m
+        q.mask_entropy[:] = -(m * np.log(m) + (1 - m) * np.log(1 - m)) * (q.p.shape[1] if self.beliefs.tied else q.p.size)
+        q.components()
+        q.noises()
+        q.shares()
+        q.sticks()
+
+    # ---- on the way ----
+
+    def bound(self) -> float:
+        """The evidence lower bound, all constants kept."""
+        return float(self.mixture.bound()) + self.table.constant
+
+    def sweeps(self, before: float, least: float, most: int) -> Floats:
+        """The bound after every sweep, of at most so many, until one raises it by no more than `least`."""
+        bounds = np.empty(1 if self.beliefs.learn else most)
+        constant = self.table.constant
+        made = self.rows.climb(self.mixture, before - constant, least, bounds, self.units.counts, self.threads)
+        if self.beliefs.learn:
+            # v and z do not know lambda and m, so that m may as well follow them
+            self._fraction()
+            bounds[0] = self.mixture.bound()
+        return bounds[:made] + constant
+
+    def _fraction(self) -> None:
+        """m at its best for E ln lambda (bounded Brent), if that is better than before."""
+        rich, poor = self.mixture.share[2].sum(), self.mixture.share[3].sum()
+        columns = self.mixture.share.shape[1]
+
+        def worth(m: float) -> float:
+            a, b = self.beliefs.shares(m)
+            return float(a * rich + b * poor - columns * betaln(a, b))
+
+        bounds = interval(self.beliefs.variance, KAPPA)
+        found = minimize_scalar(lambda m: -worth(m), bounds=bounds, method="bounded", options={"xatol": 1e-10})
+        if worth(found.x) >= worth(self.fraction):
+            self.fraction = float(found.x)
+            self.mixture.share_prior = self.beliefs.shares(self.fraction)
+
+    def run(self, tol: float, max_iter: int, merge: bool, told: Callable[[int, float], None], stop: Event) -> Outcome:
+        """Sweeps until one raises the bound by no more than `tol` a row, and merges that raise it; then parameters for the last labels.
+
+        Parameters
+        ----------
+        tol : float
+            nats per row.
+        max_iter : int
+            Sweeps at most.
+        merge : bool
+        told : callable
+            Told (sweeps made, bound).
+        stop : Event
+            Set: give up.
+        """
+        path = [self.bound()]
+        fine = tol * len(self.table)
+        least = _ROUGH * fine if merge else fine
+        some = max(1, int(_PATIENCE / (len(self.table) * (len(self.units.column) + 1) * self.beliefs.K)))
+        settled = False
+        while len(path) <= max_iter and not settled:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            path += self.sweeps(path[-1], least, min(some, max_iter + 1 - len(path))).tolist()
+            if path[-1] - path[-2] <= least:
+                settled = not (merge and self._merge_all(path, max_iter))
+            if settled and least > fine:
+                least, settled = fine, False
+            told(len(path) - 1, path[-1])
+            if _build.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
+                raise AssertionError(f"the bound fell: {path}")
+        label = self._close()
+        return Outcome(self.mixture, self.fraction, label, self.bound(), np.array(path[1:]), len(path) - 1, settled)
+
+    def _close(self) -> Labels:
+        """All factors fitted to the last responsibilities, and the labels these parameters give (numbers of components)."""
+        q = self.mixture
+        q.components()
+        q.masks()
+        q.noises()
+        q.shares()
+        q.sticks()
+        if self.beliefs.learn:
+            self._fraction()
+        label, alive = np.empty(len(self.table), np.int32), np.flatnonzero(q.size > 0)
+        self.rows.visit(q, self.threads, linear=self.units.counts, label=label)
+        renumber(label, alive.astype(np.int32))
+        return label
+
+    def _merge_all(self, path: list[float], max_iter: int) -> bool:
+        """Merges as long as the bound rises; whether it did."""
+        merged = False
+        while len(path) <= max_iter and (better := self._merge(path[-1])) is not None:
+            path.append(better)
+            merged = True
+        return merged
+
+    def _merge(self, bound: float) -> float | None:
+        """The bound after the first merge that raises it, the most promising pairs first; None where there is none."""
+        gains = self.mixture.pair_gains()
+        pairs = np.argwhere(gains > 0)
+        for i, j in pairs[np.argsort(-gains[gains > 0], kind="stable")]:
+            before = self.fraction, self.mixture.state()
+            self.mixture.join(i, j)
+            after = float(self.sweeps(bound, 0.0, 1)[0])
+            if after > bound + _SLACK * abs(bound):
+                return after
+            self.fraction, state = before
+            self.mixture.restore(state)
+            self.mixture.share_prior = self.beliefs.shares(self.fraction)
+        return None
+
+
+class Outcome(NamedTuple):
+    """Where a start ended: its parameters are those of its last labels, its bound is that of both."""
+
+    mixture: Mixture
+    fraction: float  # m
+    label: Labels  # components
+    bound: float
+    path: Floats
+    n_iter: int
+    converged: bool
+
+
+def ascend(table: Table, beliefs: Beliefs, n_threads: int) -> Ascent:
+    """The ascent for such beliefs."""
+    return Ascent(table, beliefs, n_threads)

@@ -1,0 +1,327 @@
+/* One clone of the pass over the rows of _mixture.h, for vectors of MX_WIDTH doubles. Included once per instruction set.
+ *
+ * Responsibilities: rows side by side in the lanes, a component's selected columns one after the other, so that columns nobody selects
+ * cost nothing. Sums: columns side by side, a component's rows one after the other, those with responsibility zero left out. In both the
+ * order of every sum is fixed whatever the width of a vector. */
+
+#define THIS(stem) SIMD_NAME(stem, MX_SUFFIX)
+#if defined(__GNUC__)
+#define W MX_WIDTH
+typedef double THIS(mx_lane) __attribute__((vector_size(8 * MX_WIDTH), aligned(8), may_alias));
+typedef int64_t THIS(mx_bits) __attribute__((vector_size(8 * MX_WIDTH), aligned(8), may_alias));
+#define PICK(mask, a) ((LANE)((BITS)(mask) & (BITS)(a)))
+#define LARGER(a, b) ((LANE)((((a) > (b)) & (BITS)(a)) | (~((a) > (b)) & (BITS)(b))))
+#else
+#define W 1
+typedef double THIS(mx_lane);
+typedef int64_t THIS(mx_bits);
+#define PICK(mask, a) ((mask) ? (a) : 0.0)
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+#endif
+#define LANE THIS(mx_lane)
+#define BITS THIS(mx_bits)
+#define VECTORS (MX_TILE / W)
+#define TOGETHER 4              /* vectors of columns whose sums stay in registers */
+
+/* exp(x) for x in [-700, 0]; the error is about one unit of the last place */
+MX_ATTRIBUTE static inline LANE THIS(mx_exp)(LANE x)
+{
+    const double magic = 0x1.8p52;
+    LANE whole = x * 1.4426950408889634 + magic, n = whole - magic, y, out;
+    const LANE r = (x - n * 0x1.62e42fefa38p-1) - n * 0x1.ef35793c7673p-45, square = r * r;
+    BITS bits;
+    y = ((r * (1.0 / 6) + 0.5) * square + (r + 1.0))
+        + (((r * (1.0 / 5040) + 1.0 / 720) * square + (r * (1.0 / 120) + 1.0 / 24))
+           + ((r * (1.0 / 39916800) + 1.0 / 3628800) * square + (r * (1.0 / 362880) + 1.0 / 40320)
+              + (square * square) * (1.0 / 479001600)) * (square * square)) * (square * square);
+    memcpy(&bits, &whole, sizeof bits);
+    bits = (BITS)((bits + 1023) << 52);
+    memcpy(&out, &bits, sizeof out);
+    return y * out;
+}
+
+/* the cells of row i, centred and scaled, missing ones 0 */
+#define ROW(type)                                                                                                                 \
+MX_ATTRIBUTE static inline void THIS(mx_row_##type)(const mx_table *t, const type *x, double *restrict z)                         \
+{                                                                                                                                 \
+    const double *restrict centre = t->centre, *restrict scale = t->scale;                                                        \
+    const ptrdiff_t D = t->D;                                                                                                     \
+    if (t->all)                                                                                                                   \
+        for (ptrdiff_t d = 0; d < D; d++)                                                                                         \
+            z[d] = ((double)x[d] - centre[d]) * scale[d];                                                                         \
+    else                                                                                                                          \
+        for (ptrdiff_t d = 0; d < D; d++)                                                                                         \
+            z[d] = ((double)x[t->column[d]] - centre[d]) * scale[d];                                                              \
+}
+ROW(float)
+ROW(double)
+#undef ROW
+
+MX_ATTRIBUTE static ptrdiff_t THIS(mx_fill)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, mx_scratch *s)
+{
+    ptrdiff_t holes = 0;
+    for (ptrdiff_t r = 0; r < n; r++) {
+        double *restrict z = s->z + r * t->stride;
+        if (t->single)
+            THIS(mx_row_float)(t, (const float *)t->X + (start + r) * t->width, z);
+        else
+            THIS(mx_row_double)(t, (const double *)t->X + (start + r) * t->width, z);
+        for (ptrdiff_t d = 0; t->holes && d < t->D; d++)
+            if (z[d] != z[d]) {
+                z[d] = 0.0;
+                s->hole[holes++] = r * t->D + d;
+            }
+    }
+    return holes;
+}
+
+/* tile (columns, MX_TILE) of up to MX_TILE rows of z; columns are a multiple of MX_PAD */
+MX_ATTRIBUTE static void THIS(mx_turn)(const double *z, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t columns, double *restrict tile)
+{
+    if (n < MX_TILE)
+        memset(tile, 0, sizeof(double) * MX_TILE * (size_t)columns);
+#if CRAFTC_CLONES && MX_WIDTH == 8
+    for (ptrdiff_t from = 0; n == MX_TILE && from < MX_TILE; from += 8)
+        for (ptrdiff_t d = 0; d < columns; d += 8) {
+            __m512d a[8], b[8];
+            for (int i = 0; i < 8; i++)
+                a[i] = _mm512_loadu_pd(z + (from + i) * stride + d);
+            for (int i = 0; i < 8; i += 2) {
+                b[i] = _mm512_unpacklo_pd(a[i], a[i + 1]);
+                b[i + 1] = _mm512_unpackhi_pd(a[i], a[i + 1]);
+            }
+            for (int i = 0; i < 2; i++)
+                for (int half = 0; half < 2; half++) {
+                    a[i + 4 * half] = _mm512_shuffle_f64x2(b[4 * half + i], b[4 * half + i + 2], 0x88);
+                    a[i + 4 * half + 2] = _mm512_shuffle_f64x2(b[4 * half + i], b[4 * half + i + 2], 0xdd);
+                }
+            for (int i = 0; i < 4; i++) {
+                _mm512_storeu_pd(tile + (d + i) * MX_TILE + from, _mm512_shuffle_f64x2(a[i], a[i + 4], 0x88));
+                _mm512_storeu_pd(tile + (d + i + 4) * MX_TILE + from, _mm512_shuffle_f64x2(a[i], a[i + 4], 0xdd));
+            }
+        }
+    if (n == MX_TILE)
+        return;
+#endif
+    for (ptrdiff_t d = 0; d < columns; d++)
+        for (ptrdiff_t r = 0; r < n; r++)
+            tile[d * MX_TILE + r] = z[r * stride + d];
+}
+
+/* out += what the rows of a tile owe to one component in a run of columns, whose lists are [i, stop) */
+MX_ATTRIBUTE static inline void THIS(mx_owe)(const mx_lists *l, ptrdiff_t i, ptrdiff_t stop, int linear, const double *tile, double *out)
+{
+    LANE even[VECTORS], odd[VECTORS];
+    memset(even, 0, sizeof even);
+    memset(odd, 0, sizeof odd);
+    if (linear) {
+        for (; i + 1 < stop; i += 2) {
+            const double *x = tile + l->place[i], *y = tile + l->place[i + 1];
+            for (int v = 0; v < VECTORS; v++) {
+                even[v] += *(const LANE *)(x + v * W) * l->linear[i];
+                odd[v] += *(const LANE *)(y + v * W) * l->linear[i + 1];
+            }
+        }
+        for (int v = 0; i < stop && v < VECTORS; v++)
+            even[v] += *(const LANE *)(tile + l->place[i] + v * W) * l->linear[i];
+    } else {
+        for (; i + 1 < stop; i += 2) {
+            const double *x = tile + l->place[i], *y = tile + l->place[i + 1];
+            for (int v = 0; v < VECTORS; v++) {
+                LANE a = *(const LANE *)(x + v * W), b = *(const LANE *)(y + v * W);
+                MX_HOLD(a);
+                MX_HOLD(b);
+                even[v] += (a * l->square[i] + l->linear[i]) * a;
+                odd[v] += (b * l->square[i + 1] + l->linear[i + 1]) * b;
+            }
+        }
+        for (int v = 0; i < stop && v < VECTORS; v++) {
+            const LANE a = *(const LANE *)(tile + l->place[i] + v * W);
+            even[v] += (a * l->square[i] + l->linear[i]) * a;
+        }
+    }
+    for (int v = 0; v < VECTORS; v++)
+        *(LANE *)(out + v * W) += even[v] + odd[v];
+}
+
+/* From what is owed (K, MX_TILE; rows `room` apart) to responsibilities in the same place; their entropy and ln of their sum, row by row */
+MX_ATTRIBUTE static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t room, double *most, double *sum, double *mean)
+{
+    for (int v = 0; v < VECTORS; v++) {
+        LANE high = *(LANE *)(r + v * W), all = {0}, owed = {0};
+        for (ptrdiff_t k = 1; k < K; k++) {
+            const LANE x = *(LANE *)(r + k * room + v * W);
+            high = LARGER(x, high);
+        }
+        for (ptrdiff_t k = 0; k < K; k++) {
+            LANE *place = (LANE *)(r + k * room + v * W);
+            const LANE below = *place - high, e = PICK(below > -MX_CERTAIN, THIS(mx_exp)(PICK(below > -MX_CERTAIN, below)));
+            owed += e * PICK(below > -MX_CERTAIN, below);
+            all += e;
+            *place = e;
+        }
+        const LANE share = 1.0 / all;
+        for (ptrdiff_t k = 0; k < K; k++) {
+            LANE *place = (LANE *)(r + k * room + v * W);
+            const LANE x = *place * share;
+            *place = PICK(x >= MX_DUST, x);
+        }
+        *(LANE *)(most + v * W) = high;
+        *(LANE *)(sum + v * W) = all;
+        *(LANE *)(mean + v * W) = owed * share;
+    }
+}
+
+/* s1 += sum w z, s2 += sum w z^2 over the listed rows, for so many vectors of columns */
+MX_ATTRIBUTE static MX_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n,
+                                                     int vectors, double *s1, double *s2)
+{
+    LANE a[TOGETHER], b[TOGETHER];
+    memset(a, 0, sizeof a);
+    memset(b, 0, sizeof b);
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (int v = 0; v < vectors; v++) {
+            const LANE x = *(const LANE *)(z + row[i] * stride + v * W), wx = x * w[i];
+            a[v] += wx;
+            b[v] += wx * x;
+        }
+    for (int v = 0; v < vectors; v++) {
+        *(LANE *)(s1 + v * W) += a[v];
+        *(LANE *)(s2 + v * W) += b[v];
+    }
+}
+
+MX_ATTRIBUTE static void THIS(mx_add)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n, double *s1,
+                                      double *s2)
+{
+    ptrdiff_t d = 0;
+    for (; d + TOGETHER * W <= stride; d += TOGETHER * W)
+        THIS(mx_add_some)(z + d, stride, row, w, n, TOGETHER, s1 + d, s2 + d);
+    if (stride - d == 3 * W)
+        THIS(mx_add_some)(z + d, stride, row, w, n, 3, s1 + d, s2 + d);
+    else if (stride - d == 2 * W)
+        THIS(mx_add_some)(z + d, stride, row, w, n, 2, s1 + d, s2 + d);
+    else if (stride - d == W)
+        THIS(mx_add_some)(z + d, stride, row, w, n, 1, s1 + d, s2 + d);
+}
+
+/* sum of the weights of the listed rows, each times its row's exposure where there is one */
+MX_ATTRIBUTE static double THIS(mx_total)(const double *w, const int32_t *row, const double *exposure, ptrdiff_t n)
+{
+    double sum[4] = {0};
+    for (ptrdiff_t i = 0; i < n; i++)
+        sum[i % 4] += exposure ? w[i] * exposure[row[i]] : w[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/* responsibilities of a block of rows, (K of the lists, room) */
+MX_ATTRIBUTE static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_asked *asked, int linear,
+                                                     ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t holes, mx_scratch *s)
+{
+    double entropy = 0.0;
+    for (ptrdiff_t from = 0; from < n; from += MX_TILE) {
+        const ptrdiff_t m = n - from < MX_TILE ? n - from : MX_TILE;
+        for (ptrdiff_t k = 0; k < l->K; k++)
+            for (ptrdiff_t i = 0; i < MX_TILE; i++) {
+                const double e = !t->exposure ? 1.0 : i < m ? t->exposure[start + from + i] : 0.0;
+                s->r[k * room + from + i] = l->constant[k] + e * l->reach[k];
+            }
+        for (ptrdiff_t d = 0; d < t->D; d += MX_COLUMNS) {
+            const ptrdiff_t columns = t->stride - d < MX_COLUMNS ? t->stride - d : MX_COLUMNS, *first = l->first + d / MX_COLUMNS * l->K;
+            THIS(mx_turn)(s->z + from * t->stride + d, m, t->stride, columns, s->tile);
+            for (ptrdiff_t k = 0; k < l->K; k++)
+                THIS(mx_owe)(l, first[k], first[k + 1], linear, s->tile, s->r + k * room + from);
+        }
+    }
+    for (ptrdiff_t h = 0; h < holes; h++) {
+        const ptrdiff_t r = (ptrdiff_t)s->hole[h] / t->D, d = (ptrdiff_t)s->hole[h] % t->D;
+        const double e = t->exposure ? t->exposure[start + r] : 1.0;
+        for (ptrdiff_t k = 0; k < l->K; k++)
+            s->r[k * room + r] -= e * l->hole[d * l->K + k];
+    }
+    for (ptrdiff_t i = 0; (asked->label || asked->hard) && i < n; i++) {
+        ptrdiff_t best = 0;
+        for (ptrdiff_t k = 1; k < l->K; k++)
+            if (s->r[k * room + i] > s->r[best * room + i])
+                best = k;
+        if (asked->label)
+            asked->label[start + i] = (int32_t)best;
+        for (ptrdiff_t k = 0; asked->hard && k < l->K; k++)
+            s->r[k * room + i] = k == best;
+    }
+    for (ptrdiff_t from = 0; !asked->hard && from < n; from += MX_TILE) {
+        double most[MX_TILE], sum[MX_TILE], mean[MX_TILE];
+        THIS(mx_share_out)(s->r + from, l->K, room, most, sum, mean);
+        for (ptrdiff_t i = 0; i < MX_TILE && from + i < n; i++) {
+            const double log_sum = log(sum[i]);
+            entropy += log_sum - mean[i];
+            if (asked->evidence)
+                asked->evidence[start + from + i] = most[i] + log_sum;
+        }
+    }
+    for (ptrdiff_t i = 0; asked->proba && i < n; i++)
+        for (ptrdiff_t k = 0; k < l->K; k++)
+            asked->proba[(start + i) * l->K + k] = s->r[k * room + i];
+    return entropy;
+}
+
+/* responsibilities that were given */
+static double THIS(mx_take)(const mx_lists *l, const double *given, ptrdiff_t K, ptrdiff_t n, ptrdiff_t room, double *r)
+{
+    double entropy = 0.0;
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t k = 0; k < l->K; k++) {
+            const double x = given[i * K + l->component[k]];
+            r[k * room + i] = x;
+            if (x > 0.0)
+                entropy -= x * log(x);
+        }
+    return entropy;
+}
+
+MX_ATTRIBUTE static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_asked *asked, ptrdiff_t K, int linear,
+                                       ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *s)
+{
+    const ptrdiff_t room = mx_block(t->D);
+    for (ptrdiff_t from = start; from < stop; from += room) {
+        const ptrdiff_t n = stop - from < room ? stop - from : room, holes = THIS(mx_fill)(t, from, n, s);
+        const double entropy = asked->given ? THIS(mx_take)(l, asked->given + from * K, K, n, room, s->r)
+                                            : THIS(mx_responsibilities)(t, l, asked, linear, from, n, room, holes, s);
+        if (!sums)
+            continue;
+        *sums->entropy += entropy;
+        for (ptrdiff_t j = 0; j < l->K; j++) {
+            const ptrdiff_t k = l->component[j];
+            ptrdiff_t some = 0;
+            for (ptrdiff_t i = 0; i < n; i++) {
+                const double r = s->r[j * room + i];
+                s->weight[some] = r;
+                s->row[some] = (int32_t)i;
+                some += r > 0.0;
+            }
+            const double size = THIS(mx_total)(s->weight, s->row, NULL, some);
+            sums->size[k] += size;
+            sums->reach[k] += t->exposure ? THIS(mx_total)(s->weight, s->row, t->exposure + from, some) : size;
+            if (some)
+                THIS(mx_add)(s->z, t->stride, s->row, s->weight, some, sums->s1 + k * t->stride, sums->s2 + k * t->stride);
+        }
+        for (ptrdiff_t h = 0; h < holes; h++) {
+            const ptrdiff_t r = (ptrdiff_t)s->hole[h] / t->D, d = (ptrdiff_t)s->hole[h] % t->D;
+            const double e = t->exposure ? t->exposure[from + r] : 1.0;
+            for (ptrdiff_t j = 0; j < l->K; j++)
+                sums->missing[l->component[j] * t->stride + d] += e * s->r[j * room + r];
+        }
+    }
+}
+
+#undef THIS
+#undef W
+#undef LANE
+#undef BITS
+#undef PICK
+#undef LARGER
+#undef VECTORS
+#undef TOGETHER
+#undef MX_WIDTH
+#undef MX_SUFFIX
+#undef MX_ATTRIBUTE
