@@ -144,8 +144,12 @@ class Posterior:
         """n rows in the model's units and their clusters."""
         labels = rng.choice(len(self.weights), size=n, p=self.weights).astype(np.int32)
         cells = self.background.draw(rng, n)
-        for k, cluster in enumerate(self.clusters):
+        for k in range(len(self.weights)):
             rows = np.flatnonzero(labels == k)
-            selected = rng.uniform(size=(len(rows), len(self.p[k]))) < self.p[k]
-            cells[rows] = np.where(selected, cluster.draw(rng, len(rows)), cells[rows])
+            cells[rows] = self._drawn(k, cells[rows], rng)
         return cells, labels
+
+    def _drawn(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
+        """Cells of the noise, those that cluster k selects drawn anew."""
+        selected = rng.uniform(size=cells.shape) < self.p[k]
+        return np.where(selected, self.clusters[k].draw(rng, len(cells)), cells)

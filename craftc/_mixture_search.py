@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betaln
 
 from craftc._kernels import parallel as _build
-from craftc._kernels.mixture import Mixture, Rows
+from craftc._kernels.mixture import Rows
 from craftc._labels import Labels, renumber
 from craftc._mixture_model import KAPPA, Beliefs, Table, interval
+from craftc._mixture_posterior import Posterior
 from craftc._moments import Floats
 from craftc._random import spread, uniform
 
@@ -27,6 +28,15 @@ _LLOYD = 10  # passes of k-means: a start, not a result
 _SEED_DRAW, _ROW_DRAW, _SAMPLE_DRAW = 41, 42, 43  # first keys of the random streams
 
 
+class Plan(NamedTuple):
+    """When a start ends: sweeps at most, the rise of the bound in nats per row that is too little for another, whether to merge."""
+
+    max_iter: int
+    tol: float
+    merge: bool
+    stop: Event  # set: give up
+
+
 class Ascent:
     """One start on its way up.
 
@@ -34,12 +44,13 @@ class Ascent:
     ----------
     table : Table
     beliefs : Beliefs
+    plan : Plan
     n_threads : int
         Of a pass over the rows.
     """
 
-    def __init__(self, table: Table, beliefs: Beliefs, n_threads: int) -> None:
-        self.table, self.units, self.beliefs = table, table.units, beliefs
+    def __init__(self, table: Table, beliefs: Beliefs, plan: Plan, n_threads: int) -> None:
+        self.table, self.units, self.beliefs, self.plan = table, table.units, beliefs, plan
         self.fraction = beliefs.fraction
         self.mixture = table.units.mixture(beliefs)
         self.rows: Rows = table.rows(beliefs.K)
@@ -108,7 +119,7 @@ class Ascent:
         return np.asarray(rows[chosen])
 
     def _begin(self) -> None:
-        """The first q: every column is selected as often as the prior says."""
+        """The first q from the sums: every column is selected as often as the prior says."""
         q, m = self.mixture, self.beliefs.fraction
         q.share_prior = self.beliefs.shares(m)
         q.p[:] = m
@@ -150,21 +161,15 @@ class Ascent:
             self.fraction = float(found.x)
             self.mixture.share_prior = self.beliefs.shares(self.fraction)
 
-    def run(self, tol: float, max_iter: int, merge: bool, told: Callable[[int, float], None], stop: Event) -> Outcome:
-        """Sweeps until one raises the bound by no more than `tol` a row, and merges that raise it; then parameters for the last labels.
+    def run(self, told: Callable[[int, float], None]) -> Outcome:
+        """Sweeps until the bound hardly rises, and merges that raise it; then the parameters for the last labels.
 
         Parameters
         ----------
-        tol : float
-            nats per row.
-        max_iter : int
-            Sweeps at most.
-        merge : bool
         told : callable
             Told (sweeps made, bound).
-        stop : Event
-            Set: give up.
         """
+        max_iter, tol, merge, stop = self.plan
         path = [self.bound()]
         fine = tol * len(self.table)
         least = _ROUGH * fine if merge else fine
@@ -182,20 +187,28 @@ class Ascent:
             if _build.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
                 raise AssertionError(f"the bound fell: {path}")
         label = self._close()
-        return Outcome(self.mixture, self.fraction, label, self.bound(), np.array(path[1:]), len(path) - 1, settled)
+        return Outcome(self, self.fraction, label, self.bound(), np.array(path[1:]), len(path) - 1, settled)
 
-    def _close(self) -> Labels:
-        """All factors fitted to the last responsibilities, and the labels these parameters give (numbers of components)."""
+    def update(self) -> None:
+        """All factors but that of the labels."""
         q = self.mixture
         q.components()
         q.masks()
         q.noises()
         q.shares()
-        q.sticks()
         if self.beliefs.learn:
             self._fraction()
-        label, alive = np.empty(len(self.table), np.int32), np.flatnonzero(q.size > 0)
-        self.rows.visit(q, self.threads, linear=self.units.counts, label=label)
+        q.sticks()
+
+    def visit(self, label: Labels | None = None) -> None:
+        """The labels' factor; `label` (n,): OUT the best component, its place among those not empty."""
+        self.rows.visit(self.mixture, self.threads, linear=self.units.counts, label=label)
+
+    def _close(self) -> Labels:
+        """All factors fitted to the last responsibilities, and the labels these parameters give (numbers of components)."""
+        self.update()
+        label, alive = np.empty(len(self.table), np.int32), np.flatnonzero(self.mixture.size > 0)
+        self.visit(label)
         renumber(label, alive.astype(np.int32))
         return label
 
@@ -209,24 +222,41 @@ class Ascent:
 
     def _merge(self, bound: float) -> float | None:
         """The bound after the first merge that raises it, the most promising pairs first; None where there is none."""
-        gains = self.mixture.pair_gains()
+        gains = self._pair_gains()
         pairs = np.argwhere(gains > 0)
         for i, j in pairs[np.argsort(-gains[gains > 0], kind="stable")]:
-            before = self.fraction, self.mixture.state()
-            self.mixture.join(i, j)
+            before = self._state()
+            self._join(i, j)
             after = float(self.sweeps(bound, 0.0, 1)[0])
             if after > bound + _SLACK * abs(bound):
                 return after
-            self.fraction, state = before
-            self.mixture.restore(state)
-            self.mixture.share_prior = self.beliefs.shares(self.fraction)
+            self._restore(before)
         return None
+
+    def _pair_gains(self) -> Floats:
+        """(K, K) what joining two components should give to the bound."""
+        return self.mixture.pair_gains()
+
+    def _join(self, i: int, j: int) -> None:
+        self.mixture.join(i, j)
+
+    def _state(self) -> Any:
+        return self.fraction, self.mixture.state()
+
+    def _restore(self, state: Any) -> None:
+        self.fraction, kept = state
+        self.mixture.restore(kept)
+        self.mixture.share_prior = self.beliefs.shares(self.fraction)
+
+    def posterior(self, found: NDArray[np.intp]) -> Posterior:
+        """What is kept of the components that were found."""
+        return Posterior(self.units, self.beliefs, self.mixture, found)
 
 
 class Outcome(NamedTuple):
     """Where a start ended: its parameters are those of its last labels, its bound is that of both."""
 
-    mixture: Mixture
+    ascent: Ascent
     fraction: float  # m
     label: Labels  # components
     bound: float
@@ -234,7 +264,3 @@ class Outcome(NamedTuple):
     n_iter: int
     converged: bool
 
-
-def ascend(table: Table, beliefs: Beliefs, n_threads: int) -> Ascent:
-    """The ascent for such beliefs."""
-    return Ascent(table, beliefs, n_threads)

@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from craftc._labels import Labels, chunks, first_appearance, renumber
+from craftc._mixture_full import FullAscent, FullPosterior
 from craftc._mixture_model import KAPPA, Beliefs, Table, Units, interval
-from craftc._mixture_posterior import Posterior
-from craftc._mixture_search import Outcome, ascend
+from craftc._mixture_search import Ascent, Outcome, Plan
 from craftc._moments import Floats
 from craftc._parallel import SMALL_WORK, effective_n_threads, map_side_by_side, threads_for
 from craftc._random import seed_of
@@ -211,10 +211,10 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         starts = range(1 if given is not None else int(self.n_init))
         small = table.X.size * beliefs.K <= _SIDE_BY_SIDE * SMALL_WORK
         side = threads_for(table.n_threads, table.X.size * beliefs.K * len(starts)) if small and len(starts) > 1 else 1
-        stop = Event()
+        plan = Plan(int(self.max_iter), float(self.tol), bool(self.merge), Event())
 
         def climb(start: int) -> Outcome:
-            ascent = ascend(table, beliefs, 1 if side > 1 else table.threads(beliefs.K))
+            ascent = (FullAscent if beliefs.full else Ascent)(table, beliefs, plan, 1 if side > 1 else table.threads(beliefs.K))
             if given is not None:
                 ascent.start_from(given)
             elif self.init == "random":
@@ -222,11 +222,11 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
             else:
                 ascent.start_by_kmeans(seed, start)
 
-            def told(n_iter: int, objective: float) -> None:
+            def told(n_iter: int, bound: float) -> None:
                 if self.verbose > 1:
-                    print(f"start {start}: bound {-objective:.6f}, {int((ascent.mixture.size > 0).sum())} components")
+                    print(f"start {start}, sweep {n_iter}: bound {bound:.6f}, {int((ascent.mixture.size > 0).sum())} components")
 
-            outcome = ascent.run(float(self.tol), int(self.max_iter), bool(self.merge), told, stop)
+            outcome = ascent.run(told)
             if self.verbose > 0:
                 clusters = len(np.unique(outcome.label))
                 print(f"start {start}: {clusters} clusters after {outcome.n_iter} sweeps, bound {outcome.bound:.6f}")
@@ -235,7 +235,7 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         try:
             return max(map_side_by_side(climb, starts, side), key=lambda outcome: outcome.bound)
         except BaseException:
-            stop.set()
+            plan.stop.set()
             raise
 
     def _set_state(self, outcome: Outcome, units: Units, beliefs: Beliefs) -> None:
@@ -243,7 +243,7 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         number = np.zeros(beliefs.K, np.int32)
         number[found] = np.arange(len(found), dtype=np.int32)
         renumber(outcome.label, number)
-        posterior = self._posterior = Posterior(units, beliefs, outcome.mixture, found)
+        posterior = self._posterior = outcome.ascent.posterior(found)
         self.labels_, self.n_clusters_ = outcome.label, len(found)
         self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(found)).astype(np.float64)
         self.weights_ = posterior.weights
@@ -252,6 +252,10 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         self.feature_gains_ = self._wide(posterior.gains)
         means, variances = posterior.moments()
         self.means_, self.variances_ = self._wide(means, units.mean), self._wide(variances, units.variance)
+        if isinstance(posterior, FullPosterior):
+            self.covariances_ = posterior.covariances()
+        elif hasattr(self, "covariances_"):
+            del self.covariances_
         self.scale_ = self._wide(units.scale[None])[0]
         self.feature_fraction_ = outcome.fraction
         self.elbo_, self.elbo_path_ = outcome.bound, outcome.path

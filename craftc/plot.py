@@ -9,12 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["features"]
+__all__ = ["features", "tiles"]
 
 _COLUMNS = 5  # pictures side by side
 _SIDE = 2.1  # inches of the longer side of a picture
 _BRIGHTEST = 0.995  # share of the pixels that the scale holds; the few beyond, glints and dead pixels, are cut off
 _NEGATIVE = 0.1  # of the scale: a feature that goes further below 0 is shown as a difference
+_TABLE = (7.0, 5.0)  # inches of a table of tiles
+_TICKS = 40  # column names at most
+_LINE = 60  # characters of column names side by side
+_TOLD = 0.03  # share of the rows of a cluster that is named beside the table: smaller ones have no room
+_DARKEST = 0.02  # share of a column's cells that are as dark, and as bright, as any
+_FADED = 0.3  # of the darkness of a cell that is not selected
 
 Floats = NDArray[np.float64]
 
@@ -109,6 +115,95 @@ def features(
         for spine in axes.spines.values():
             spine.set_color("0.7")
     return figure
+
+
+def tiles(model: Any, X: ArrayLike, *, order: str = "given", axes: Any = None) -> Any:
+    """The table as a picture: rows sorted by cluster, and in colour the features that a cluster selects.
+
+    Every cell is a tile, dark blue where it is low in its column and yellow where it is high; cells of columns that the cluster of the
+    row does not select are faded to grey. So a cluster shows as a coloured block. Missing cells are white. Clusters of less
+    than 3 % of the rows have no name beside them, and of rows thinner than a pixel some are drawn.
+
+    Parameters
+    ----------
+    model : FeatureSelectionMixture or CRAFT
+        Fitted, to numbers only.
+    X : array or data frame (n, D)
+        The table, or other rows of the same columns: clusters are predicted.
+    order : {"given", "selection"}, default="given"
+        Columns as they come, or those together that are selected by the same clusters.
+    axes : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        The model has no `feature_mask_`.
+    ValueError
+        The table has cells that are not numbers.
+    ImportError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc import FeatureSelectionMixture, plot
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(0, 3, (120, 6))
+    >>> X[:60, :3], X[60:, 2:5] = rng.normal(-5, 0.5, (60, 3)), rng.normal(5, 0.5, (60, 3))
+    >>> axes = plot.tiles(FeatureSelectionMixture(6, random_state=0).fit(X), X)
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['cluster 0: 60 rows', 'cluster 1: 60 rows']
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "feature_mask_"):
+        raise TypeError(f"plot.tiles shows the feature_mask_ of FeatureSelectionMixture and CRAFT; {type(model).__name__} has none.")
+    if order not in ("given", "selection"):
+        raise ValueError(f'order must be "given" or "selection", got {order!r}.')
+    labels, mask = np.asarray(model.predict(X)), np.asarray(model.feature_mask_)
+    try:
+        cells = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("plot.tiles shows numbers; the table has cells that are none.") from error
+    rows = np.argsort(labels, kind="stable")
+    # the first cluster's features first, among them the second's, ...
+    columns = np.lexsort(~mask[::-1]) if order == "selection" else np.arange(cells.shape[1])
+    if axes is None:
+        axes = _need_pyplot().figure(figsize=_TABLE, layout="constrained").add_subplot()
+    axes.imshow(_tiles(cells, mask[labels])[rows][:, columns], aspect="auto", interpolation="nearest")
+    sizes = np.bincount(labels, minlength=len(mask))
+    ends = np.cumsum(sizes) - 0.5
+    for end in ends[:-1]:
+        axes.axhline(end, color="black", linewidth=0.8)
+    shown = sizes >= _TOLD * len(labels)
+    words = [f"cluster {k}: {n} row{'' if n == 1 else 's'}" for k, n in enumerate(sizes)]
+    axes.set_yticks((ends - sizes / 2)[shown], np.array(words)[shown])
+    names = np.asarray(getattr(model, "feature_names_in_", np.arange(len(columns))))[columns]
+    ticks = np.arange(0, len(columns), max(1, -(-len(columns) // _TICKS)))
+    axes.set_xticks(ticks, names[ticks], rotation=90 if sum(len(str(name)) for name in names[ticks]) > _LINE else 0)
+    return axes
+
+
+def _tiles(cells: Floats, selected: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """(n, D, 3) colours: from dark to bright in every column, grey where not selected, white where missing."""
+    import matplotlib
+
+    missing = np.isnan(cells)
+    full = np.where(missing.all(axis=0), 0.0, cells)  # a column of holes has no quantiles
+    low, high = np.nanquantile(full, [_DARKEST, 1.0 - _DARKEST], axis=0)
+    flat = high <= low  # more than these shares of one value: its whole range
+    low, high = np.where(flat, np.nanmin(full, axis=0), low), np.where(flat, np.nanmax(full, axis=0), high)
+    place = np.nan_to_num((cells - low) / np.where(high > low, high - low, 1.0))
+    shades = matplotlib.colormaps["viridis"](np.arange(256), bytes=True)[:, :3]
+    greys = 255 - _FADED * (255 - shades.mean(axis=1, keepdims=True))
+    palette = np.concatenate([shades, np.broadcast_to(greys, shades.shape)]).astype(np.uint8)
+    picture: NDArray[np.uint8] = palette[(place.clip(0.0, 1.0) * 255).astype(np.intp) + 256 * ~selected]
+    picture[missing] = 255
+    return picture
 
 
 def _need_pyplot() -> Any:

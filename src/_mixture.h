@@ -323,21 +323,22 @@ static inline void mx_permute(double *table, ptrdiff_t K, ptrdiff_t D, const ptr
     memcpy(table, work, sizeof(double) * (size_t)(K * D));
 }
 
-/* components by falling size, where that raises the bound; work (K D + K) */
-static inline void mx_sort(mx_model *m, ptrdiff_t *order, double *work)
+/* components by falling size, where that raises the bound: whether it did; work (K D + K) */
+static inline int mx_sort(mx_model *m, ptrdiff_t *order, double *work)
 {
     double *sorted = work + m->K * m->D;
     if (!mx_order(m, order))
-        return;
+        return 0;
     for (ptrdiff_t k = 0; k < m->K; k++)
         sorted[k] = m->size[order[k]];
     if (!(mx_stick_value(sorted, m->K, m->concentration) > mx_stick_value(m->size, m->K, m->concentration)))
-        return;
+        return 0;
     memcpy(m->size, sorted, sizeof(double) * (size_t)m->K);
     double *const tables[] = {m->reach, m->s1, m->s2, m->p, m->divergence, m->own.constant, m->own.linear, m->own.square};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         mx_permute(tables[i], m->K, m->D, order, work);
     mx_sticks(m);
+    return 1;
 }
 
 /* ---- the bound ---- */
@@ -394,34 +395,37 @@ static inline double mx_worth(const mx_model *m, ptrdiff_t i, ptrdiff_t j)
     return worth;
 }
 
+/* what the sizes win where i and j are joined; order: components by falling size; work (K) */
+static inline double mx_join_value(const mx_model *m, ptrdiff_t i, ptrdiff_t j, const ptrdiff_t *order, double *work)
+{
+    const double both = m->size[i] + m->size[j];
+    ptrdiff_t n = 0;
+    int placed = 0;
+    for (ptrdiff_t k = 0; k < m->K; k++) {
+        if (!placed && m->size[order[k]] <= both) {
+            work[n++] = both;
+            placed = 1;
+        }
+        if (order[k] != i && order[k] != j)
+            work[n++] = m->size[order[k]];
+    }
+    work[n] = 0.0;
+    return mx_stick_value(work, m->K, m->concentration) - mx_stick_value(m->size, m->K, m->concentration);
+}
+
 /* What joining pairs should give to the bound, the labels as they are; gain (K, K), upper triangle, 0 where a component is empty */
 static inline void mx_pair_gains(const mx_model *m, ptrdiff_t *order, double *work, double *gain)
 {
     const ptrdiff_t K = m->K;
-    const double nothing = mx_worth(m, -1, -1), sizes = mx_stick_value(m->size, K, m->concentration);
-    double *worth = work, *joined = work + K;
+    const double nothing = mx_worth(m, -1, -1);
     memset(gain, 0, sizeof(double) * (size_t)(K * K));
     mx_order(m, order);
     for (ptrdiff_t k = 0; k < K; k++)
-        worth[k] = m->size[k] > 0.0 ? mx_worth(m, k, k) : 0.0;
+        work[k] = m->size[k] > 0.0 ? mx_worth(m, k, k) : 0.0;
     for (ptrdiff_t i = 0; i < K; i++)
-        for (ptrdiff_t j = i + 1; j < K; j++) {
-            if (!(m->size[i] > 0.0 && m->size[j] > 0.0))
-                continue;
-            const double both = m->size[i] + m->size[j];
-            ptrdiff_t n = 0;
-            int placed = 0;
-            for (ptrdiff_t k = 0; k < K; k++) {
-                if (!placed && m->size[order[k]] <= both) {
-                    joined[n++] = both;
-                    placed = 1;
-                }
-                if (order[k] != i && order[k] != j)
-                    joined[n++] = m->size[order[k]];
-            }
-            joined[n] = 0.0;
-            gain[i * K + j] = mx_worth(m, i, j) + nothing - worth[i] - worth[j] + mx_stick_value(joined, K, m->concentration) - sizes;
-        }
+        for (ptrdiff_t j = i + 1; j < K; j++)
+            if (m->size[i] > 0.0 && m->size[j] > 0.0)
+                gain[i * K + j] = mx_worth(m, i, j) + nothing - work[i] - work[j] + mx_join_value(m, i, j, order, work + K);
 }
 
 /* ---- rows ---- */

@@ -101,8 +101,10 @@ cdef extern from "_mixture.h":
     void mx_masks(mx_model *) noexcept nogil
     void mx_shares(mx_model *) noexcept nogil
     void mx_sticks(mx_model *) noexcept nogil
-    void mx_sort(mx_model *, Py_ssize_t *, double *) noexcept nogil
+    int mx_sort(mx_model *, Py_ssize_t *, double *) noexcept nogil
     double mx_bound(const mx_model *) noexcept nogil
+    int mx_order(const mx_model *, Py_ssize_t *) noexcept nogil
+    double mx_join_value(const mx_model *, Py_ssize_t, Py_ssize_t, const Py_ssize_t *, double *) noexcept nogil
     void mx_pair_gains(const mx_model *, Py_ssize_t *, double *, double *) noexcept nogil
     void mx_list(const mx_model *, int, mx_lists *) noexcept nogil
     void mx_rows(const mx_table *, const mx_lists *, const mx_asked *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, mx_sums *,
@@ -115,9 +117,9 @@ cdef enum:
 
 
 cdef double *cells(array) except? NULL:
-    """First cell of a contiguous array of doubles, NULL of an empty one."""
-    cdef double[::1] flat = array.reshape(-1)
-    return &flat[0] if flat.shape[0] else NULL
+    """First cell of a contiguous array of doubles, NULL of an empty one; arrays that are read may be read-only."""
+    cdef const double[::1] flat = array.reshape(-1)
+    return <double *> &flat[0] if flat.shape[0] else NULL
 
 
 cdef object cache_lines(Py_ssize_t rows, Py_ssize_t size):
@@ -252,9 +254,11 @@ cdef class Mixture:
         return bound
 
     def sort(self):
-        """Components by falling size, where that raises the bound."""
+        """Components by falling size, where that raises the bound; returns their order, None where it is as it was."""
+        cdef int other
         with nogil:
-            mx_sort(&self.m, self.order, self.work)
+            other = mx_sort(&self.m, self.order, self.work)
+        return self.places[0].copy() if other else None
 
     def pair_gains(self):
         """(K, K), upper triangle: what joining two components should give to the bound, theta and y refitted, the labels as they are.
@@ -266,6 +270,11 @@ cdef class Mixture:
         with nogil:
             mx_pair_gains(&self.m, self.order, self.work, g)
         return gain
+
+    def join_value(self, Py_ssize_t i, Py_ssize_t j):
+        """What the sizes alone win where two components are joined."""
+        mx_order(&self.m, self.order)
+        return mx_join_value(&self.m, i, j, self.order, self.work)
 
     def join(self, Py_ssize_t i, Py_ssize_t j):
         """The rows of component j become i's: their sums."""

@@ -1,0 +1,167 @@
+"""Gaussian components with a covariance over the columns they select: columns are switched one by one (spec: mixture, section 4).
+
+The evidence of a component's columns S is that of a normal-inverse-Wishart, Sigma ~ IW(nu0 + q - 1, s0 I) on q columns, whose marginals
+agree for every S. Of the data it needs ln |Psi_S| alone, so a Cholesky factor of Psi_S is kept: one column more is a solve and a row,
+one less a rank-one update of what stands behind it. Both cost q^2.
+"""
+
+import numpy as np
+
+from libc.math cimport log, sqrt
+from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
+
+
+cdef void solve(const double *U, Py_ssize_t D, Py_ssize_t start, Py_ssize_t stop, double *w) noexcept nogil:
+    """w = L^-1 w for L = U', from row `start` on; zeros stand before it."""
+    cdef Py_ssize_t i, j
+    for i in range(start, stop):
+        w[i] /= U[i * D + i]
+        for j in range(i + 1, stop):
+            w[j] -= U[i * D + j] * w[i]
+
+
+cdef double squares(const double *w, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double sum = 0.0
+    for i in range(start, stop):
+        sum += w[i] * w[i]
+    return sum
+
+
+cdef struct Component:
+    Py_ssize_t D
+    const double *psi           # (D, D)
+    const double *steps         # (D) evidence of the q-th column but for ln |Psi|
+    double freedom              # nu0 - 1 + N: degrees of freedom are so many and q
+    double *U                   # (D, D) upper factor of Psi_S, columns in the order they came
+    double *w                   # (D) scratch
+    int32_t *column             # (D) the q columns in that order
+    Py_ssize_t q
+    double log_det
+
+
+cdef Py_ssize_t place_of(const Component *c, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(c.q):
+        if c.column[i] == d:
+            return i
+    return -1
+
+
+cdef double conditional(Component *c, Py_ssize_t d) noexcept nogil:
+    """What of Psi_dd the columns in S leave; c.w is then the new row of the factor."""
+    cdef Py_ssize_t i
+    for i in range(c.q):
+        c.w[i] = c.psi[d * c.D + c.column[i]]
+    solve(c.U, c.D, 0, c.q, c.w)
+    return max(c.psi[d * c.D + d] - squares(c.w, 0, c.q), 1e-300)
+
+
+cdef double worth_of_adding(Component *c, Py_ssize_t d) noexcept nogil:
+    """Evidence with column d less that without."""
+    return c.steps[c.q] - 0.5 * c.log_det - 0.5 * (c.freedom + c.q + 1) * log(conditional(c, d))
+
+
+cdef double worth_of_keeping(Component *c, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t i, p = place_of(c, d)
+    for i in range(p, c.q):
+        c.w[i] = 1.0 if i == p else 0.0
+    solve(c.U, c.D, p, c.q, c.w)
+    # |Psi_S| = |Psi_S without d| / (Psi_S^-1)_dd
+    cdef double left = -log(squares(c.w, p, c.q))
+    return c.steps[c.q - 1] - 0.5 * (c.log_det - left) - 0.5 * (c.freedom + c.q) * left
+
+
+cdef void add(Component *c, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double left = conditional(c, d)
+    for i in range(c.q):
+        c.U[i * c.D + c.q] = c.w[i]
+    c.U[c.q * c.D + c.q] = sqrt(left)
+    c.column[c.q] = <int32_t> d
+    c.q += 1
+    c.log_det += log(left)
+
+
+cdef void drop(Component *c, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t i, j, p = place_of(c, d), D = c.D
+    cdef double r, cosine, sine
+    for j in range(p + 1, c.q):
+        c.w[j] = c.U[p * D + j]
+    for i in range(p + 1, c.q):
+        r = sqrt(c.U[i * D + i] * c.U[i * D + i] + c.w[i] * c.w[i])
+        cosine, sine = r / c.U[i * D + i], c.w[i] / c.U[i * D + i]
+        c.U[i * D + i] = r
+        for j in range(i + 1, c.q):
+            c.U[i * D + j] = (c.U[i * D + j] + sine * c.w[j]) / cosine
+            c.w[j] = cosine * c.w[j] - sine * c.U[i * D + j]
+    for i in range(c.q):
+        if i != p:
+            for j in range(max(i, p + 1), c.q):
+                c.U[(i - (i > p)) * D + j - 1] = c.U[i * D + j]
+    for i in range(p, c.q - 1):
+        c.column[i] = c.column[i + 1]
+    c.q -= 1
+    c.log_det = 0.0
+    for i in range(c.q):
+        c.log_det += 2.0 * log(c.U[i * D + i])
+
+
+cdef void lay_out(Component *c, const double *p) noexcept nogil:
+    """The factor of the columns that are selected, in their order."""
+    cdef Py_ssize_t d
+    c.q, c.log_det = 0, 0.0
+    for d in range(c.D):
+        if p[d] > 0:
+            add(c, d)
+
+
+cdef void turn(Component *c, Py_ssize_t d, bint on, double *p) noexcept nogil:
+    if on:
+        drop(c, d)
+    else:
+        add(c, d)
+    p[d] = not on
+
+
+def switch_columns(
+    const double[:, :, ::1] psi,            # IN  (K, D, D)
+    const double[:, ::1] steps,             # IN  (K, D) evidence of the q-th column but for ln |Psi|
+    const double[::1] freedom,              # IN  (K,) nu0 - 1 + N
+    const double[:, ::1] against,           # IN  (K, D) what a column must win: the noise's ln likelihood less its prior log-odds
+    double margin,                          # a switch must win more
+    bint tied,                              # a column is switched for all components at once
+    double[:, ::1] p,                       # IN/OUT (K, D) 0 or 1
+    double[:, :, ::1] U,                    # OUT (K, D, D) upper Cholesky factors of Psi_S
+    int32_t[:, ::1] column,                 # OUT (K, D) the columns in S, in the order of the factor
+    int32_t[::1] count,                     # OUT (K,) how many
+):
+    """Every column of every component is switched where that raises the bound, components and columns in their order."""
+    cdef Py_ssize_t K = psi.shape[0], D = psi.shape[1], first, last, j, k, d
+    cdef double gain
+    cdef bint on
+    work = np.empty(D)
+    cdef double[::1] w = work
+    cdef Component *c = <Component *> calloc(K, sizeof(Component))
+    if c == NULL:
+        raise MemoryError
+    with nogil:
+        for k in range(K):
+            c[k].D, c[k].psi, c[k].steps, c[k].freedom = D, &psi[k, 0, 0], &steps[k, 0], freedom[k]
+            c[k].U, c[k].w, c[k].column = &U[k, 0, 0], &w[0], &column[k, 0]
+            lay_out(&c[k], &p[k, 0])
+        for k in range(1 if tied else K):
+            first = 0 if tied else k
+            last = K if tied else k + 1
+            for d in range(D):
+                on = p[k, d] > 0
+                gain = 0.0
+                for j in range(first, last):
+                    gain += (worth_of_keeping(&c[j], d) if on else worth_of_adding(&c[j], d)) - against[j, d]
+                if (-gain if on else gain) > margin:
+                    for j in range(first, last):
+                        turn(&c[j], d, on, &p[j, 0])
+        for k in range(K):
+            count[k] = <int32_t> c[k].q
+        free(c)
