@@ -97,11 +97,14 @@ class Units:
 
     def cells(self, X: NDArray[Any]) -> Floats:
         """Some rows as the model sees them, float64, missing cells NaN."""
-        return np.asarray((X[:, self.column].astype(np.float64) - self.centre) * self.scale)
+        cells: Floats = X[:, self.column].astype(np.float64, copy=False)
+        cells -= self.centre
+        cells *= self.scale
+        return cells
 
     def exposures(self, X: NDArray[Any]) -> Floats:
         """(n,) e_n: the total of a row beside what the mean rates of its present cells make."""
-        cells = X[:, self.column].astype(np.float64)
+        cells = X[:, self.column].astype(np.float64, copy=False)
         expected = (~np.isnan(cells) * self.rate).sum(axis=1)
         return np.asarray(np.divide(np.nansum(cells, axis=1), expected, out=np.zeros(len(X)), where=expected > 0))
 

@@ -21,7 +21,7 @@ from craftc._moments import Floats
 from craftc._random import spread, uniform
 
 _SLACK = 1e-9  # of the bound: a merge must win more, and rounding may cost an update less
-_SEED_ROWS = 512  # among which the first centres are drawn, at least
+_SEED_ROWS = 256  # among which the first centres are drawn, at least
 _PATIENCE = 2e7  # cells times components between two looks at Ctrl-C
 _ROUGH = 100  # times the tolerance: merges are tried when sweeps raise the bound by less, and again at the end
 _LLOYD = 10  # passes of k-means: a start, not a result
@@ -187,6 +187,7 @@ class Ascent:
             if _build.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
                 raise AssertionError(f"the bound fell: {path}")
         label = self._close()
+        del self.rows  # their partial sums are as large as all that is kept
         return Outcome(self, self.fraction, label, self.bound(), np.array(path[1:]), len(path) - 1, settled)
 
     def update(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from threading import Event
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from craftc._labels import Labels, chunks, first_appearance, renumber
 from craftc._mixture_full import FullAscent, FullPosterior
@@ -233,7 +235,9 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
             return outcome
 
         try:
-            return max(map_side_by_side(climb, starts, side), key=lambda outcome: outcome.bound)
+            # products of covariances by one BLAS thread: they are small, and their bits then do not depend on how many there are
+            with threadpool_limits(1, "blas") if beliefs.full else nullcontext():
+                return max(map_side_by_side(climb, starts, side), key=lambda outcome: outcome.bound)
         except BaseException:
             plan.stop.set()
             raise

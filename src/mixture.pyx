@@ -112,7 +112,7 @@ cdef extern from "_mixture.h":
 
 cdef enum:
     FEW_ROWS = 512              # of a segment at least: sums of a segment are one partial sum
-    ROWS_PER_COMPONENT = 64     # so that partial sums stay small beside the table
+    ROWS_PER_COMPONENT = 96     # so that partial sums stay small beside the table
     MOST_SEGMENTS = 256
 
 
