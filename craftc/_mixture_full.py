@@ -20,7 +20,7 @@ from craftc._kernels import mixture_full as _kernel
 from craftc._labels import Labels, chunks
 from craftc._mixture_model import NORMAL, Beliefs, Table
 from craftc._mixture_posterior import Posterior
-from craftc._mixture_search import Ascent, Plan
+from craftc._mixture_search import LLOYD, Ascent, Plan
 from craftc._moments import Floats
 
 K0, NU0, S0 = NORMAL[0], 2.0 * NORMAL[1], 2.0 * NORMAL[2]  # one column is Normal-Gamma(k0, a0, b0)
@@ -113,16 +113,10 @@ class FullAscent(Ascent):
     def start_from(self, responsibilities: Floats) -> None:
         self._begin_with(lambda rows: responsibilities[rows])
 
-    def start_by_kmeans(self, seed: int, start: int) -> None:
-        self._go_on_from(lambda diagonal: diagonal.start_by_kmeans(seed, start))
-
-    def start_at_random(self, seed: int, start: int) -> None:
-        self._go_on_from(lambda diagonal: diagonal.start_at_random(seed, start))
-
-    def _go_on_from(self, begin: Callable[[Ascent], None]) -> None:
+    def start_by_kmeans(self, seed: int, start: int, passes: int = LLOYD) -> None:
         """The labels and masks of the diagonal model: columns switched one by one hardly find them from none or from all."""
         diagonal = Ascent(self.table, self.beliefs, self.plan, self.threads)
-        begin(diagonal)
+        diagonal.start_by_kmeans(seed, start, passes)
         label = diagonal.run(lambda n_iter, bound: None).label
         self.mixture.p[:] = diagonal.mixture.p > 0.5
         self._begin_with(lambda rows: np.eye(self.beliefs.K)[label[rows]])

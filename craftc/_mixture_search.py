@@ -24,8 +24,8 @@ _SLACK = 1e-9  # of the bound: a merge must win more, and rounding may cost an u
 _SEED_ROWS = 256  # among which the first centres are drawn, at least
 _PATIENCE = 2e7  # cells times components between two looks at Ctrl-C
 _ROUGH = 100  # times the tolerance: merges are tried when sweeps raise the bound by less, and again at the end
-_LLOYD = 10  # passes of k-means: a start, not a result
-_SEED_DRAW, _ROW_DRAW, _SAMPLE_DRAW = 41, 42, 43  # first keys of the random streams
+LLOYD = 10  # passes of k-means: a start, not a result
+_SEED_DRAW, _SAMPLE_DRAW = 41, 42  # first keys of the random streams
 
 
 class Plan(NamedTuple):
@@ -64,17 +64,10 @@ class Ascent:
         self.rows.visit(self.mixture, self.threads, given=responsibilities)
         self._begin()
 
-    def start_at_random(self, seed: int, start: int) -> None:
-        """Every row in a random component."""
-        given = np.zeros((len(self.table), self.beliefs.K))
-        draw = uniform(seed, _ROW_DRAW, start, np.arange(len(given)))
-        given[np.arange(len(given)), (draw * self.beliefs.K).astype(np.intp)] = 1.0
-        self.start_from(given)
-
-    def start_by_kmeans(self, seed: int, start: int) -> None:
-        """k-means from rows drawn by their squared distances; counts: each row to the rates that tell it best."""
+    def start_by_kmeans(self, seed: int, start: int, passes: int = LLOYD) -> None:
+        """k-means from rows drawn by their squared distances; counts: each row to the rates that tell it best. One pass: random rows."""
         q = self.mixture
-        rows = self.table.X[self._seeds(seed, start)]
+        rows = self.table.X[self._seeds(seed, start, passes > 1)]
         some = len(rows)
         q.p[:], q.size[:some] = 1.0, 1.0
         if self.units.counts:
@@ -82,7 +75,7 @@ class Ascent:
             q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, self.units.exposures(rows)[:, None])
         else:
             q.s1[:some], q.reach[:some] = np.nan_to_num(self.units.cells(rows)), 1.0
-        for _ in range(_LLOYD):
+        for _ in range(passes):
             if self.units.counts:
                 q.components()
             else:
@@ -94,8 +87,8 @@ class Ascent:
                 break
         self._begin()
 
-    def _seeds(self, seed: int, start: int) -> NDArray[np.intp]:
-        """Rows drawn one after the other by their squared distance to the nearest drawn before (k-means++), all different."""
+    def _seeds(self, seed: int, start: int, far: bool) -> NDArray[np.intp]:
+        """Rows that differ, drawn one after the other: by their squared distance to the nearest before (k-means++), or at random."""
         n, K = len(self.table), self.beliefs.K
         rows = np.arange(n)
         if n > max(_SEED_ROWS, 8 * K):
@@ -109,7 +102,7 @@ class Ascent:
         chosen: list[int] = []
         distance = np.ones(len(rows))
         for draw in uniform(seed, _SEED_DRAW, start, np.arange(min(K, len(rows)))):
-            heap = np.cumsum(distance)
+            heap = np.cumsum(distance if far else distance > 0)
             if heap[-1] <= 0:
                 break
             chosen.append(int(np.searchsorted(heap, draw * heap[-1], side="right").clip(0, len(rows) - 1)))

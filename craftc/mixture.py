@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from craftc._labels import Labels, chunks, first_appearance, renumber
 from craftc._mixture_full import FullAscent, FullPosterior
 from craftc._mixture_model import KAPPA, Beliefs, Table, Units, interval
-from craftc._mixture_search import Ascent, Outcome, Plan
+from craftc._mixture_search import LLOYD, Ascent, Outcome, Plan
 from craftc._moments import Floats
 from craftc._parallel import SMALL_WORK, effective_n_threads, map_side_by_side, threads_for
 from craftc._random import seed_of
@@ -73,7 +73,8 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
     merge : bool, default=True
         Join components where that raises the bound. Without it the number of clusters stays near `n_components`.
     init : {"kmeans", "random"} or array (n, K), default="kmeans"
-        Start: k-means with `n_components` centres, rows in random components, or responsibilities, whose rows sum to 1.
+        Start: k-means with `n_components` centres; random rows as centres, each row with the nearest; or responsibilities, whose rows
+        sum to 1 (full covariances then start with no column selected, else with those of the diagonal model).
     n_init : int, default=3
         Starts; the highest bound is kept.
     max_iter : int, default=500
@@ -219,10 +220,8 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
             ascent = (FullAscent if beliefs.full else Ascent)(table, beliefs, plan, 1 if side > 1 else table.threads(beliefs.K))
             if given is not None:
                 ascent.start_from(given)
-            elif self.init == "random":
-                ascent.start_at_random(seed, start)
             else:
-                ascent.start_by_kmeans(seed, start)
+                ascent.start_by_kmeans(seed, start, LLOYD if self.init == "kmeans" else 1)
 
             def told(n_iter: int, bound: float) -> None:
                 if self.verbose > 1:
