@@ -219,6 +219,9 @@ class FullAscent(Ascent):
 
     # ---- merges ----
 
+    def _release(self, bound: float) -> bool:
+        return False  # columns are switched one by one as it is
+
     def _pair_gains(self) -> Floats:
         q = self.mixture
         K = len(q.size)

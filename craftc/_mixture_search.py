@@ -176,6 +176,9 @@ class Ascent:
                 settled = not (merge and self._merge_all(path, max_iter))
             if settled and least > fine:
                 least, settled = fine, False
+            if settled and merge and len(path) <= max_iter and self._release(path[-1]):
+                path.append(self.bound())
+                settled = False
             told(len(path) - 1, path[-1])
             if _build.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
                 raise AssertionError(f"the bound fell: {path}")
@@ -205,6 +208,14 @@ class Ascent:
         self.visit(label)
         renumber(label, alive.astype(np.int32))
         return label
+
+    def _release(self, bound: float) -> bool:
+        """Columns that all components select are let go by one of them where that raises the bound; whether it did."""
+        before = self._state()
+        if self.mixture.release(_SLACK * max(1.0, abs(bound))) and self.bound() > bound + _SLACK * abs(bound):
+            return True
+        self._restore(before)
+        return False
 
     def _merge_all(self, path: list[float], max_iter: int) -> bool:
         """Merges as long as the bound rises; whether it did."""

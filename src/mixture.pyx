@@ -103,6 +103,7 @@ cdef extern from "_mixture.h":
     void mx_sticks(mx_model *) noexcept nogil
     int mx_sort(mx_model *, Py_ssize_t *, double *) noexcept nogil
     double mx_bound(const mx_model *) noexcept nogil
+    Py_ssize_t mx_release(mx_model *, double, double *) noexcept nogil
     int mx_order(const mx_model *, Py_ssize_t *) noexcept nogil
     double mx_join_value(const mx_model *, Py_ssize_t, Py_ssize_t, const Py_ssize_t *, double *) noexcept nogil
     void mx_pair_gains(const mx_model *, Py_ssize_t *, double *, double *) noexcept nogil
@@ -270,6 +271,16 @@ cdef class Mixture:
         with nogil:
             mx_pair_gains(&self.m, self.order, self.work, g)
         return gain
+
+    def release(self, double margin):
+        """Columns that every component selects: where the bound wins more than `margin` by it, one component (tied: all) lets go.
+
+        Returns how many columns did; q(theta), noise, lambda and masks are then refitted.
+        """
+        cdef Py_ssize_t released
+        with nogil:
+            released = mx_release(&self.m, margin, self.pooled)
+        return released
 
     def join_value(self, Py_ssize_t i, Py_ssize_t j):
         """What the sizes alone win where two components are joined."""

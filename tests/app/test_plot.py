@@ -1,4 +1,4 @@
-"""Pictures of features: how many there are, how they are shown, and what bad input is told."""
+"""Pictures of features and tables: how many there are, how they are shown, and what bad input is told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from craftc import BPMeans, DPMeans, KFeatures, plot
+from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, plot
 from tests.conftest import ROOT
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -116,3 +116,80 @@ def test_the_module_is_light():
     script = "import sys, craftc; craftc.plot; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+# ---- tiles ----
+
+
+def blocks(n=60, missing=False):
+    """Two clusters: one owns columns 0 and 1, the other 1 and 2; columns 3 to 9 are nobody's."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(0, 3, (2 * n, 10))
+    X[::2, :2], X[1::2, 1:3] = rng.normal(-6, 0.3, (n, 2)), rng.normal(6, 0.3, (n, 2))
+    if missing:
+        X[::7, 3] = np.nan
+    return X
+
+
+@pytest.mark.parametrize(("kind", "missing"), [(FeatureSelectionMixture, False), (FeatureSelectionMixture, True), (CRAFT, False)])
+def test_tiles_are_coloured_where_a_cluster_selects(kind, missing):
+    X = blocks(missing=missing)
+    model = kind(random_state=0).fit(X)
+    axes = plot.tiles(model, X)
+    picture, selected = axes.images[0].get_array(), model.feature_mask_[np.sort(model.labels_)]
+    grey = (picture[..., 0] == picture[..., 1]) & (picture[..., 1] == picture[..., 2])
+    np.testing.assert_array_equal(grey, ~selected | np.isnan(X[np.argsort(model.labels_, kind="stable")]))
+    assert (picture[np.isnan(X[np.argsort(model.labels_, kind="stable")])] == 255).all()
+    assert [word.get_text() for word in axes.get_yticklabels()] == ["cluster 0: 60 rows", "cluster 1: 60 rows"]
+    assert [line.get_ydata()[0] for line in axes.lines] == [59.5]
+    axes.figure.canvas.draw()
+
+
+def test_columns_of_the_same_clusters_come_together():
+    X = blocks()[:, [2, 3, 0, 4, 1, 5, 6, 7, 8, 9]]
+    model = FeatureSelectionMixture(random_state=0).fit(X)
+    expected = [4, 2, 0, 1, 3, 5, 6, 7, 8, 9]  # of both, of the first, of the second, of none
+    axes = plot.tiles(model, X, order="selection")
+    assert [int(word.get_text()) for word in axes.get_xticklabels()] == expected
+    np.testing.assert_array_equal(axes.images[0].get_array(), plot.tiles(model, X).images[0].get_array()[:, expected])
+
+
+def test_new_rows_names_and_axes_of_the_caller():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(blocks(), columns=list("abcdefghij"))
+    model = FeatureSelectionMixture(6, random_state=0).fit(X)
+    mine = pyplot.figure().add_subplot()
+    assert plot.tiles(model, X[::2], axes=mine) is mine
+    assert [word.get_text() for word in mine.get_xticklabels()] == list("abcdefghij")
+    assert [word.get_text() for word in mine.get_yticklabels()] == ["cluster 0: 60 rows"]
+
+
+def test_small_clusters_and_most_columns_of_a_wide_table_are_not_named():
+    X = np.repeat(blocks(), 25, axis=1)
+    model = FeatureSelectionMixture(2, n_init=1, random_state=0).fit(X)
+    rows = np.r_[0, np.arange(1, 120, 2)]  # one of the first cluster, sixty of the second
+    axes = plot.tiles(model, X[rows])
+    assert len(axes.get_xticklabels()) <= 40
+    assert [word.get_text() for word in axes.get_yticklabels()] == ["cluster 1: 60 rows"]
+
+
+@pytest.mark.filterwarnings("ignore:Columns without variance")
+def test_columns_without_variance_or_cells_can_be_drawn():
+    X = blocks()
+    X[:, 3] = 7.0
+    model = FeatureSelectionMixture(6, random_state=0).fit(X)
+    plot.tiles(model, X).figure.canvas.draw()
+    X[:, 3] = np.nan
+    plot.tiles(model, X).figure.canvas.draw()
+
+
+def test_tiles_bad_input_gets_a_sentence():
+    X = blocks()
+    model = FeatureSelectionMixture(6, random_state=0).fit(X)
+    with pytest.raises(ValueError, match='order must be "given" or "selection", got \'rows\''):
+        plot.tiles(model, X, order="rows")
+    with pytest.raises(TypeError, match="DPMeans has none"):
+        plot.tiles(DPMeans(500.0).fit(X), X)
+    mixed = np.array([["a", 1.0], ["b", 2.0], ["a", 3.0], ["b", 7.0]] * 10, dtype=object)
+    with pytest.raises(ValueError, match=r"plot\.tiles shows numbers"):
+        plot.tiles(CRAFT(categorical=[0], random_state=0).fit(mixed), mixed)

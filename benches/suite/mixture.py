@@ -1,0 +1,128 @@
+"""FeatureSelectionMixture: one sweep, whole fits, new rows, and guards on what they reach. Small versions of benches/peers/mixture.py."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from craftc import FeatureSelectionMixture
+
+SHAPES = {"60 columns": (600, 60, 6), "20 columns": (50_000, 20, 10), "256 columns": (2_000, 256, 10)}  # rows, columns, clusters
+
+
+def clusters(shape: str, dtype: str = "float64", missing: float = 0.0) -> Any:
+    """Every cluster has a distribution of its own in half of the columns, drawn, and the common noise in the others."""
+    n, D, K = SHAPES[shape]
+    rng = np.random.default_rng(0)
+    z, own, means = rng.integers(0, K, n), rng.random((K, D)) < 0.5, rng.normal(0, 3, (K, D))
+    noise = rng.normal(size=(n, D))
+    X = np.where(own[z], means[z] + noise, 3 * noise).astype(dtype)
+    if missing:
+        X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+def counts(n: int = 1_000, D: int = 200, K: int = 8) -> Any:
+    """Documents of lengths 20 to 200 from K mixtures of words."""
+    rng = np.random.default_rng(0)
+    words = rng.dirichlet(np.full(D, 0.1), K)
+    return np.array([rng.multinomial(length, words[k]) for length, k in zip(rng.integers(20, 200, n), rng.integers(0, K, n), strict=True)])
+
+
+class Sweep:
+    """Fits of 2 and of 12 sweeps from the same start, merges off: a tenth of their difference is a sweep."""
+
+    params: Any = (list(SHAPES), ["float64", "float32"], [1, 2], [2, 12])
+    param_names = ("shape", "dtype", "threads", "sweeps")
+
+    def setup(self, shape: str, dtype: str, threads: int, sweeps: int) -> None:
+        self.X = clusters(shape, dtype)
+        few = {"max_iter": sweeps, "tol": 0.0, "merge": False, "n_init": 1}
+        self.model = FeatureSelectionMixture(20, random_state=0, n_threads=threads, **few)
+
+    def time_sweeps(self, *_: Any) -> None:
+        _quietly(self.model, self.X)
+
+
+class Fit:
+    """A whole fit, one thread."""
+
+    params: Any = (list(SHAPES), ["local", "shared"], [0.0, 0.05])
+    param_names = ("shape", "selection", "missing")
+
+    def setup(self, shape: str, selection: str, missing: float) -> None:
+        self.X = clusters(shape, missing=missing)
+        self.model = FeatureSelectionMixture(20, selection=selection, n_init=2, random_state=0, n_threads=1)
+
+    def time_fit(self, *_: Any) -> None:
+        _quietly(self.model, self.X)
+
+    def peakmem_fit(self, *_: Any) -> None:
+        _quietly(self.model, self.X)
+
+    def track_objective(self, *_: Any) -> float:
+        """The bound with opposite sign, nats; lower is better."""
+        return float(_quietly(self.model, self.X).objective_)
+
+    def track_n_clusters(self, *_: Any) -> int:
+        return int(_quietly(self.model, self.X).n_clusters_)
+
+    track_objective.unit = "nats"
+    track_n_clusters.unit = "clusters"
+
+
+class Kinds:
+    """Whole fits of the other models."""
+
+    params: Any = (["counts", "full", "feature noise", "learned fraction"],)
+    param_names = ("kind",)
+
+    def setup(self, kind: str) -> None:
+        parameters: dict[str, Any] = {
+            "counts": {"component": "poisson"},
+            "full": {"covariance": "full"},
+            "feature noise": {"noise": "feature"},
+            "learned fraction": {"learn_fraction": True},
+        }[kind]
+        self.X = counts() if kind == "counts" else clusters("60 columns")
+        self.model = FeatureSelectionMixture(20, n_init=1, random_state=0, n_threads=1, **parameters)
+
+    def time_fit(self, kind: str) -> None:
+        _quietly(self.model, self.X)
+
+    def track_objective(self, kind: str) -> float:
+        """The bound with opposite sign, nats; lower is better."""
+        return float(_quietly(self.model, self.X).objective_)
+
+    track_objective.unit = "nats"
+
+
+class NewRows:
+    """A fitted model meets rows."""
+
+    params: Any = ([1_000, 50_000],)
+    param_names = ("rows",)
+
+    def setup(self, n: int) -> None:
+        X = clusters("20 columns")
+        self.X = X[:n]
+        self.model = FeatureSelectionMixture(12, n_init=1, random_state=0, n_threads=1).fit(X[:2_000])
+
+    def time_predict(self, n: int) -> None:
+        self.model.predict(self.X)
+
+    def time_predict_proba(self, n: int) -> None:
+        self.model.predict_proba(self.X)
+
+    def time_score_samples(self, n: int) -> None:
+        self.model.score_samples(self.X)
+
+
+def _quietly(model: FeatureSelectionMixture, X: Any) -> FeatureSelectionMixture:
+    """A fit that may run out of sweeps without a word."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X)
