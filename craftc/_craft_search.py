@@ -481,11 +481,7 @@ def side_by_side(problem: Problem, n_starts: int) -> int:
 
 def run_starts(run: Callable[[int], T], n_starts: int, problem: Problem) -> list[T]:
     """The result of every start, in order; on an interrupt the others give up at their next pass."""
-    try:
-        return map_side_by_side(run, range(n_starts), side_by_side(problem, n_starts))
-    except BaseException:
-        problem.stop.set()
-        raise
+    return map_side_by_side(run, range(n_starts), side_by_side(problem, n_starts), problem.stop)
 
 
 def best_of(solutions: list[Solution]) -> Solution:

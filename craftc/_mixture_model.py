@@ -19,6 +19,7 @@ NORMAL = (0.1, 1.0, 0.5)  # k0, a0, b0 of a component's column, in the model's u
 NOISE = (0.1, 1.0, 1.0)
 COUNT = 1.0  # a0 of a rate; b0 = a0 / mean rate, so that columns are expected to be like the whole table
 KAPPA = 0.05  # least kappa where the feature fraction is learnt: below, the prior's log-odds run to hundreds of nats
+_FARTHEST = 1e140
 _COMMENSURATE = 10.0  # columns whose standard deviations differ less keep their proportions
 
 
@@ -102,6 +103,15 @@ class Units:
         cells *= self.scale
         return cells
 
+    def within(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Rows whose squared distances do not overflow: wild cells count as being _FARTHEST units away."""
+        reach = _FARTHEST / self.scale
+        low, high = np.full(X.shape[1], -np.inf), np.full(X.shape[1], np.inf)
+        low[self.column], high[self.column] = self.centre - reach, self.centre + reach
+        if X.dtype == np.float32 or not any(bool(((X[rows] < low) | (X[rows] > high)).any()) for rows in chunks(len(X))):
+            return X
+        return np.asarray(np.clip(X, low, high))
+
     def exposures(self, X: NDArray[Any]) -> Floats:
         """(n,) e_n: the total of a row beside what the mean rates of its present cells make."""
         cells = X[:, self.column].astype(np.float64, copy=False)
@@ -141,7 +151,7 @@ class Table:
         self.holes, self.exposure, self.constant = False, np.empty(len(X)) if units.counts else None, 0.0
         parts = []
         for rows in chunks(len(X)):
-            self.holes |= bool(np.isnan(X[rows].sum()))
+            self.holes |= bool(np.isnan(X[rows]).any())
             if self.exposure is not None:
                 e = self.exposure[rows] = units.exposures(X[rows])
                 cells = np.nan_to_num(X[rows][:, units.column].astype(np.float64))

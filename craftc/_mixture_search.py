@@ -228,8 +228,8 @@ class Ascent:
     def _merge(self, bound: float) -> float | None:
         """The bound after the first merge that raises it, the most promising pairs first; None where there is none."""
         gains = self._pair_gains()
-        pairs = np.argwhere(gains > 0)
-        for i, j in pairs[np.argsort(-gains[gains > 0], kind="stable")]:
+        promising = gains > _SLACK * abs(bound)
+        for i, j in np.argwhere(promising)[np.argsort(-gains[promising], kind="stable")]:
             before = self._state()
             self._join(i, j)
             after = float(self.sweeps(bound, 0.0, 1)[0])

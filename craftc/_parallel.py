@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
@@ -83,8 +84,11 @@ def threads_for(n_threads: int, work: float) -> int:
     return n_threads
 
 
-def map_side_by_side(function: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
-    """``[function(item) for item in items]``, on Python threads when that is asked for; kernels release the GIL."""
+def map_side_by_side(function: Callable[[S], T], items: Iterable[S], n_threads: int, stop: Event | None = None) -> list[T]:
+    """``[function(item) for item in items]``, on Python threads when that is asked for; kernels release the GIL.
+
+    `stop` is set when one fails or is interrupted, so that the others may give up: the pool waits for them.
+    """
     items = list(items)
     if n_threads == 1 or len(items) < 2:
         return [function(item) for item in items]
@@ -93,6 +97,8 @@ def map_side_by_side(function: Callable[[S], T], items: Iterable[S], n_threads: 
         try:
             return [future.result() for future in futures]
         except BaseException:
+            if stop is not None:
+                stop.set()
             for future in futures:
                 future.cancel()
             raise

@@ -54,6 +54,12 @@ def check_number(
     return number
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raise TypeError unless the value is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+
+
 def check_labels(labels: Any, n: int) -> Labels:
     """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise unless they are labels."""
     array = np.asarray(labels)

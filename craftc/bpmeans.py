@@ -13,7 +13,7 @@ from craftc._bpmeans_model import EXACT, FeatureModel
 from craftc._bpmeans_search import Outcome, Rows
 from craftc._kernels import bpmeans as _kernel
 from craftc._parallel import effective_n_threads
-from craftc._validation import check_choice, check_number
+from craftc._validation import check_choice, check_flag, check_number
 
 _WORTH = 1e-12  # of the sum of squares: a start must be so much better to take the place of another
 
@@ -359,8 +359,7 @@ class BPMeans(FeatureModel):
         if self.max_features is not None:
             self._check_count("max_features", self.max_features)
         for name in ("collapsed", "shuffle"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}.")
+            check_flag(name, getattr(self, name))
 
 
 def _within(low: float, high: float, rows: Rows) -> float:

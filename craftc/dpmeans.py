@@ -22,7 +22,7 @@ from craftc._moments import Floats
 from craftc._parallel import effective_n_threads, threads_for
 from craftc._points import Points
 from craftc._random import seed_of, spread, uniform
-from craftc._validation import check_choice, check_labels, check_number, check_weight
+from craftc._validation import check_choice, check_flag, check_labels, check_number, check_weight
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
@@ -480,8 +480,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             check_choice("covariance", self.covariance, COVARIANCES, "or an array of known covariances")
         if self.covariance_prior is not None:
             check_number("covariance_prior", self.covariance_prior, least=0)
-        if not isinstance(self.polish, (bool, np.bool_)):
-            raise TypeError(f"polish must be True or False, got {self.polish!r}.")
+        check_flag("polish", self.polish)
         check_number("verbose", self.verbose, least=0, whole=True)
         check_number("n_init", self.n_init, least=1, whole=True)
         check_number("max_iter", self.max_iter, least=1, whole=True)

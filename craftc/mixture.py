@@ -23,7 +23,7 @@ from craftc._moments import Floats
 from craftc._parallel import SMALL_WORK, effective_n_threads, map_side_by_side, threads_for
 from craftc._random import seed_of
 from craftc._summary import posterior_summary
-from craftc._validation import check_choice, check_number
+from craftc._validation import check_choice, check_flag, check_number
 
 SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the rho that is used where none is given
 COMPONENTS = ("gaussian", "poisson")
@@ -235,13 +235,9 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
                 print(f"start {start}: {clusters} clusters after {outcome.n_iter} sweeps, bound {outcome.bound:.6f}")
             return outcome
 
-        try:
-            # products of covariances by one BLAS thread: they are small, and their bits then do not depend on how many there are
-            with threadpool_limits(1, "blas") if beliefs.full else nullcontext():
-                return max(map_side_by_side(climb, starts, side), key=lambda outcome: outcome.bound)
-        except BaseException:
-            plan.stop.set()
-            raise
+        # products of covariances by one BLAS thread: they are small, and their bits then do not depend on how many there are
+        with threadpool_limits(1, "blas") if beliefs.full else nullcontext():
+            return max(map_side_by_side(climb, starts, side, plan.stop), key=lambda outcome: outcome.bound)
 
     def _set_state(self, outcome: Outcome, units: Units, beliefs: Beliefs) -> None:
         found = first_appearance(outcome.label, len(np.unique(outcome.label)))
@@ -317,7 +313,8 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         -------
         ndarray (n,) of float64
         """
-        return self._posterior.log_density(self._new_rows(X))
+        rows = self._new_rows(X)
+        return self._posterior.log_density(rows)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """Mean of `score_samples`.
@@ -384,7 +381,8 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
 
     def _new_rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
-        return self._read(X, reset=False)
+        rows = self._read(X, reset=False)
+        return self._posterior.units.within(rows)
 
     def _read(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
         """The rows as a contiguous array, float32 where they are; raise where they cannot be what the model is of."""
@@ -423,12 +421,13 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         if isinstance(self.init, str):
             check_choice("init", self.init, INITS, "or responsibilities (n, K)")
             return None
-        given = np.asarray(self.init, dtype=np.float64)
-        if given.ndim != 2 or len(given) != n or not 1 <= given.shape[1] <= K:
+        given = np.asarray(self.init)
+        if given.dtype.kind not in "fiub" or given.ndim != 2 or len(given) != n or not 1 <= given.shape[1] <= K:
             raise ValueError(
                 f"init must be responsibilities, one row for each of the {n} rows and at most n_components = {K} columns, got shape "
-                f"{given.shape}."
+                f"{given.shape} of {given.dtype}."
             )
+        given = given.astype(np.float64)
         if not np.isfinite(given).all() or given.min() < 0 or not np.allclose(given.sum(axis=1), 1.0, atol=1e-6):
             raise ValueError("init must be responsibilities: finite, >= 0, and 1 in the sum of every row.")
         full = np.zeros((n, K))
@@ -447,6 +446,9 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         check_number("n_init", self.n_init, least=1, whole=True)
         check_number("max_iter", self.max_iter, least=1, whole=True)
         check_number("tol", self.tol, least=0)
+        check_number("verbose", self.verbose, least=0, whole=True)
+        for name in ("learn_fraction", "merge"):
+            check_flag(name, getattr(self, name))
         if self.component == "poisson" and self.covariance == "full":
             raise ValueError('covariance="full" is of Gaussian components; counts have none: leave covariance="diagonal".')
         variance = SELECTIONS[self.selection] if self.feature_variance is None else self.feature_variance

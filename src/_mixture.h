@@ -475,12 +475,13 @@ static inline double mx_release_wins(const mx_model *m, const double *pooled, do
 }
 
 /* A column that every component selects has no noise to compare with, and so stays selected. Where one component (tied: all) is better
- * told by a noise fitted to it, it lets go. Returns how many columns did; noise, lambda and masks are then refitted. */
+ * told by a noise fitted to it, it lets go. Returns how many columns did; all factors but that of the labels are then fitted anew. */
 static inline ptrdiff_t mx_release(mx_model *m, double margin, double *pooled)
 {
     ptrdiff_t released = 0;
     mx_components(m);
     mx_noise(m, pooled);
+    mx_sticks(m);
     for (ptrdiff_t d = 0; d < m->D; d++) {
         double a, b, best = margin;
         ptrdiff_t who = -1;

@@ -275,7 +275,7 @@ cdef class Mixture:
     def release(self, double margin):
         """Columns that every component selects: where the bound wins more than `margin` by it, one component (tied: all) lets go.
 
-        Returns how many columns did; q(theta), noise, lambda and masks are then refitted.
+        Returns how many columns did; all factors but that of the labels are then fitted anew.
         """
         cdef Py_ssize_t released
         with nogil:

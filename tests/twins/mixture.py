@@ -25,6 +25,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, entr, expit, gammaln, logsumexp, multigammaln, xlogy
 
 SMALLEST = 2.0**-60  # a smaller responsibility is none
+ROUGH = 100  # times the tolerance: merges are tried when sweeps raise the bound by less, and again at the end
 DEFAULT_RHO = {"local": 0.01, "global": 0.2, "shared": 0.2}
 STATE = ("R", "p", "q", "q_noise", "A", "B", "m", "g1", "g2")  # rebound by the updates, never written into
 
@@ -422,13 +423,13 @@ class Twin:
             steps.append((name, self.bound()))
         return steps
 
-    def settle(self, tol, max_iter, learn_fraction=False):
-        """Sweeps until one raises the bound by no more than tol n, or ``elbo_path_`` has max_iter entries."""
+    def settle(self, least, max_iter, learn_fraction=False):
+        """Sweeps until one raises the bound by no more than ``least``, or ``elbo_path_`` has max_iter entries."""
         before = self.bound()
         while len(self.elbo_path_) < max_iter:
             after = self.sweep(learn_fraction)[-1][1]
             self.elbo_path_.append(after)
-            if after - before <= tol * self.n:
+            if after - before <= least:
                 break
             before = after
 
@@ -460,7 +461,7 @@ class Twin:
         pairs = [(-self.merge_gain(i, j), i, j) for i, j in combinations(np.flatnonzero(self.N > 0.0), 2)]
         before, kept = self.bound(), {name: getattr(self, name) for name in STATE}
         for negative_gain, i, j in sorted(pairs):
-            if negative_gain >= 0.0:
+            if -negative_gain <= 1e-9 * abs(before):
                 break
             R = self.R.copy()
             R[:, i], R[:, j] = R[:, i] + R[:, j], 0.0
@@ -473,13 +474,67 @@ class Twin:
                 setattr(self, name, value)
         return False
 
+    def merge_all(self, max_iter, learn_fraction=False):
+        """Merges one after the other until none is accepted, or ``elbo_path_`` has max_iter entries; whether there was one."""
+        merged = False
+        while len(self.elbo_path_) < max_iter and self.merge_once(learn_fraction):
+            merged = True
+        return merged
+
+    def settle_and_merge(self, least, max_iter, merge, learn_fraction):
+        self.settle(least, max_iter, learn_fraction)
+        while merge and self.merge_all(max_iter, learn_fraction):
+            self.settle(least, max_iter, learn_fraction)
+
+    def release_gain(self, components, d):
+        """Rise of the bound if these components leave column d to the noise, which is fitted anew, as is lambda_d."""
+        weights = self.R @ (1 - self.p)
+        more = weights.copy()
+        more[:, d] += self.R[:, components].sum(axis=1)
+
+        def noise(weights):
+            q = self.noise_density.posterior(weights)
+            return (weights * self.noise_density.expected(q)).sum() - np.sum(self.noise_density.kl(q))
+
+        own = sum(self.R[:, k] @ self.density.expected(self.q[k])[:, d] - self.density.kl(self.q[k])[d] for k in components)
+        y, kappa, p = self.own_masks()[:, d], self.kappa(self.m), self.p[components[0], d]
+        a, b = self.m * kappa + y.sum(), (1 - self.m) * kappa + (1 - y).sum()
+        return noise(more) - noise(weights) - own + betaln(a - p, b + p) - betaln(a, b)
+
+    def release(self):
+        """A column that all components select is left by the one (shared: by all) by which the bound rises most; whether one was."""
+        start, kept = self.bound(), {name: getattr(self, name) for name in STATE}
+        alive = np.flatnonzero(self.N > 0.0)
+        for factor in (self.theta, self.noise, self.sticks):
+            factor()
+        released = False
+        for d in range(self.D):
+            if not (self.p[alive, d] > 0.5).all():
+                continue
+            groups = [list(range(self.K))] if self.shared else [[k] for k in alive]
+            gains = [self.release_gain(components, d) for components in groups]
+            best = int(np.argmax(gains))
+            if gains[best] > 1e-9 * max(1.0, abs(start)):
+                self.p = self.p.copy()
+                self.p[groups[best], d] = 0.0
+                self.noise()
+                released = True
+        if released:
+            self.apply("shares", "masks", "noise", "shares")
+            if self.bound() > start + 1e-9 * abs(start):
+                return True
+        for name, value in kept.items():
+            setattr(self, name, value)
+        return False
+
     def fit(self, tol, max_iter, merge=True, learn_fraction=False):
-        """Settle, merge, until no merge is accepted; then the closing updates."""
-        self.settle(tol, max_iter, learn_fraction)
-        while merge and self.merge_once(learn_fraction):
-            while self.merge_once(learn_fraction):
-                pass
-            self.settle(tol, max_iter, learn_fraction)
+        """Settle roughly, merge, until no merge is accepted; the same again but settled to tol n, and once more as long as components
+        let go of columns; then the closing updates."""
+        for least in [ROUGH * tol * self.n] * merge + [tol * self.n]:
+            self.settle_and_merge(least, max_iter, merge, learn_fraction)
+        while merge and len(self.elbo_path_) < max_iter and self.release():
+            self.elbo_path_.append(self.bound())
+            self.settle_and_merge(tol * self.n, max_iter, merge, learn_fraction)
         self.apply("theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities")
         self.elbo_ = self.bound()
         labels = self.R.argmax(axis=1)

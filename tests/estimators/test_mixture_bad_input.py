@@ -1,0 +1,268 @@
+"""Bad input to the mixture with feature selection gets a sentence and changes nothing."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.exceptions import NotFittedError
+
+from craftc import FeatureSelectionMixture
+
+X = np.random.default_rng(0).normal(size=(20, 3))
+HOLE = X.copy()
+HOLE[3, 1] = np.nan
+COUNTS = np.rint(np.abs(4.0 * X))
+R = np.full((20, 2), 0.5)
+
+
+def model_of(**parameters):
+    return FeatureSelectionMixture(**{"n_components": 4, "random_state": 0, "n_threads": 1, **parameters})
+
+
+PARAMETERS = [
+    ({"n_components": 0}, "n_components must be a whole number >= 1"),
+    ({"n_components": 2.0}, "n_components must be a whole number"),
+    ({"n_components": True}, "n_components must be a whole number"),
+    ({"n_components": "many"}, "n_components must be a whole number"),
+    ({"selection": "none"}, "selection must be one of 'local', 'global', 'shared'"),
+    ({"selection": None}, "selection must be one of"),
+    ({"component": "multinomial"}, "component must be one of 'gaussian', 'poisson'"),
+    ({"covariance": "diag"}, "covariance must be one of 'diagonal', 'full'"),
+    ({"component": "poisson", "covariance": "full"}, 'covariance="full" is of Gaussian components'),
+    ({"noise": "none"}, "noise must be one of 'isotropic', 'feature'"),
+    ({"scale": None}, "scale must be one of 'auto', 'scalar', 'standard', 'none'"),
+    ({"feature_fraction": 0.0}, "feature_fraction must be a number > 0 and < 1"),
+    ({"feature_fraction": 1}, "feature_fraction must be a number > 0 and < 1"),
+    ({"feature_fraction": np.nan}, "feature_fraction must be a number"),
+    ({"feature_fraction": "half"}, "feature_fraction must be a number"),
+    ({"feature_fraction": 0.01}, "between 0.0101021 and 0.989898 where feature_variance is 0.01"),
+    ({"feature_fraction": 0.99}, "needs m .1 - m. > rho.*got 0.99.*Lower feature_variance"),
+    ({"feature_fraction": 0.8, "selection": "global"}, "between 0.276393 and 0.723607 where feature_variance is 0.2"),
+    ({"feature_fraction": 0.2, "selection": "shared"}, "between 0.276393 and 0.723607 where feature_variance is 0.2"),
+    ({"feature_fraction": 0.2, "feature_variance": 0.16}, "between 0.2 and 0.8 where feature_variance is 0.16"),
+    ({"feature_variance": 0.0}, "feature_variance must be a number > 0 and < 0.25"),
+    ({"feature_variance": 0.25}, "feature_variance must be a number > 0 and < 0.25"),
+    ({"feature_variance": -0.1}, "feature_variance must be a number > 0"),
+    ({"feature_variance": "small"}, "feature_variance must be a number"),
+    ({"feature_variance": True}, "feature_variance must be a number"),
+    ({"feature_variance": 0.24, "learn_fraction": True}, "learn_fraction needs feature_variance < 0.2381"),
+    ({"learn_fraction": "no"}, "learn_fraction must be True or False"),
+    ({"learn_fraction": None}, "learn_fraction must be True or False"),
+    ({"merge": "no"}, "merge must be True or False"),
+    ({"merge": 1}, "merge must be True or False"),
+    ({"concentration": 0}, "concentration must be a number > 0"),
+    ({"concentration": np.inf}, "concentration must be a number > 0"),
+    ({"concentration": "auto"}, "concentration must be a number"),
+    ({"n_init": 0}, "n_init must be a whole number >= 1"),
+    ({"n_init": 1.5}, "n_init must be a whole number"),
+    ({"max_iter": 0}, "max_iter must be a whole number >= 1"),
+    ({"max_iter": None}, "max_iter must be a whole number"),
+    ({"tol": -1e-9}, "tol must be a number >= 0"),
+    ({"tol": np.nan}, "tol must be a number >= 0"),
+    ({"tol": "fine"}, "tol must be a number"),
+    ({"random_state": "monday"}, "seed"),
+    ({"random_state": -1}, "Seed"),
+    ({"n_threads": 0}, "n_threads=0"),
+    ({"n_threads": 1.5}, "n_threads must be"),
+    ({"n_threads": "all"}, "n_threads must be"),
+    ({"verbose": "loud"}, "verbose must be"),
+    ({"verbose": -1}, "verbose must be"),
+    ({"init": "k-means"}, "init must be one of 'kmeans', 'random' or responsibilities"),
+    ({"init": None}, r"init must be responsibilities, one row for each of the 20 rows.*got shape \(\)"),
+    ({"init": np.ones(20)}, r"got shape \(20,\)"),
+    ({"init": R[:19]}, r"got shape \(19, 2\)"),
+    ({"init": R[:, :0]}, r"got shape \(20, 0\)"),
+    ({"init": R[None]}, r"got shape \(1, 20, 2\)"),
+    ({"init": np.full((20, 5), 0.2)}, r"at most n_components = 4 columns, got shape \(20, 5\)"),
+    ({"init": 0.9 * R}, "init must be responsibilities: finite, >= 0, and 1 in the sum"),
+    ({"init": np.where(np.arange(20)[:, None] == 7, 0.0, R)}, "1 in the sum of every row"),
+    ({"init": np.where(np.arange(20)[:, None] == 7, np.nan, R)}, "init must be responsibilities: finite"),
+    ({"init": np.where(np.arange(20)[:, None] == 7, np.inf, R)}, "init must be responsibilities: finite"),
+    ({"init": R + np.array([1.0, -1.0])}, "init must be responsibilities: finite, >= 0"),
+    ({"init": np.full((20, 1), "sure")}, "could not convert string|init must be"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "sentence"), PARAMETERS)
+def test_parameters(parameters, sentence):
+    model = model_of(**parameters)
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        model.fit(X)
+    assert not hasattr(model, "labels_")
+    assert not hasattr(model, "elbo_")
+
+
+@pytest.mark.parametrize("selection", ["local", "global", "shared"])
+@pytest.mark.parametrize("variance", [None, 1e-6, 0.249])
+def test_every_fraction_inside_its_interval_is_good(selection, variance):
+    rho = {"local": 0.01, "global": 0.2, "shared": 0.2}[selection] if variance is None else variance
+    half = np.sqrt(0.25 - rho)
+    for fraction in (0.5 - 0.999 * half, 0.5, 0.5 + 0.999 * half):
+        model = model_of(selection=selection, feature_variance=variance, feature_fraction=fraction, max_iter=4000).fit(X)
+        assert np.isfinite(model.elbo_)
+        assert model.feature_fraction_ == fraction
+    for fraction in (0.5 - 1.001 * half, 0.5 + 1.001 * half):
+        with pytest.raises(ValueError, match="feature_fraction must"):
+            model_of(selection=selection, feature_variance=variance, feature_fraction=fraction).fit(X)
+
+
+TABLES = [
+    (np.empty((0, 3)), "0 sample"),
+    (X[:1], "1 sample.*minimum of 2"),
+    (np.empty((5, 0)), "0 feature"),
+    (np.where(np.isnan(HOLE), np.inf, X), "infinity"),
+    (np.where(np.isnan(HOLE), -np.inf, X).astype(np.float32), "infinity"),
+    (X.astype(complex), "Complex data not supported"),
+    (X[:, 0], "2D array"),
+    (X[None], "dim 3"),
+    (csr_matrix(X), "[Ss]parse"),
+    (np.array([["a", "b"], ["c", "d"]]), "could not convert string"),
+    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "could not convert string"),
+    (None, "2D array"),
+    (X * 1e160, "squared distances overflow: scale it down"),
+]
+
+
+@pytest.mark.parametrize("component", ["gaussian", "poisson"])
+@pytest.mark.parametrize(("table", "sentence"), TABLES)
+def test_tables(table, sentence, component):
+    model = model_of(component=component)
+    sentence += "|needs counts" if component == "poisson" else ""
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        model.fit(table)
+    assert not hasattr(model, "labels_")
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 2.5, -0.25])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_no_count_is_named(wrong, dtype):
+    bad = COUNTS.astype(dtype)
+    bad[4, 1], bad[7, 1], bad[9, 0] = wrong, np.nan, np.nan
+    model = model_of(component="poisson")
+    with pytest.raises(ValueError, match=f"counts, whole numbers >= 0; not so in column 1 .the first holds {wrong:g}.*gaussian"):
+        model.fit(bad)
+    with pytest.raises(ValueError, match="not so in column 'words'"):
+        model.fit(pd.DataFrame(bad, columns=["a", "words", "b"]))
+    with pytest.raises(ValueError, match="not so in columns 0, 1, 2, 3, 4 and 7 more"):
+        model.fit(np.tile(COUNTS, 4) + 0.5)
+    bad[4, 1] = 3.0
+    model.fit(bad)
+    for call in (model.predict, model.predict_proba, model.score_samples, model.score):
+        with pytest.raises(ValueError, match="not so in column 2"):
+            call(np.column_stack([COUNTS[:, :2], COUNTS[:, 2] - 0.5]))
+
+
+def test_a_full_covariance_takes_no_holes():
+    with pytest.raises(ValueError, match="NaN"):
+        model_of(covariance="full").fit(HOLE)
+
+
+# ---- warnings ----
+
+
+@pytest.mark.parametrize("component", ["gaussian", "poisson"])
+def test_constant_columns_are_said_once_by_name(component):
+    table = np.column_stack([COUNTS, np.full(20, 3.0), COUNTS[:, 0], np.full(20, np.nan)])
+    model = model_of(component=component, n_init=5)
+    for rows, words in (
+        (table, "columns 3, 5."),
+        (table[:, :4], "column 3."),
+        (pd.DataFrame(table, columns=list("abcdef")), "columns 'd', 'f'."),
+        (np.column_stack([COUNTS, np.zeros((20, 8))]), "columns 3, 4, 5, 6, 7 and 3 more."),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(rows)
+        assert [str(w.message) for w in caught] == [f"Columns without variance are kept but never selected: {words}"]
+        assert caught[0].category is UserWarning
+        assert caught[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.predict(rows)
+
+
+STRANGE = {
+    "tiny": X * 1e-130,
+    "huge": X * 1e130,
+    "far": X + 1e9,
+    "holes": HOLE,
+    "large float32": (np.abs(X) * 1e38).astype(np.float32),
+    "mixed units": X * [1e-60, 1.0, 1e60],
+    "one cell a row": np.where(np.eye(3, dtype=bool)[np.arange(20) % 3], X, np.nan),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_strange_but_good_input_is_quiet(kind):
+    table = STRANGE[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = model_of().fit(table)
+        proba, scores = model.predict_proba(table), model.score_samples(table)
+    assert np.isfinite(model.elbo_)
+    assert np.isfinite(scores).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert np.isfinite(model.means_).all()
+    assert (model.variances_ > 0).all()
+
+
+@pytest.mark.parametrize("wild", [1e25, 1e150, 1e160, 1e200, 1e307])
+def test_a_wild_row_disturbs_no_other(wild):
+    model = model_of().fit(np.concatenate([X, X + 8.0]))
+    rows = np.vstack([np.full(3, wild), [wild, np.nan, -wild], X])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        proba, scores = model.predict_proba(rows), model.score_samples(rows)
+    np.testing.assert_array_equal(proba[2:], model.predict_proba(X))
+    np.testing.assert_array_equal(scores[2:], model.score_samples(X))
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert not np.isnan(scores).any()
+
+
+# ---- new rows, and none before a fit ----
+
+
+def test_new_rows():
+    model = model_of().fit(X)
+    before = model.means_.copy()
+    for call in (model.predict, model.predict_proba, model.score_samples, model.score):
+        with pytest.raises(ValueError, match="2 features"):
+            call(X[:, :2])
+        with pytest.raises(ValueError, match="infinity"):
+            call(np.where(np.isnan(HOLE), np.inf, X))
+        with pytest.raises(ValueError, match="2D array"):
+            call(X[0])
+        with pytest.raises(ValueError, match="0 sample"):
+            call(X[:0])
+        call(X[:1])
+        call(HOLE)
+    for bad, sentence in ((0, "n_samples must be a whole number >= 1"), (1.5, "n_samples must be a whole"), (None, "n_samples must be")):
+        with pytest.raises((ValueError, TypeError), match=sentence):
+            model.sample(bad)
+    with pytest.raises(ValueError, match="seed"):
+        model.sample(2, random_state="monday")
+    np.testing.assert_array_equal(model.means_, before)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score", "sample", "summary"])
+def test_nothing_before_a_fit(method):
+    call = getattr(FeatureSelectionMixture(), method)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        call() if method in ("sample", "summary") else call(X)
+
+
+def test_a_failed_refit_keeps_the_old_result():
+    model = model_of().fit(X)
+    before = model.labels_.copy()
+    for parameters in ({"selection": "none"}, {"init": R[:3]}, {"feature_fraction": 2.0}):
+        with pytest.raises(ValueError, match="must"):
+            model.set_params(**parameters).fit(X)
+        model.set_params(selection="local", init="kmeans", feature_fraction=0.5)
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(np.where(np.isnan(HOLE), np.inf, X))
+    np.testing.assert_array_equal(model.labels_, before)
+    np.testing.assert_array_equal(model.predict(X), before)
