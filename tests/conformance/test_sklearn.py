@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures
+from craftc import CRAFT, BPMeans, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture, KFeatures
 
 AUTOMATIC = CRAFT(n_init=2)
 PRICED = CRAFT(n_clusters=3, cluster_price=0.0, selection="fixed", numeric="raw", n_init=2)
@@ -18,11 +18,12 @@ MIXTURES = [
     FeatureSelectionMixture(3, selection="shared", noise="feature", learn_fraction=True),
     FeatureSelectionMixture(3, covariance="full"),
 ]  # not component="poisson": the checks' tables hold fractions, which it refuses
+COVARIATES = [ConvexCovariateClustering(), ConvexCovariateClustering(1.0, sparsity=1.0)]
 
 
 def expected_failures(estimator):
     """Checks that fail for a reason (2026-11)."""
-    if isinstance(estimator, (BPMeans, FeatureSelectionMixture, KFeatures)):
+    if isinstance(estimator, (BPMeans, ConvexCovariateClustering, FeatureSelectionMixture, KFeatures)):
         return {}
     if isinstance(estimator, DPMeans):
         weight = {
@@ -47,6 +48,8 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore:Columns .* say:UserWarning")  # some checks round their columns into each other
-@parametrize_with_checks([AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL, *FEATURES, *MIXTURES], expected_failed_checks=expected_failures)
+@parametrize_with_checks(
+    [AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL, *FEATURES, *MIXTURES, *COVARIATES], expected_failed_checks=expected_failures
+)
 def test_estimator_contract(estimator, check):
     check(estimator)

@@ -1,0 +1,103 @@
+"""How probable the labels are under a clustering of the covariates: Laplace's approximation (spec: covariates, section 7)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky
+from sklearn.model_selection import StratifiedKFold
+
+from craftc._covariates_loss import Loss
+from craftc._labels import Labels
+from craftc._moments import Floats
+
+SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
+_FOLDS = 5
+_STEPS = 100
+_TOL = 1e-10  # of the objective: what a last Newton step may still promise
+
+
+class Fit(NamedTuple):
+    """MAP coefficients (m + 1, c - 1) in the basis, the intercept last, of sums of covariates under a Gaussian prior."""
+
+    theta: Floats
+    proba: Floats
+    value: float  # -ln p(y | B)
+
+
+def column_sums(X: Floats, label: Labels, m: int) -> Floats:
+    """(n, m + 1) sums of the covariates of every cluster, and ones."""
+    out = np.zeros((len(X), m + 1))
+    out[:, -1] = 1.0
+    order = np.argsort(label, kind="stable")
+    first = np.searchsorted(label[order], np.arange(m))
+    if m:
+        out[:, :m] = np.add.reduceat(X[:, order[: np.searchsorted(label[order], m)]], first, axis=1)
+    return out
+
+
+def map_fit(X: Floats, loss: Loss, sigma: float, theta: Floats | None = None) -> Fit:
+    """min -ln p(y | B) + |B|^2 / (2 sigma^2), the intercept free; X (n, m + 1) with ones last."""
+    q = loss.c - 1
+    weight = np.append(np.full(X.shape[1] - 1, sigma**-2), 0.0)[:, None]
+    if theta is None:
+        theta = np.zeros((X.shape[1], q))
+        theta[-1] = np.log(np.bincount(loss.y, minlength=loss.c) / len(loss.y)) @ loss.basis
+    point = loss.at(X, theta)
+    value = point.value + 0.5 * float((weight * theta**2).sum())
+    for _ in range(_STEPS):
+        gradient = X.T @ point.residual + weight * theta
+        hessian = loss.hessian(X, point)
+        hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
+        move = -cho_solve((cholesky(hessian, lower=True), True), gradient.ravel()).reshape(theta.shape)
+        fall, t = -float((gradient * move).sum()), 1.0
+        if fall <= _TOL * max(value, 1e-12):
+            break
+        while True:
+            there = theta + t * move
+            point = loss.at(X, there)
+            new = point.value + 0.5 * float((weight * there**2).sum())
+            if new <= value - 1e-4 * t * fall or t < 1e-8:
+                break
+            t *= 0.5
+        theta, value = there, new
+    return Fit(theta, point.proba, point.value)
+
+
+def log_evidence(X: Floats, loss: Loss, fit: Fit, sigma: float, full: bool) -> float:
+    """ln p(y | X, clustering, beta0) by Laplace's approximation around the MAP, over all c rows of B; `full`: with all covariances."""
+    c, m = loss.c, X.shape[1] - 1
+    columns, proba = X[:, :m], fit.proba
+    squares = float((fit.theta[:-1] ** 2).sum())
+    if full:
+        hessian = np.zeros((c, m, c, m))
+        for a in range(c):
+            for b in range(a, c):
+                weight = proba[:, a] * ((a == b) - proba[:, b])
+                hessian[a, :, b] = columns.T @ (columns * weight[:, None])
+                hessian[b, :, a] = hessian[a, :, b].T
+        hessian = hessian.reshape(c * m, c * m)
+        hessian[np.diag_indices(c * m)] += sigma**-2
+        log_det = float(np.linalg.slogdet(hessian)[1])
+    else:
+        log_det = float(np.log((proba * (1.0 - proba)).T @ columns**2 + sigma**-2).sum())
+    return float(-fit.value - 0.5 * squares / sigma**2 - c * m * float(np.log(sigma)) - 0.5 * log_det)
+
+
+def sigma_by_folds(X: Floats, y: NDArray[np.intp], c: int, accuracy: bool) -> float:
+    """The prior's sigma of the best mean log-probability (or accuracy, as in the paper) of left-out rows; ties: the smallest."""
+    folds = _FOLDS if len(y) / (_FOLDS * c) >= 2 else 2
+    if np.bincount(y, minlength=c).min() < folds:
+        return 1.0  # too few rows of a class to leave any out
+    parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y))
+    score = np.zeros(len(SIGMAS))
+    for learnt, left in parts:
+        loss, theta = Loss(y[learnt], c), None
+        for k, sigma in enumerate(SIGMAS):
+            theta = map_fit(X[learnt], loss, sigma, theta).theta
+            proba = Loss(y[left], c).at(X[left], theta).proba[np.arange(len(left)), y[left]]
+            best = Loss(y[left], c).at(X[left], theta).proba.max(axis=1)
+            score[k] += float((proba >= best).sum() if accuracy else np.log(np.maximum(proba, 1e-300)).sum())
+    return float(SIGMAS[int(np.argmax(score))])

@@ -1,0 +1,33 @@
+import numpy as np
+from numpy.typing import NDArray
+
+_Floats = NDArray[np.float64]
+
+def newton_terms(
+    theta: _Floats,
+    edge: NDArray[np.int32],
+    radius: _Floats,
+    sigma: _Floats,
+    lam: _Floats,
+    new: _Floats,
+    fused: NDArray[np.uint8],
+    gradient: _Floats,
+    hessian: _Floats,
+) -> float: ...
+def components(n: int, edge: NDArray[np.int32], joined: NDArray[np.uint8]) -> tuple[NDArray[np.int32], int]: ...
+def flows(
+    load: _Floats,
+    edge: NDArray[np.int32],
+    radius: _Floats,
+    first: NDArray[np.intp],
+    node: NDArray[np.int32],
+    first_node: NDArray[np.intp],
+    least: _Floats,
+    max_passes: int,
+    lam: _Floats,
+    saturated: NDArray[np.uint8],
+    residual: _Floats,
+    verdict: NDArray[np.int32],
+    work: _Floats,
+    step: _Floats,
+) -> None: ...

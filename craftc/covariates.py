@@ -1,0 +1,335 @@
+"""Groups of covariates for a classifier by convex clustering, every optimum certified."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from craftc._covariates_evidence import Fit, column_sums, log_evidence, map_fit, sigma_by_folds
+from craftc._covariates_graph import correlation_similarity, graph_of, knn_similarity
+from craftc._covariates_loss import Loss
+from craftc._covariates_path import Solution, Walker
+from craftc._labels import Labels
+from craftc._moments import Floats
+from craftc._parallel import effective_n_threads
+from craftc._summary import need_pandas
+from craftc._validation import check_choice, check_number
+
+__all__ = ["ConvexCovariateClustering", "correlation_similarity", "knn_similarity"]
+
+SELECTIONS = ("evidence", "evidence-full", "evidence-accuracy")
+GRID = 300  # penalties of the default path, n 2^(-0.1 a)
+_ALONE = 3  # penalties in a row at which every covariate is alone end a path
+_FOLD_CLUSTERS = 200  # clusters at most of the partition that sigma is chosen on
+
+
+class PathPoint(NamedTuple):
+    """An optimum on the path."""
+
+    fusion_penalty: float
+    n_clusters: int
+    labels: Labels
+    objective: float
+    gap: float  # duality gap, relative to the dual bound
+    evidence: float  # ln evidence of the clustering; nan where there is one penalty only
+
+
+class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator):
+    """A multinomial classifier whose covariates are grouped: similar ones share their coefficients exactly.
+
+    Minimises, over B (c, d) with columns b_i and a free intercept, the multinomial loss + ridge |B|^2 + nu sum_{i<j} S_ij |b_i - b_j|
+    + gamma sum_i |b_i|. The problem is convex, and a duality gap certifies its optimum. Along a path of penalties nu the clustering is
+    chosen under which the classes are most probable.
+
+    Parameters
+    ----------
+    fusion_penalty : float or array, optional
+        nu. A number: one fit. A decreasing array: a path. None: the path n 2^(-0.1 a), a = 0, 1, ..., 299, which ends where every
+        covariate has been alone three times.
+    similarity : {"correlation", "knn"}, array or sparse array (d, d), or callable, optional
+        S, symmetric, >= 0; 0 is no edge, the diagonal is ignored. "correlation" (None means that too): the positive correlations of
+        each covariate with its eight nearest. "knn": a Gaussian similarity of each standardised column and its eight nearest. A
+        callable gets X. For vectors that describe covariates see :func:`knn_similarity`.
+    ridge : float, default=0.1
+        Above 0. Without it there is no certificate, and no optimum where the fused model separates the classes (as on the data of the
+        paper's own experiment).
+    sparsity : float, default=0.0
+        gamma: covariates of no use get coefficients of exactly zero and form one cluster.
+    solver : {"certified"}, default="certified"
+        Coarsen, solve, certify, split: the optimum on clusters, and flows inside them that prove they hold together.
+    selection : {"evidence", "evidence-full", "evidence-accuracy"}, default="evidence"
+        How a point of the path is chosen: Laplace's evidence with the diagonal of the Hessian, or with all of it; "evidence-accuracy":
+        the prior's sigma by accuracy, as in the paper, in place of held-out log-probability.
+    tol : float, default=1e-6
+        Relative duality gap.
+    max_iter : int, default=10000
+        Newton steps of a whole path at most.
+    n_threads : int, optional
+        Not used by this solver, whose matrices are small.
+    verbose : int, default=0
+        1: a line per penalty.
+
+    Attributes
+    ----------
+    covariate_labels_ : ndarray (d,) of int32
+        Cluster of every covariate, numbered by first appearance.
+    n_clusters_ : int
+    coef_ : ndarray (c, d) of float64
+    intercept_ : ndarray (c,) of float64
+        Their sums over the classes are zero; columns of one cluster are equal to the last bit. One penalty: the optimum. A path: the
+        MAP fit on the chosen clustering, whose evidence chose it.
+    fusion_penalty_ : float
+        nu of the solution.
+    objective_, duality_gap_ : float
+        Of the convex problem there; the gap is relative to the dual bound.
+    sigma_ : float
+        Standard deviation of the coefficients' prior in the evidence (paths).
+    path_ : pandas.DataFrame
+        Per nu: fusion_penalty, n_clusters, labels, objective, gap, evidence.
+    classes_ : ndarray (c,)
+    n_iter_ : int
+        Newton steps of the whole path.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the input has column names.
+
+    References
+    ----------
+    D. Andrade, K. Fukumizu, Y. Okajima: Convex Covariate Clustering for Classification. arXiv:1903.01680.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc import ConvexCovariateClustering
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 50)
+    >>> X = rng.normal(size=(100, 4)) + np.array([[0, 0, 0, 0], [2, 2, 0, 0]])[y]
+    >>> model = ConvexCovariateClustering(5.0, similarity=np.ones((4, 4))).fit(X, y)
+    >>> model.covariate_labels_.tolist()
+    [0, 0, 1, 1]
+    """
+
+    def __init__(
+        self,
+        fusion_penalty: float | ArrayLike | None = None,
+        *,
+        similarity: Any = None,
+        ridge: float = 0.1,
+        sparsity: float = 0.0,
+        solver: str = "certified",
+        selection: str = "evidence",
+        tol: float = 1e-6,
+        max_iter: int = 10000,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.fusion_penalty = fusion_penalty
+        self.similarity = similarity
+        self.ridge = ridge
+        self.sparsity = sparsity
+        self.solver = solver
+        self.selection = selection
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ConvexCovariateClustering:
+        """Group the covariates.
+
+        Parameters
+        ----------
+        X : array or data frame (n, d) of finite numbers
+            Taken as it is: scale covariates whose units differ.
+        y : array (n,)
+            Classes, at least two.
+
+        Returns
+        -------
+        ConvexCovariateClustering
+            Itself.
+        """
+        self._check_parameters()
+        rows, target = validate_data(self, X, y, dtype=np.float64, order="C")
+        check_classification_targets(target)
+        self.classes_, codes = np.unique(target, return_inverse=True)
+        c = len(self.classes_)
+        if c < 2:
+            raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}. There is nothing to tell apart.")
+        penalties = self._penalties(len(rows))
+        graph = graph_of(self.similarity, rows, float(self.sparsity))
+        loss = Loss(codes, c)
+        # products of small matrices: more threads would cost more than they save, and change the last bits
+        with threadpool_limits(1, "blas"):
+            walker = Walker(rows, loss, graph, float(self.ridge), float(self.tol), int(self.max_iter))
+            solutions = self._walk(walker, penalties)
+            labels = [canonical(solution.label[:-1]) for solution in solutions]
+            scores, fit = np.full(1, np.nan), None
+            if len(penalties) > 1:
+                scores, fit = self._scores(rows, loss, labels)
+        self.n_iter_ = max(1, walker.newton_steps)
+        self._points = [
+            PathPoint(s.nu, int(label.max()) + 1, label, s.objective, s.relative_gap, float(score))
+            for s, label, score in zip(solutions, labels, scores, strict=True)
+        ]
+        chosen = 0 if fit is None else int(np.argmax(scores))
+        self._set_state(loss, solutions[chosen], self._points[chosen], fit)
+        return self
+
+    def _walk(self, walker: Walker, penalties: Floats) -> list[Solution]:
+        """Optima along the path; the default path ends where all covariates have been alone three times."""
+        solutions: list[Solution] = []
+        alone = 0
+        for nu in penalties:
+            solution = walker.step(float(nu))
+            solutions.append(solution)
+            clusters = len(np.unique(solution.label[:-1]))
+            if self.verbose:
+                print(f"nu {nu:.6g}: {clusters} clusters, J {solution.objective:.6g}, relative gap {solution.relative_gap:.1e}")
+            alone = alone + 1 if clusters == walker.graph.d else 0
+            if self.fusion_penalty is None and alone == _ALONE:
+                break
+        worst = max(solution.relative_gap for solution in solutions)
+        if worst > self.tol:
+            warnings.warn(
+                f"ConvexCovariateClustering could not certify every optimum: the largest relative gap is {worst:.1e}, tol={self.tol:g}. "
+                "Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return solutions
+
+    def _scores(self, X: Floats, loss: Loss, labels: list[Labels]) -> tuple[Floats, Fit]:
+        """ln evidence of every clustering, each distinct one scored once, and the MAP fit of the best."""
+        sizes = [int(label.max()) + 1 for label in labels]
+        fine = max((m for m in sizes if m <= _FOLD_CLUSTERS), default=min(sizes))
+        finest = column_sums(X, labels[sizes.index(fine)], fine)
+        self.sigma_ = sigma_by_folds(finest, loss.y, loss.c, self.selection == "evidence-accuracy")
+        known: dict[bytes, tuple[float, Fit]] = {}
+        for label, m in zip(labels, sizes, strict=True):
+            if label.tobytes() not in known:
+                columns = column_sums(X, label, m)
+                fit = map_fit(columns, loss, self.sigma_)
+                known[label.tobytes()] = log_evidence(columns, loss, fit, self.sigma_, self.selection == "evidence-full"), fit
+        scores = np.array([known[label.tobytes()][0] for label in labels])
+        return scores, known[labels[int(np.argmax(scores))].tobytes()][1]
+
+    def _set_state(self, loss: Loss, solution: Solution, point: PathPoint, fit: Fit | None) -> None:
+        self.covariate_labels_, self.n_clusters_ = point.labels, point.n_clusters
+        self.fusion_penalty_, self.objective_, self.duality_gap_ = point.fusion_penalty, point.objective, point.gap
+        theta = solution.theta if fit is None else fit.theta
+        # the optimum's clusters are numbered with that of zero coefficients last, the path's by first appearance
+        columns = solution.columns() if fit is None else theta[:-1][point.labels]
+        self.coef_, self.intercept_ = np.ascontiguousarray(loss.basis @ columns.T), loss.basis @ theta[-1]
+
+    # ---- rows ----
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Scores of the classes.
+
+        Parameters
+        ----------
+        X : array or data frame (n, d)
+
+        Returns
+        -------
+        ndarray (n, c)
+            Of two classes (n,): that of the second less that of the first.
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        scores = rows @ self.coef_.T + self.intercept_
+        return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array or data frame (n, d)
+
+        Returns
+        -------
+        ndarray (n, c)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+        return np.asarray(softmax(scores, axis=1))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The most probable class of every row.
+
+        Parameters
+        ----------
+        X : array or data frame (n, d)
+
+        Returns
+        -------
+        ndarray (n,)
+        """
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Sums of the covariates of every cluster.
+
+        Parameters
+        ----------
+        X : array or data frame (n, d)
+
+        Returns
+        -------
+        ndarray (n, K)
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        return column_sums(rows, self.covariate_labels_, self.n_clusters_)[:, :-1]
+
+    @property
+    def path_(self) -> Any:
+        """The path as a frame."""
+        check_is_fitted(self, "_points")
+        return need_pandas().DataFrame(self._points)
+
+    # ---- parameters ----
+
+    def _penalties(self, n: int) -> Floats:
+        if self.fusion_penalty is None:
+            return np.asarray(n * 2.0 ** (-0.1 * np.arange(GRID)))
+        penalties = np.atleast_1d(np.asarray(self.fusion_penalty))
+        numbers = penalties.dtype.kind in "fiu" and penalties.ndim == 1 and len(penalties) > 0
+        if not numbers or not np.isfinite(penalties).all() or (penalties < 0).any():
+            raise ValueError(f"fusion_penalty must be a finite number >= 0 or an array of them, got {self.fusion_penalty!r}.")
+        penalties = penalties.astype(np.float64)
+        if (np.diff(penalties) >= 0).any():
+            raise ValueError(
+                "A path of fusion penalties must decrease, as each optimum is the start of the next; got values that rise or repeat. "
+                "Sort them, the largest first."
+            )
+        return penalties
+
+    def _check_parameters(self) -> None:
+        check_number("ridge", self.ridge, above=0)
+        check_number("sparsity", self.sparsity, least=0)
+        check_choice("solver", self.solver, ("certified",))
+        check_choice("selection", self.selection, SELECTIONS)
+        check_number("tol", self.tol, above=0)
+        check_number("max_iter", self.max_iter, least=1, whole=True)
+        check_number("verbose", self.verbose, least=0, whole=True)
+        effective_n_threads(self.n_threads)
+
+
+def canonical(label: Labels) -> Labels:
+    """Labels numbered by first appearance."""
+    _, first, place = np.unique(label, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[place].astype(np.int32))

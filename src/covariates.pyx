@@ -1,0 +1,220 @@
+"""Edges of a fusion penalty: what they add to a Newton system, flows inside clusters, and groups (spec: covariates, sections 3, 5, 6).
+
+Nodes are covariates or clusters of them, each with a vector of q numbers; edge e joins nodes i and j and holds its dual variable lam_e in
+a ball of radius r_e. Node `ground`, if there is one, stands for the zero vector: edges to it are the group lasso. Whether an edge is
+fused is the branch its projection took, never equality of numbers.
+"""
+
+import numpy as np
+
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t, uint8_t
+
+
+def newton_terms(
+    const double[:, ::1] theta,             # IN  (m, q) vectors of the nodes
+    const int32_t[:, ::1] edge,             # IN  (l, 2) nodes; m is the ground
+    const double[::1] radius,               # IN  (l,)
+    const double[::1] sigma,                # IN  (l,) penalties of the augmented Lagrangian
+    const double[:, ::1] lam,               # IN  (l, q)
+    double[:, ::1] new,                     # OUT (l, q) projections of lam + sigma (theta_i - theta_j)
+    uint8_t[::1] fused,                     # OUT (l,) whether the projection changed nothing
+    double[:, ::1] gradient,                # IN/OUT (>= m, q) to which the edges' forces are added
+    double[:, ::1] hessian,                 # IN/OUT (>= m q, >= m q), or one cell: not wanted
+):
+    """The edges' part of the augmented Lagrangian: its value, gradient, and generalised Hessian (both triangles).
+
+    Returns
+    -------
+    float
+        sum over edges of (|v|^2 - dist(v, ball)^2 - |lam|^2) / (2 sigma), v = lam + sigma (theta_i - theta_j).
+    """
+    cdef Py_ssize_t edges = edge.shape[0], m = theta.shape[0], q = theta.shape[1], e, a, b, i, j
+    cdef bint wanted = hessian.shape[0] > 1
+    cdef double v, norm, r, value = 0.0, before, along, across, outside, x
+    if q > 64:
+        raise ValueError("more than 65 classes")
+    cdef double[64] w
+    with nogil:
+        for e in range(edges):
+            i, j, r = edge[e, 0], edge[e, 1], radius[e]
+            norm = before = 0.0
+            for a in range(q):
+                v = lam[e, a] + sigma[e] * ((theta[i, a] if i < m else 0.0) - (theta[j, a] if j < m else 0.0))
+                w[a] = v
+                norm += v * v
+                before += lam[e, a] * lam[e, a]
+            norm = sqrt(norm)
+            fused[e] = norm <= r
+            outside = 0.0 if fused[e] else norm - r
+            value += (norm * norm - outside * outside - before) / (2.0 * sigma[e])
+            # Proj = w inside, r w / |w| outside; its Jacobian I, or (r / |w|) (I - w w' / |w|^2)
+            across = 1.0 if fused[e] else r / norm
+            along = 0.0 if fused[e] else across / (norm * norm)
+            for a in range(q):
+                x = w[a] if fused[e] else across * w[a]
+                new[e, a] = x
+                if i < m:
+                    gradient[i, a] += x
+                if j < m:
+                    gradient[j, a] -= x
+            if wanted:
+                for a in range(q):
+                    for b in range(q):
+                        x = sigma[e] * ((across if a == b else 0.0) - along * w[a] * w[b])
+                        if i < m:
+                            hessian[i * q + a, i * q + b] += x
+                        if j < m:
+                            hessian[j * q + a, j * q + b] += x
+                        if i < m and j < m:
+                            hessian[i * q + a, j * q + b] -= x
+                            hessian[j * q + a, i * q + b] -= x
+    return value
+
+
+cdef Py_ssize_t root(int32_t[::1] parent, Py_ssize_t i) noexcept nogil:
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i
+
+
+def components(Py_ssize_t n, const int32_t[:, ::1] edge, const uint8_t[::1] joined):
+    """(n,) connected components over the joined edges, numbered by their smallest member, and how many."""
+    label = np.arange(n, dtype=np.int32)
+    cdef int32_t[::1] parent = label
+    cdef Py_ssize_t e, i, j, count = 0
+    with nogil:
+        for e in range(edge.shape[0]):
+            if joined[e]:
+                i, j = root(parent, edge[e, 0]), root(parent, edge[e, 1])
+                if i < j:
+                    parent[j] = <int32_t> i
+                else:
+                    parent[i] = <int32_t> j
+        for i in range(n):
+            parent[i] = <int32_t> root(parent, i)
+        # roots are smallest members, so they come before all others of their component
+        for i in range(n):
+            if parent[i] == i:
+                parent[i] = <int32_t> -(count + 1)
+                count += 1
+            else:
+                parent[i] = parent[parent[i]]
+        for i in range(n):
+            parent[i] = -parent[i] - 1
+    return label, count
+
+
+def flows(
+    const double[:, ::1] load,              # IN  (d, q) h: what the flows of a cluster must cancel at every node
+    const int32_t[:, ::1] edge,             # IN  (l, 2) edges inside clusters, cluster after cluster; d is the ground
+    const double[::1] radius,               # IN  (l,)
+    const Py_ssize_t[::1] first,            # IN  (C + 1,) edges of every cluster
+    const int32_t[::1] node,                # IN  nodes (the ground left out), cluster after cluster
+    const Py_ssize_t[::1] first_node,       # IN  (C + 1,)
+    const double[::1] least,                # IN  (C,) squared residual that is small enough
+    int max_passes,
+    double[:, ::1] lam,                     # IN/OUT (l, q)
+    uint8_t[::1] saturated,                 # OUT (l,) whether the last projection shrank the edge
+    double[:, ::1] residual,                # OUT (d + 1, q) load + flow
+    int32_t[::1] verdict,                   # OUT (C,) 0: the flows cancel the load; 1: none can; 2: not known after max_passes
+    double[:, ::1] work,                    # WORK (2 l + d + 1, q)
+    double[::1] step,                       # WORK (l + d + 1,)
+):
+    """Flows inside clusters that leave the least residual: min |h + A' lam|^2 over |lam_e| <= r_e, by FISTA with restarts.
+
+    That none can is proved by u = -residual, along which the objective falls: sum h u + sum r_e |u_i - u_j| < 0.
+    """
+    cdef Py_ssize_t C = least.shape[0], c
+    with nogil:
+        for c in range(C):
+            verdict[c] = _flow(load, edge, radius, first[c], first[c + 1], node, first_node[c], first_node[c + 1], least[c], max_passes,
+                               lam, saturated, residual, work, step)
+
+
+cdef enum:
+    LOOK = 8                    # passes between two looks at the residual
+
+
+cdef double _residual(const double[:, ::1] load, const int32_t[:, ::1] edge, Py_ssize_t start, Py_ssize_t stop, const int32_t[::1] node,
+                      Py_ssize_t n0, Py_ssize_t n1, const double[:, ::1] lam, Py_ssize_t from_, double[:, ::1] out) noexcept nogil:
+    """out = load + A' lam at the nodes; its squared norm. Rows of lam are those from `from_` on."""
+    cdef Py_ssize_t q = load.shape[1], ground = load.shape[0], e, k, a, i, j
+    cdef double sum = 0.0
+    for k in range(n0, n1):
+        for a in range(q):
+            out[node[k], a] = load[node[k], a]
+    for e in range(start, stop):
+        i, j = edge[e, 0], edge[e, 1]
+        for a in range(q):
+            out[i, a] += lam[from_ + e, a]
+            out[j, a] -= lam[from_ + e, a]
+    for a in range(q):
+        out[ground, a] = 0.0
+    for k in range(n0, n1):
+        for a in range(q):
+            sum += out[node[k], a] * out[node[k], a]
+    return sum
+
+
+cdef int _flow(const double[:, ::1] load, const int32_t[:, ::1] edge, const double[::1] radius, Py_ssize_t start, Py_ssize_t stop,
+               const int32_t[::1] node, Py_ssize_t n0, Py_ssize_t n1, double least, int max_passes, double[:, ::1] lam,
+               uint8_t[::1] saturated, double[:, ::1] residual, double[:, ::1] work, double[::1] step) noexcept nogil:
+    cdef Py_ssize_t q = load.shape[1], edges = edge.shape[0], ground = load.shape[0], e, k, a, i, j
+    cdef int passes
+    cdef double squares, t = 1.0, next_t, momentum, norm, x, turn, fall, difference
+    # steps r_e / (R_i + R_j), R_i the sum of r_e at a node: A A' is below that diagonal's inverse
+    for k in range(n0, n1):
+        step[edges + node[k]] = 0.0
+    for e in range(start, stop):
+        step[edges + edge[e, 0]] += radius[e]
+        step[edges + edge[e, 1]] += radius[e]
+    step[edges + ground] = 0.0
+    for e in range(start, stop):
+        x = step[edges + edge[e, 0]] + step[edges + edge[e, 1]]
+        step[e] = radius[e] / x if x > 0 else 0.0
+        for a in range(q):
+            work[e, a] = lam[e, a]      # the extrapolated point
+    for passes in range(max_passes + 1):
+        if passes % LOOK == 0 or passes == max_passes:
+            squares = _residual(load, edge, start, stop, node, n0, n1, lam, 0, residual)
+            if squares <= least:
+                return 0
+            fall = 0.0
+            for k in range(n0, n1):
+                for a in range(q):
+                    fall -= load[node[k], a] * residual[node[k], a]
+            for e in range(start, stop):
+                norm = 0.0
+                for a in range(q):
+                    difference = residual[edge[e, 0], a] - residual[edge[e, 1], a]
+                    norm += difference * difference
+                fall += radius[e] * sqrt(norm)
+            if passes > 0 and fall < -0.5 * squares:
+                return 1
+        _residual(load, edge, start, stop, node, n0, n1, work, 0, residual)
+        turn = 0.0
+        for e in range(start, stop):
+            i, j = edge[e, 0], edge[e, 1]
+            norm = 0.0
+            for a in range(q):
+                x = work[e, a] - step[e] * (residual[i, a] - residual[j, a])
+                work[edges + e, a] = x
+                norm += x * x
+            saturated[e] = norm > radius[e] * radius[e]
+            x = radius[e] / sqrt(norm) if saturated[e] else 1.0
+            for a in range(q):
+                work[edges + e, a] *= x
+                turn += (work[e, a] - work[edges + e, a]) * (work[edges + e, a] - lam[e, a])
+        next_t = 0.5 * (1.0 + sqrt(1.0 + 4.0 * t * t))
+        momentum = (t - 1.0) / next_t
+        t = next_t
+        if turn > 0.0:
+            t, momentum = 1.0, 0.0
+        for e in range(start, stop):
+            for a in range(q):
+                x = work[edges + e, a]
+                work[e, a] = x + momentum * (x - lam[e, a])
+                lam[e, a] = x
+    return 2
