@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from craftc import FeatureSelectionMixture
 from craftc._mixture_search import Ascent, Plan
-from tests.twins.mixture import Twin
+from tests.twins.mixture import FullTwin, Twin
 
 SETTINGS = st.fixed_dictionaries(
     {
@@ -203,3 +203,22 @@ def test_moves_beyond_the_updates(seed):
     np.testing.assert_array_equal(model.labels_, twin.labels_)
     np.testing.assert_array_equal(model.feature_mask_, twin.feature_mask_)
     assert_close(model.elbo_, twin.elbo_)
+
+
+@pytest.mark.parametrize("seed", range(18))
+def test_full_covariances(seed):
+    """Columns switched by rank-one changes of a Cholesky factor, beside the twin's evidences from scratch: path, labels, masks."""
+    rng = np.random.default_rng(seed)
+    n, D, K = int(rng.integers(5, 60)), int(rng.integers(1, 7)), int(rng.integers(1, 7))
+    X = rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) * 2 + rng.normal(0, 3, (3, D))[rng.integers(0, 3, n)]
+    R = rng.dirichlet(np.full(K, 0.3), n)
+    parameters = {
+        "selection": ("local", "global", "shared")[seed % 3],
+        "noise": ("isotropic", "feature")[seed // 2 % 2],
+        "scale": ("scalar", "standard", "none")[seed // 3 % 3],
+    }
+    model = model_of(R, parameters, covariance="full", merge=False, max_iter=300).fit(X)
+    twin = FullTwin(X, R, **parameters).fit(1e-6, 300, merge=False)
+    np.testing.assert_allclose(model.elbo_path_, twin.elbo_path_, rtol=1e-8)
+    np.testing.assert_array_equal(model.labels_, twin.labels_)
+    np.testing.assert_array_equal(model.feature_mask_, twin.feature_mask_)

@@ -654,3 +654,47 @@ def test_a_feature_that_all_select_is_let_go(selection):
     assert right >= max(0.95, (stuck.feature_mask_ == mask).mean())
     if selection == "local":
         assert free.elbo_ > stuck.elbo_ + 5
+
+
+def correlated(seed):
+    """Two clusters told by the correlation of two columns alone, and two columns of noise."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, 1], 200)
+    pair = rng.normal(size=(400, 2)) @ np.linalg.cholesky([[1.0, 0.95], [0.95, 1.0]]).T
+    pair[labels == 1, 1] *= -1
+    return np.column_stack([pair + 3.0 * labels[:, None], 2.0 * rng.normal(size=(400, 2))]), labels
+
+
+def test_full_covariances():
+    X, labels = correlated(0)
+    model = FeatureSelectionMixture(6, covariance="full", random_state=0).fit(X)
+    assert normalized_mutual_info_score(labels, model.labels_) > 0.95
+    assert model.feature_mask_[:, :2].all()
+    within = [model.covariances_[k][0, 1] / np.sqrt(model.covariances_[k][0, 0] * model.covariances_[k][1, 1]) for k in range(2)]
+    np.testing.assert_allclose(within, [0.95, -0.95], atol=0.02)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    np.testing.assert_allclose(model.variances_, np.einsum("kdd->kd", model.covariances_))
+    assert (np.diff(model.elbo_path_) >= -1e-9 * abs(model.elbo_)).all()
+    drawn, of = model.sample(20_000, random_state=0)
+    np.testing.assert_allclose(drawn.mean(axis=0), X.mean(axis=0), atol=0.1)
+    np.testing.assert_allclose(np.cov(drawn[of == 0][:, :2].T), np.cov(X[labels == 0][:, :2].T), atol=0.1)
+    diagonal = FeatureSelectionMixture(6, random_state=0).fit(X)
+    assert model.score(X) > diagonal.score(X) + 0.5
+    assert not hasattr(model.set_params(covariance="diagonal").fit(X), "covariances_")
+
+
+def test_the_density_with_full_covariances_integrates_to_one():
+    X, _ = correlated(1)
+    model = FeatureSelectionMixture(3, covariance="full", random_state=0).fit(X[:, :2])
+    at = np.linspace(-30, 30, 601)
+    grid = np.stack(np.meshgrid(at, at), axis=-1).reshape(-1, 2)
+    assert np.exp(model.score_samples(grid)).sum() * 0.01 == pytest.approx(1.0, abs=2e-3)
+
+
+def test_full_covariances_have_the_same_bits_on_any_number_of_threads():
+    X, _ = correlated(2)
+    one, two = (FeatureSelectionMixture(5, covariance="full", random_state=0, n_threads=k).fit(X) for k in (1, 3))
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+    np.testing.assert_array_equal(one.elbo_path_, two.elbo_path_)
+    np.testing.assert_array_equal(one.covariances_, two.covariances_)
