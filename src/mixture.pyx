@@ -103,13 +103,15 @@ cdef extern from "_mixture.h":
     void mx_sticks(mx_model *) noexcept nogil
     int mx_sort(mx_model *, Py_ssize_t *, double *) noexcept nogil
     double mx_bound(const mx_model *) noexcept nogil
-    Py_ssize_t mx_release(mx_model *, double, double *) noexcept nogil
-    int mx_order(const mx_model *, Py_ssize_t *) noexcept nogil
-    double mx_join_value(const mx_model *, Py_ssize_t, Py_ssize_t, const Py_ssize_t *, double *) noexcept nogil
-    void mx_pair_gains(const mx_model *, Py_ssize_t *, double *, double *) noexcept nogil
     void mx_list(const mx_model *, int, mx_lists *) noexcept nogil
     void mx_rows(const mx_table *, const mx_lists *, const mx_asked *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, mx_sums *,
                  mx_scratch *) noexcept nogil
+
+cdef extern from "_mixture_moves.h" nogil:
+    Py_ssize_t mx_release(mx_model *, double, double *) noexcept
+    int mx_order(const mx_model *, Py_ssize_t *) noexcept
+    double mx_join_value(const mx_model *, Py_ssize_t, Py_ssize_t, const Py_ssize_t *, double *) noexcept
+    void mx_pair_gains(const mx_model *, Py_ssize_t *, double *, double *) noexcept
 
 cdef enum:
     FEW_ROWS = 512              # of a segment at least: sums of a segment are one partial sum
