@@ -10,7 +10,6 @@ from scipy.linalg import cho_solve, cholesky
 from sklearn.model_selection import StratifiedKFold
 
 from craftc._covariates_loss import Loss
-from craftc._labels import Labels
 from craftc._moments import Floats
 
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
@@ -27,24 +26,12 @@ class Fit(NamedTuple):
     value: float  # -ln p(y | B)
 
 
-def column_sums(X: Floats, label: Labels, m: int) -> Floats:
-    """(n, m + 1) sums of the covariates of every cluster, and ones."""
-    out = np.zeros((len(X), m + 1))
-    out[:, -1] = 1.0
-    order = np.argsort(label, kind="stable")
-    first = np.searchsorted(label[order], np.arange(m))
-    if m:
-        out[:, :m] = np.add.reduceat(X[:, order[: np.searchsorted(label[order], m)]], first, axis=1)
-    return out
-
-
 def map_fit(X: Floats, loss: Loss, sigma: float, theta: Floats | None = None) -> Fit:
     """min -ln p(y | B) + |B|^2 / (2 sigma^2), the intercept free; X (n, m + 1) with ones last."""
     q = loss.c - 1
     weight = np.append(np.full(X.shape[1] - 1, sigma**-2), 0.0)[:, None]
     if theta is None:
-        theta = np.zeros((X.shape[1], q))
-        theta[-1] = np.log(np.bincount(loss.y, minlength=loss.c) / len(loss.y)) @ loss.basis
+        theta = loss.start(X.shape[1])
     point = loss.at(X, theta)
     value = point.value + 0.5 * float((weight * theta**2).sum())
     for _ in range(_STEPS):
@@ -94,10 +81,10 @@ def sigma_by_folds(X: Floats, y: NDArray[np.intp], c: int, accuracy: bool) -> fl
     parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y))
     score = np.zeros(len(SIGMAS))
     for learnt, left in parts:
-        loss, theta = Loss(y[learnt], c), None
+        loss, held, theta = Loss(y[learnt], c), Loss(y[left], c), None
         for k, sigma in enumerate(SIGMAS):
             theta = map_fit(X[learnt], loss, sigma, theta).theta
-            proba = Loss(y[left], c).at(X[left], theta).proba[np.arange(len(left)), y[left]]
-            best = Loss(y[left], c).at(X[left], theta).proba.max(axis=1)
-            score[k] += float((proba >= best).sum() if accuracy else np.log(np.maximum(proba, 1e-300)).sum())
+            proba = held.at(X[left], theta).proba
+            own = proba[held.row, held.y]
+            score[k] += float((own >= proba.max(axis=1)).sum() if accuracy else np.log(np.maximum(own, 1e-300)).sum())
     return float(SIGMAS[int(np.argmax(score))])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._labels import Labels
 from craftc._moments import Floats
 
 _BALANCE = 20  # Newton steps of the intercept at most, from a point that is all but balanced
@@ -17,6 +18,17 @@ def centred_basis(c: int) -> Floats:
     basis = np.tril(np.ones((c, c - 1)), -1) * -1.0
     basis[np.arange(c - 1), np.arange(c - 1)] = np.arange(c - 1, 0, -1)
     return np.asarray(basis / np.sqrt(np.arange(c, 1, -1) * np.arange(c - 1, 0, -1.0)))
+
+
+def column_sums(X: Floats, label: Labels, m: int) -> Floats:
+    """(n, m + 1) sums of the covariates of every cluster, and ones."""
+    out = np.zeros((len(X), m + 1))
+    out[:, -1] = 1.0
+    order = np.argsort(label, kind="stable")
+    first = np.searchsorted(label[order], np.arange(m))
+    if m:
+        out[:, :m] = np.add.reduceat(X[:, order[: np.searchsorted(label[order], m)]], first, axis=1)
+    return out
 
 
 class Point(NamedTuple):
@@ -45,6 +57,12 @@ class Loss:
         q = c - 1
         self.pairs = np.triu_indices(q)
         self.products = self.basis[:, self.pairs[0]] * self.basis[:, self.pairs[1]]
+
+    def start(self, width: int) -> Floats:
+        """(width, q) coefficients of zero, and the intercept of the classes' shares."""
+        theta = np.zeros((width, self.c - 1))
+        theta[-1] = np.log(np.bincount(self.y, minlength=self.c) / len(self.y)) @ self.basis
+        return theta
 
     def at(self, X: Floats, theta: Floats) -> Point:
         """X (n, m + 1) with a last column of ones, theta (m + 1, q)."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from craftc._covariates_loss import Loss, Point
+from craftc._covariates_loss import Loss, Point, column_sums
 from craftc._kernels import covariates as _kernel
 from craftc._labels import Labels
 from craftc._moments import Floats
@@ -63,14 +63,9 @@ class Reduced:
         own = label[:-1]
         free = own < m
         self.size = np.bincount(own[free], minlength=m)[:m].astype(np.float64)
-        self.X = np.ones((len(X), m + 1))
+        self.X = column_sums(X, own, m)
         order = np.argsort(own, kind="stable")
         first = np.searchsorted(own[order], np.arange(m + 1))
-        if m == graph.d:
-            self.X[:, :m] = X[:, order]
-        elif m:
-            some = order[: first[m]]
-            self.X[:, :m] = np.add.reduceat(X[:, some], first[:m], axis=1)
         ends = label[graph.edge]
         inside = ends[:, 0] == ends[:, 1]
         low, high = ends.min(axis=1), ends.max(axis=1)
@@ -119,8 +114,7 @@ class Solution(NamedTuple):
 
     def columns(self) -> Floats:
         """(d, q) coefficients of every covariate."""
-        padded = np.concatenate([self.theta[:-1], np.zeros((1, self.theta.shape[1]))])
-        return np.asarray(padded[self.label[:-1]])
+        return np.asarray(grounded(self.theta[:-1])[self.label[:-1]])
 
 
 @dataclass
@@ -152,10 +146,7 @@ class Walker:
         label, _ = _kernel.components(d + 1, self.graph.edge, np.ones(len(self.graph.edge), np.uint8))
         self.label = ground_last(label)
         self.lam = np.zeros((len(self.graph.edge), q))
-        m = int(self.label[-1])
-        self.theta = np.zeros((m + 1, q))
-        frequency = np.bincount(self.loss.y, minlength=self.loss.c) / len(self.loss.y)
-        self.theta[-1] = np.log(frequency) @ self.loss.basis
+        self.theta = self.loss.start(int(self.label[-1]) + 1)
         self.reduced = Reduced(self.X, self.graph, self.label)
         self.unit = _UNIT / max(float(np.sqrt(np.einsum("nd,nd->d", self.X, self.X).max() / len(self.X))), _LEAST)
         self.nu = np.inf
@@ -195,7 +186,7 @@ class Walker:
     def _look_ahead(self, nu: float) -> None:
         """On an unchanged partition the optimum moves smoothly: start where the last two point to."""
         last = self.nu, self.theta, self.label
-        if self.before is not None and len(self.before[2]) and np.array_equal(self.before[2], self.label):
+        if self.before is not None and np.array_equal(self.before[2], self.label):
             self.theta = self.theta + (self.theta - self.before[1]) * ((nu - self.nu) / (self.nu - self.before[0]))
         self.before = last
 
@@ -209,10 +200,10 @@ class Walker:
             return found
         group, _ = _kernel.components(reduced.m + 1, reduced.edge, joined)
         kept = self.label, self.theta, self.reduced, self.lam.copy()
-        label = ground_last(group)[self.label]
-        size = np.append(reduced.size, 1.0)[:, None]
-        old = np.concatenate([self.theta[:-1], np.zeros((1, self.theta.shape[1]))])
         coarse = ground_last(group)
+        label = coarse[self.label]
+        size = np.append(reduced.size, 1.0)[:, None]
+        old = grounded(self.theta[:-1])
         theta = np.zeros((int(coarse[-1]) + 1, old.shape[1]))
         np.add.at(theta, coarse, size * old)
         theta /= np.bincount(coarse, size[:, 0], minlength=len(theta))[:, None]
@@ -239,15 +230,15 @@ class Walker:
         none = np.empty((1, 1))
         theta = self.theta
 
-        def look(theta: Floats, hessian: Floats) -> tuple[float, Floats, Point]:
+        def look(theta: Floats) -> tuple[float, Floats, Point]:
             point = self.loss.at(reduced.X, theta)
             gradient = reduced.X.T @ point.residual + weight * theta
             value = point.value + 0.5 * float((weight * theta * theta).sum())
-            value += _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, gradient, hessian)
+            value += _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, gradient, none)
             return value, gradient, point
 
         for _ in range(_OUTER):
-            value, gradient, point = look(theta, none)
+            value, gradient, point = look(theta)
             factor, promised = None, 0.0
             for _ in range(_NEWTON):
                 if factor is None:
@@ -264,7 +255,7 @@ class Walker:
                 t = 1.0
                 while True:
                     there = theta + t * move
-                    new, new_gradient, new_point = look(there, none)
+                    new, new_gradient, new_point = look(there)
                     if new <= value - 1e-4 * t * fall + 1e-14 * abs(value) or t < 1e-10:
                         break
                     t *= 0.5
@@ -296,11 +287,11 @@ class Walker:
     def _certify(self, point: Point, radius: Floats, scale: float, share: float) -> tuple[float, Labels | None]:
         """The dual bound, and a finer partition where flows inside the clusters cannot hold them together."""
         reduced, d = self.reduced, self.graph.d
-        columns = np.concatenate([self.theta[: reduced.m], np.zeros((1, self.theta.shape[1]))])[reduced.label[:-1]]
+        columns = grounded(self.theta[:-1])[reduced.label[:-1]]
         load = self.X.T @ point.residual + 2.0 * self.ridge * columns
         ends = self.graph.edge[reduced.between]
         forces = self.lam[reduced.between]
-        whole = np.concatenate([load, np.zeros((1, load.shape[1]))])
+        whole = grounded(load)
         np.add.at(whole, ends[:, 0], forces)
         np.subtract.at(whole, ends[:, 1], forces)
         load = np.ascontiguousarray(whole[:-1])
@@ -308,7 +299,7 @@ class Walker:
         sizes = np.maximum(np.append(reduced.size, d - reduced.size.sum()), 1.0)
         least = sizes * (20.0 * share * self.ridge * self.tol * scale / d)
         inner = np.ascontiguousarray(self.lam[reduced.inside])
-        saturated, residual = np.zeros(len(inner), np.uint8), np.concatenate([load, np.zeros((1, load.shape[1]))])
+        saturated, residual = np.zeros(len(inner), np.uint8), grounded(load)
         verdict = np.zeros(clusters, np.int32)
         work, step = np.empty((2 * len(inner) + 1, load.shape[1])), np.empty(len(inner) + d + 1)
         _kernel.flows(load, reduced.inner_edge, radius[reduced.inside], reduced.first_edge, reduced.node, reduced.first_node, least,
@@ -333,7 +324,7 @@ class Walker:
 
     def _refine(self, label: Labels) -> None:
         """A finer partition; new clusters start where the old one was."""
-        old = np.concatenate([self.theta[:-1], np.zeros((1, self.theta.shape[1]))])
+        old = grounded(self.theta[:-1])
         m = int(label[-1])
         theta = np.empty((m + 1, self.theta.shape[1]))
         theta[-1] = self.theta[-1]
@@ -351,8 +342,13 @@ def ground_last(label: Labels) -> Labels:
     return np.asarray(out.astype(np.int32))
 
 
+def grounded(rows: Floats) -> Floats:
+    """Rows of the nodes, and zeros for the ground behind them."""
+    return np.concatenate([rows, np.zeros((1, rows.shape[1]))])
+
+
 def _differences(theta: Floats, edge: NDArray[np.int32]) -> Floats:
-    padded = np.concatenate([theta, np.zeros((1, theta.shape[1]))])
+    padded = grounded(theta)
     return np.asarray(padded[edge[:, 0]] - padded[edge[:, 1]])
 
 

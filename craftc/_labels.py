@@ -45,6 +45,15 @@ def first_appearance(labels: Labels, n_clusters: int) -> NDArray[np.intp]:
     return np.array(order, np.intp)
 
 
+def number_by_appearance(labels: Labels) -> NDArray[np.intp]:
+    """Labels 0..K-1 in the order in which they first occur, in place; returns their old numbers in that order."""
+    order = first_appearance(labels, len(np.unique(labels)))
+    number = np.zeros(int(order.max()) + 1, np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    renumber(labels, number)
+    return order
+
+
 class MergeStep(NamedTuple):
     """A partition on the way down from the result to one cluster."""
 

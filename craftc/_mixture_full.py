@@ -146,14 +146,6 @@ class FullAscent(Ascent):
             bounds.append(self.bound())
         return np.array(bounds)
 
-    def update(self) -> None:
-        self._switch()
-        self.mixture.noises()
-        self.mixture.shares()
-        if self.beliefs.learn:
-            self._fraction()
-        self.mixture.sticks()
-
     def bound(self) -> float:
         components = sum(shape.expected(*self._sums(k)) - self.divergence[k] for k, shape in enumerate(self.shapes))
         return super().bound() + float(components)
@@ -173,7 +165,7 @@ class FullAscent(Ascent):
             ]
         self.divergence = np.array([shape.expected(*self._sums(k)) - shape.evidence for k, shape in enumerate(self.shapes)])
 
-    def _switch(self) -> None:
+    def _select(self) -> None:
         """q(y) and q(mu, Sigma): columns go in and out, one by one, where that raises the bound."""
         q = self.mixture
         K, D = q.p.shape

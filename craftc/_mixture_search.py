@@ -188,14 +188,17 @@ class Ascent:
 
     def update(self) -> None:
         """All factors but that of the labels."""
-        q = self.mixture
-        q.components()
-        q.masks()
-        q.noises()
-        q.shares()
+        self._select()
+        self.mixture.noises()
+        self.mixture.shares()
         if self.beliefs.learn:
             self._fraction()
-        q.sticks()
+        self.mixture.sticks()
+
+    def _select(self) -> None:
+        """The components, and the columns they select."""
+        self.mixture.components()
+        self.mixture.masks()
 
     def visit(self, label: Labels | None = None) -> None:
         """The labels' factor; `label` (n,): OUT the best component, its place among those not empty."""

@@ -14,11 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from craftc._covariates_evidence import Fit, column_sums, log_evidence, map_fit, sigma_by_folds
+from craftc._covariates_evidence import Fit, log_evidence, map_fit, sigma_by_folds
 from craftc._covariates_graph import correlation_similarity, graph_of, knn_similarity
-from craftc._covariates_loss import Loss
+from craftc._covariates_loss import Loss, column_sums
 from craftc._covariates_path import Solution, Walker
-from craftc._labels import Labels
+from craftc._labels import Labels, number_by_appearance
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads
 from craftc._summary import need_pandas
@@ -331,5 +331,6 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
 def canonical(label: Labels) -> Labels:
     """Labels numbered by first appearance."""
-    _, first, place = np.unique(label, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[place].astype(np.int32))
+    numbered = label.copy()
+    number_by_appearance(numbered)
+    return numbered

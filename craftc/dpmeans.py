@@ -17,7 +17,7 @@ from craftc import _dpmeans_gaussian as gaussian
 from craftc._dpmeans_penalty import MOST_CHOSEN, choose_penalty, farthest_first
 from craftc._dpmeans_search import Descent, Outcome
 from craftc._kernels import dpmeans as _kernel
-from craftc._labels import Labels, compact, first_appearance, renumber
+from craftc._labels import Labels, compact, number_by_appearance
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads, threads_for
 from craftc._points import Points
@@ -380,10 +380,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         return model, gaussian.descend(X, weight, start.labels.copy(), model, int(self.max_iter))
 
     def _set_gaussian_state(self, points: Points, model: gaussian.Gaussian, fit: gaussian.Fit) -> None:
-        alive = first_appearance(fit.labels, len(np.unique(fit.labels)))
-        number = np.zeros(len(fit.shapes.sizes), np.int32)
-        number[alive] = np.arange(len(alive), dtype=np.int32)
-        renumber(fit.labels, number)
+        alive = number_by_appearance(fit.labels)
         self._gaussian, self._shapes = model, gaussian.select(fit.shapes, alive)
         if model.known is not None:
             model.known = model.known[alive]

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from craftc._labels import Labels, chunks, first_appearance, renumber
+from craftc._labels import Labels, chunks, number_by_appearance
 from craftc._mixture_full import FullAscent, FullPosterior
 from craftc._mixture_model import KAPPA, Beliefs, Table, Units, interval
 from craftc._mixture_search import LLOYD, Ascent, Outcome, Plan
@@ -198,10 +198,10 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
             Itself.
         """
         beliefs = self._beliefs()
-        table, units = self._units(X)
+        table = self._table(X)
         given = self._given_responsibilities(len(table), beliefs.K)
         best = self._best_start(table, beliefs, given)
-        self._set_state(best, units, beliefs)
+        self._set_state(best)
         if not best.converged:
             warnings.warn(
                 f"FeatureSelectionMixture stopped after {int(self.max_iter)} sweeps while the bound still rose; raise max_iter or tol.",
@@ -239,11 +239,8 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         with threadpool_limits(1, "blas") if beliefs.full else nullcontext():
             return max(map_side_by_side(climb, starts, side, plan.stop), key=lambda outcome: outcome.bound)
 
-    def _set_state(self, outcome: Outcome, units: Units, beliefs: Beliefs) -> None:
-        found = first_appearance(outcome.label, len(np.unique(outcome.label)))
-        number = np.zeros(beliefs.K, np.int32)
-        number[found] = np.arange(len(found), dtype=np.int32)
-        renumber(outcome.label, number)
+    def _set_state(self, outcome: Outcome) -> None:
+        units, found = outcome.ascent.units, number_by_appearance(outcome.label)
         posterior = self._posterior = outcome.ascent.posterior(found)
         self.labels_, self.n_clusters_ = outcome.label, len(found)
         self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(found)).astype(np.float64)
@@ -367,8 +364,8 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
 
     # ---- input and parameters ----
 
-    def _units(self, X: ArrayLike) -> tuple[Table, Units]:
-        """The rows and the units of their columns; says which columns cannot be used."""
+    def _table(self, X: ArrayLike) -> Table:
+        """The rows in the units of their columns; says which columns cannot be used."""
         rows = self._read(X, reset=True)
         n_threads = effective_n_threads(self.n_threads)
         units = Units.of(rows, self.component == "poisson", self.scale, n_threads)
@@ -377,7 +374,7 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
             warnings.warn(
                 f"Columns without variance are kept but never selected: {self._named(constant)}.", UserWarning, stacklevel=3
             )
-        return Table(rows, units, n_threads), units
+        return Table(rows, units, n_threads)
 
     def _new_rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
@@ -395,17 +392,17 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
             ensure_min_samples=2 if reset else 1,
             reset=reset,
         )
-        if self.covariance == "full" and np.isnan(rows.sum()):
+        if self.covariance == "full" and np.isnan(rows).any():
             raise ValueError(
                 'covariance="full" takes no missing cells, got NaN: use covariance="diagonal", which marginalises them, or fill them first.'
             )
         if self.component == "poisson":
-            bad = [d for d in range(rows.shape[1]) if not_counts(rows[:, d])]
-            if bad:
-                value = next(x for x in rows[:, bad[0]] if x < 0 or (x != np.floor(x) and not np.isnan(x)))
+            bad = np.flatnonzero(np.any([not_counts(rows[some]).any(axis=0) for some in chunks(len(rows))], axis=0))
+            if len(bad):
+                first = rows[:, bad[0]]
                 raise ValueError(
-                    f'component="poisson" needs counts, whole numbers >= 0; not so in {self._named(np.array(bad))} (the first holds '
-                    f'{value:g}). Leave such columns out, or use component="gaussian".'
+                    f'component="poisson" needs counts, whole numbers >= 0; not so in {self._named(bad)} (the first holds '
+                    f'{first[not_counts(first)][0]:g}). Leave such columns out, or use component="gaussian".'
                 )
         return rows
 
@@ -483,7 +480,6 @@ class FeatureSelectionMixture(DensityMixin, ClusterMixin, BaseEstimator):
         return tags
 
 
-def not_counts(column: NDArray[Any]) -> bool:
-    """Whether a column holds anything but whole numbers >= 0 and missing cells."""
-    parts = (column[rows] for rows in chunks(len(column)))
-    return any(bool(((part < 0) | ((part != np.floor(part)) & ~np.isnan(part))).any()) for part in parts)
+def not_counts(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells are neither whole numbers >= 0 nor missing."""
+    return np.asarray((cells < 0) | ((cells != np.floor(cells)) & ~np.isnan(cells)))

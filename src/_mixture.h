@@ -154,7 +154,19 @@ static inline void mx_components(mx_model *m)
     }
 }
 
-/* the noise, from the cells that nobody selects */
+/* sum over the columns the noise's precision is common to: degrees of freedom and scatter; pooled (3, D) as mx_noise leaves it */
+static inline void mx_common(const mx_model *m, const double *pooled, double *a, double *b)
+{
+    const double *reach = pooled, *s1 = pooled + m->D, *s2 = pooled + 2 * m->D;
+    *a = m->noise_prior.a0;
+    *b = m->noise_prior.b0[0];
+    for (ptrdiff_t d = 0; d < m->D; d++) {
+        *a += 0.5 * reach[d];
+        *b += 0.5 * mx_above(s2[d] - s1[d] * s1[d] / (m->noise_prior.k0 + reach[d]));
+    }
+}
+
+/* the noise, from the cells that nobody selects; pooled (3, D): OUT their reach, sums and squares */
 static inline void mx_noise(mx_model *m, double *pooled)
 {
     const ptrdiff_t D = m->D;
@@ -173,12 +185,9 @@ static inline void mx_noise(mx_model *m, double *pooled)
             s1[d] += q * m->s1[k * D + d];
             s2[d] += q * m->s2[k * D + d];
         }
-    double a = prior->a0, b = prior->b0[0];
-    for (ptrdiff_t d = 0; common && d < D; d++) {
-        a += 0.5 * reach[d];
-        b += 0.5 * mx_above(s2[d] - s1[d] * s1[d] / (prior->k0 + reach[d]));
-    }
+    double a = 0.0, b = 1.0;
     if (common) {
+        mx_common(m, pooled, &a, &b);
         mx_count(&whole, prior, 2.0 * (a - prior->a0));
         log_b = log(b);
         evidence = whole.log_gamma_a + prior->value[0] - a * log_b;

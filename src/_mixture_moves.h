@@ -66,18 +66,6 @@ static inline void mx_pair_gains(const mx_model *m, ptrdiff_t *order, double *wo
 
 /* ---- columns that every component selects ---- */
 
-/* sum over the columns the noise's precision is common to: degrees of freedom and scatter; pooled (3, D) as mx_noise leaves it */
-static inline void mx_common(const mx_model *m, const double *pooled, double *a, double *b)
-{
-    const double *reach = pooled, *s1 = pooled + m->D, *s2 = pooled + 2 * m->D;
-    *a = m->noise_prior.a0;
-    *b = m->noise_prior.b0[0];
-    for (ptrdiff_t d = 0; d < m->D; d++) {
-        *a += 0.5 * reach[d];
-        *b += 0.5 * mx_above(s2[d] - s1[d] * s1[d] / (m->noise_prior.k0 + reach[d]));
-    }
-}
-
 /* what the ln evidence of the noise wins where more cells of column d are noise; a, b of mx_common */
 static inline double mx_noise_wins(const mx_model *m, const double *pooled, double a, double b, ptrdiff_t d, double reach, double s1, double s2)
 {

@@ -22,8 +22,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from craftc import ConvexCovariateClustering
 from craftc import covariates as estimator
-from craftc._covariates_evidence import SIGMAS, column_sums, log_evidence, map_fit, sigma_by_folds
-from craftc._covariates_loss import Loss
+from craftc._covariates_evidence import SIGMAS, log_evidence, map_fit, sigma_by_folds
+from craftc._covariates_loss import Loss, column_sums
 from craftc.covariates import correlation_similarity, knn_similarity
 from tests.conftest import ROOT
 from tests.twins import covariates as twin

@@ -69,7 +69,7 @@ def both(seed, parameters, holes, **more):
     model = model_of(R, parameters, **more)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Columns without variance", UserWarning)
-        table, _ = model._units(X)
+        table = model._table(X)
     ascent = Ascent(table, model._beliefs(), Plan(1, 0.0, False, Event()), 1)
     ascent.start_from(R)
     return model, ascent, Twin(X, R, **parameters)

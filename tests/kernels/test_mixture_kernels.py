@@ -233,7 +233,7 @@ def ascent_and_twin(seed, component, selection, missing=0.1, K=5, concentration=
     R = np.insert(rng.dirichlet(np.full(K - 1, 0.3), n), 2, 0.0, axis=1)
     parameters = {"component": component, "selection": selection, "scale": "scalar", "concentration": concentration}
     model = FeatureSelectionMixture(K, init=R, n_threads=1, **parameters)
-    table, _ = model._units(X)
+    table = model._table(X)
     ascent = Ascent(table, model._beliefs(), Plan(1, 0.0, False, Event()), 1)
     ascent.start_from(R)
     twin = Twin(X, R, **parameters)
