@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 from sklearn.model_selection import StratifiedKFold
 
-from craftc._covariates_loss import Loss
+from craftc._covariates_loss import Loss, gram, squares
 from craftc._moments import Floats
 
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
@@ -26,7 +26,7 @@ class Fit(NamedTuple):
     value: float  # -ln p(y | B)
 
 
-def map_fit(X: Floats, loss: Loss, sigma: float, theta: Floats | None = None) -> Fit:
+def map_fit(X: Any, loss: Loss, sigma: float, theta: Floats | None = None) -> Fit:
     """min -ln p(y | B) + |B|^2 / (2 sigma^2), the intercept free; X (n, m + 1) with ones last."""
     q = loss.c - 1
     weight = np.append(np.full(X.shape[1] - 1, sigma**-2), 0.0)[:, None]
@@ -53,27 +53,27 @@ def map_fit(X: Floats, loss: Loss, sigma: float, theta: Floats | None = None) ->
     return Fit(theta, point.proba, point.value)
 
 
-def log_evidence(X: Floats, loss: Loss, fit: Fit, sigma: float, full: bool) -> float:
+def log_evidence(X: Any, loss: Loss, fit: Fit, sigma: float, full: bool) -> float:
     """ln p(y | X, clustering, beta0) by Laplace's approximation around the MAP, over all c rows of B; `full`: with all covariances."""
     c, m = loss.c, X.shape[1] - 1
     columns, proba = X[:, :m], fit.proba
-    squares = float((fit.theta[:-1] ** 2).sum())
+    length = float((fit.theta[:-1] ** 2).sum())
     if full:
         hessian = np.zeros((c, m, c, m))
         for a in range(c):
             for b in range(a, c):
                 weight = proba[:, a] * ((a == b) - proba[:, b])
-                hessian[a, :, b] = columns.T @ (columns * weight[:, None])
+                hessian[a, :, b] = gram(columns, weight)
                 hessian[b, :, a] = hessian[a, :, b].T
         hessian = hessian.reshape(c * m, c * m)
         hessian[np.diag_indices(c * m)] += sigma**-2
         log_det = float(np.linalg.slogdet(hessian)[1])
     else:
-        log_det = float(np.log((proba * (1.0 - proba)).T @ columns**2 + sigma**-2).sum())
-    return float(-fit.value - 0.5 * squares / sigma**2 - c * m * float(np.log(sigma)) - 0.5 * log_det)
+        log_det = float(np.log(squares(columns).T @ (proba * (1.0 - proba)) + sigma**-2).sum())
+    return float(-fit.value - 0.5 * length / sigma**2 - c * m * float(np.log(sigma)) - 0.5 * log_det)
 
 
-def sigma_by_folds(X: Floats, y: NDArray[np.intp], c: int, accuracy: bool) -> float:
+def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool) -> float:
     """The prior's sigma of the best mean log-probability (or accuracy, as in the paper) of left-out rows; ties: the smallest."""
     folds = _FOLDS if len(y) / (_FOLDS * c) >= 2 else 2
     if np.bincount(y, minlength=c).min() < folds:

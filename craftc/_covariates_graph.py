@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
-from craftc._covariates_path import Graph
+from craftc._covariates_loss import squares
+from craftc._covariates_reduced import Graph
 from craftc._moments import Floats
 from craftc._validation import check_choice
 
@@ -51,35 +52,62 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = NEIGHBOURS) -> Any:
     return near.maximum(near.T)
 
 
-def correlation_similarity(X: Floats, n_neighbors: int = NEIGHBOURS) -> Any:
-    """A sparse similarity of the columns: their positive correlations, of each with so many it correlates with most."""
-    spread = X - X.mean(axis=0)
-    norm = np.sqrt((spread**2).sum(axis=0))
-    spread = spread / np.where(norm > 0, norm, 1.0)
-    d = X.shape[1]
+def correlation_similarity(X: Any, n_neighbors: int = NEIGHBOURS) -> Any:
+    """A sparse similarity of the columns: their positive correlations, of each with so many it correlates with most.
+
+    Parameters
+    ----------
+    X : array or sparse array (n, d)
+    n_neighbors : int, default=8
+
+    Returns
+    -------
+    scipy.sparse array (d, d)
+        Symmetric, nothing on the diagonal.
+    """
+    n, d = X.shape
     k = min(n_neighbors, d - 1)
+    if k < 1:
+        return sparse.csr_array((d, d))
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    if sparse.issparse(X):
+        spread, norm = X, np.sqrt(np.maximum(np.asarray(squares(X).sum(axis=0)).ravel() - n * mean**2, 0.0))
+    else:
+        spread = X - mean
+        norm = np.sqrt((spread**2).sum(axis=0))
+    inverse = np.divide(1.0, norm, where=norm > 0, out=np.zeros(d))
     rows, columns, values = [], [], []
-    for i in range(d if k else 0):
-        correlation = spread.T @ spread[:, i]
+    for i in range(d):
+        product = (X.T @ X[:, [i]].toarray())[:, 0] - n * mean * mean[i] if sparse.issparse(X) else spread.T @ spread[:, i]
+        correlation = product * inverse * inverse[i]
         correlation[i] = -np.inf
         best = np.argsort(-correlation, kind="stable")[:k]
         best = best[correlation[best] > 1e-12]
         rows.append(np.full(len(best), i))
         columns.append(best)
         values.append(np.minimum(correlation[best], 1.0))
-    if not rows:
-        return sparse.csr_array((d, d))
     near = sparse.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (d, d))
     return near.maximum(near.T)
 
 
-def graph_of(similarity: Any, X: Floats, sparsity: float) -> Graph:
+def _standardised(X: Any) -> Floats:
+    """Columns as vectors for "knn"."""
+    if sparse.issparse(X):
+        raise ValueError(
+            "similarity='knn' takes columns as vectors and needs a dense X; got a sparse one. Give similarity='correlation', or "
+            "knn_similarity(...) of vectors that describe the covariates."
+        )
+    spread = X.std(axis=0)
+    return np.asarray(((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).T)
+
+
+def graph_of(similarity: Any, X: Any, sparsity: float) -> Graph:
     """The edges of a similarity (None: "correlation"), and those to zero that the group lasso adds."""
     d = X.shape[1]
     if similarity is None or isinstance(similarity, str):
         made: dict[str, Callable[[], Any]] = {
             "correlation": lambda: correlation_similarity(X),
-            "knn": lambda: knn_similarity(((X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)).T),
+            "knn": lambda: knn_similarity(_standardised(X)),
         }
         name = "correlation" if similarity is None else similarity
         check_choice("similarity", name, MADE, "or a callable, or an array (d, d)")

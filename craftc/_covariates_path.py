@@ -3,99 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
-from craftc._covariates_loss import Loss, Point, column_sums
+from craftc._covariates_admm import admm, ama
+from craftc._covariates_loss import Loss, Point, Squares
+from craftc._covariates_newton import MOST, WIDEST, newton
+from craftc._covariates_paper import PaperAdmm
+from craftc._covariates_reduced import Found, Graph, Reduced, Task, components, differences, gap_of, ground_last, grounded, lengths
 from craftc._kernels import covariates as _kernel
 from craftc._labels import Labels
 from craftc._moments import Floats
 
 _ROUNDS = 60  # of splits at one penalty
 _PASSES = 4000  # of the flows of a certificate
-_NEWTON = 60  # steps of a minimisation
-_SLOWER = 0.05  # a step on an old factor that promises more of the last one's fall asks for a new factor
-_NEAR = 1e-5  # of the objective: a step that promises no more than this is near enough for an old factor
 _APART = 0.05  # of the widest difference of residuals in a cluster
-_STEEPER = 5.0  # sigma grows so where the dual lags
-_OUTER = 40  # changes of the multipliers
-_STIFF = 1e4  # sigma = so many radii per size of the coefficients
-_UNIT = 1e-3  # of the coefficient that moves a logit by one: what counts as a coefficient's size where all are zero
-_LEAST = 1e-12
 _CLOSE = 1e-6  # of the largest coefficient: nearer columns are tried as one
+_NEARER = 0.03  # of the distance at which columns may still be one: tried where those at that distance are not
 _SHARE = 0.1  # of the tolerance that the reduced problem may use
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Covariates, and the edges along which they may be fused.
-
-    edge (l, 2) of int32, i < j, sorted; weight (l,) > 0. `bound` edges (to the ground: node d, the zero vector) have a radius of their
-    own, which the fusion penalty leaves alone.
-    """
-
-    d: int
-    edge: NDArray[np.int32]
-    weight: Floats
-    bound: NDArray[np.bool_]
-
-    def radius(self, nu: float) -> Floats:
-        return np.where(self.bound, self.weight, nu * self.weight)
-
-
-class Reduced:
-    """The problem on clusters of covariates.
-
-    Parameters
-    ----------
-    X : ndarray (n, d)
-    graph : Graph
-    label : ndarray (d + 1,) of int32
-        Cluster of every covariate, and of the ground.
-    """
-
-    def __init__(self, X: Floats, graph: Graph, label: Labels) -> None:
-        m = int(label[-1])  # the ground's cluster comes last
-        self.label, self.m, self.graph = label, m, graph
-        own = label[:-1]
-        free = own < m
-        self.size = np.bincount(own[free], minlength=m)[:m].astype(np.float64)
-        self.X = column_sums(X, own, m)
-        order = np.argsort(own, kind="stable")
-        first = np.searchsorted(own[order], np.arange(m + 1))
-        ends = label[graph.edge]
-        inside = ends[:, 0] == ends[:, 1]
-        low, high = ends.min(axis=1), ends.max(axis=1)
-        between = np.flatnonzero(~inside)
-        pair, place = np.unique(low[between].astype(np.int64) * (m + 1) + high[between], return_inverse=True)
-        self.edge = np.stack([pair // (m + 1), pair % (m + 1)], axis=1).astype(np.int32)
-        self.between, self.place = between, place
-        self.sign = np.where(ends[between, 0] == low[between], 1.0, -1.0)[:, None]
-        self.inside = np.flatnonzero(inside)
-        # edges and nodes inside clusters, cluster after cluster
-        cluster = ends[self.inside, 0]
-        self.inside = self.inside[np.argsort(cluster, kind="stable")]
-        self.first_edge = np.searchsorted(np.sort(cluster), np.arange(m + 2)).astype(np.intp)
-        self.node, self.first_node = order.astype(np.int32), np.append(first, graph.d).astype(np.intp)
-        self.inner_edge = np.ascontiguousarray(graph.edge[self.inside])
-
-    def radius(self, radius: Floats) -> Floats:
-        """Radii of the edges between clusters: sums of those they stand for."""
-        return np.asarray(np.bincount(self.place, radius[self.between], minlength=len(self.edge)), dtype=np.float64)
-
-    def gather(self, lam: Floats) -> Floats:
-        """Dual variables (l, q) summed over the edges that an edge between clusters stands for."""
-        out = np.zeros((len(self.edge), lam.shape[1]))
-        np.add.at(out, self.place, self.sign * lam[self.between])
-        return out
-
-    def spread(self, flow: Floats, radius: Floats, lam: Floats) -> None:
-        """The other way: every edge between clusters takes its share by radius."""
-        share = radius[self.between] / np.maximum(self.radius(radius)[self.place], 1e-300)
-        lam[self.between] = self.sign * share[:, None] * flow[self.place]
 
 
 class Solution(NamedTuple):
@@ -106,11 +33,12 @@ class Solution(NamedTuple):
     theta: Floats
     objective: float
     dual: float
+    least: float  # smallest bound that a gap is relative to
 
     @property
     def relative_gap(self) -> float:
         """Duality gap beside the dual bound."""
-        return (self.objective - self.dual) / max(abs(self.dual), _LEAST)
+        return (self.objective - self.dual) / max(abs(self.dual), self.least)
 
     def columns(self) -> Floats:
         """(d, q) coefficients of every covariate."""
@@ -123,56 +51,70 @@ class Walker:
 
     Parameters
     ----------
-    X : ndarray (n, d) of float64
-    loss : Loss
+    X : array or sparse array (n, d)
+    loss : Loss or Squares
     graph : Graph
     ridge : float
+        0: there is no dual bound; the gap is then an estimate (:func:`gap_of`).
     tol : float
         Relative duality gap.
     most_steps : int
-        Newton steps of the whole path.
+        Newton steps of the whole path; of the other solvers, iterations at every penalty.
+    solver : {"certified", "admm", "ama", "paper"}
+        "certified" solves on clusters, the others on all covariates, whose clusters the merge test then finds.
+    n_threads : int
     """
 
-    X: Floats
-    loss: Loss
+    X: Any
+    loss: Loss | Squares
     graph: Graph
     ridge: float
     tol: float
     most_steps: int
+    solver: str = "certified"
+    n_threads: int = 1
     newton_steps: int = field(default=0, init=False)
+    iterations: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        d, q = self.graph.d, self.loss.c - 1
-        label, _ = _kernel.components(d + 1, self.graph.edge, np.ones(len(self.graph.edge), np.uint8))
-        self.label = ground_last(label)
-        self.lam = np.zeros((len(self.graph.edge), q))
+        edges = len(self.graph.edge)
+        self.label = components(self.graph, np.full(edges, self.solver == "certified", np.uint8))
+        self.lam = np.zeros((edges, self.loss.q))
         self.theta = self.loss.start(int(self.label[-1]) + 1)
-        self.reduced = Reduced(self.X, self.graph, self.label)
-        self.unit = _UNIT / max(float(np.sqrt(np.einsum("nd,nd->d", self.X, self.X).max() / len(self.X))), _LEAST)
+        self.reduced = Reduced(self.X, self.loss, self.graph, self.label)
+        self.unit, self.least = self.loss.unit(self.X), self.loss.least
         self.nu = np.inf
         self.before: tuple[float, Floats, Labels] | None = None  # penalty, coefficients and partition of the optimum before the last
+        self.stiffness: float | None = None
+        self.paper = PaperAdmm(self.most_steps)
 
     def step(self, nu: float) -> Solution:
         """The optimum at a penalty no larger than the one before."""
         if nu == 0.0 and not self.graph.bound.all():
             self._cut()
         radius = self.graph.radius(nu)
+        if self.solver != "certified":
+            self._refine(np.arange(self.graph.d + 1, dtype=np.int32))
         if np.isfinite(self.nu):
             self.lam[~self.graph.bound] *= nu / self.nu if self.nu > 0 else 0.0
             self._look_ahead(nu)
         self.nu = nu
         share = _SHARE
         for _ in range(_ROUNDS):
-            fused, point, r = self._solve(radius, share)
-            objective = self._objective(point, r)
-            dual, split = self._certify(point, radius, objective, share)
+            found, task = self._solve(radius, share, self.solver)
+            objective = self._objective(found.point, task)
+            dual, split = self._certify(found.point, radius, objective, share)
             if split is not None:
                 self._refine(split)
-            elif objective - dual <= self.tol * max(abs(dual), _LEAST) or share < _SHARE * 1e-6:
+            elif objective - dual <= self.tol * max(abs(dual), self.least) or share < _SHARE * 1e-6 or self._spent(found):
                 break
             else:
                 share *= 1e-2
-        return self._fuse(fused, radius, Solution(nu, self.label, self.theta, objective, dual))
+        return self._fuse(found.fused, radius, Solution(nu, self.label, self.theta, objective, dual, self.least))
+
+    def _spent(self, found: Found) -> bool:
+        """Whether no more steps may be made at this penalty."""
+        return self.solver == "paper" or (self.newton_steps if self.solver == "certified" else found.steps) >= self.most_steps
 
     def _cut(self) -> None:
         """Without a penalty there are no edges but those to the ground."""
@@ -180,8 +122,7 @@ class Walker:
         self.graph = Graph(graph.d, np.ascontiguousarray(graph.edge[kept]), graph.weight[kept], graph.bound[kept])
         self.lam = self.lam[kept]
         zero = self.label[self.graph.edge[:, 0]] == self.label[-1]
-        label, _ = _kernel.components(graph.d + 1, self.graph.edge, zero.astype(np.uint8))
-        self._refine(ground_last(label))
+        self._refine(components(self.graph, zero.astype(np.uint8)))
 
     def _look_ahead(self, nu: float) -> None:
         """On an unchanged partition the optimum moves smoothly: start where the last two point to."""
@@ -191,96 +132,77 @@ class Walker:
         self.before = last
 
     def _fuse(self, fused: NDArray[np.uint8], radius: Floats, found: Solution) -> Solution:
-        """The merge test: clusters whose edges did not tear are one if the optimum on fewer columns is within the certified gap."""
+        """The merge test: clusters that are close, or whose edges did not tear, are one if the optimum on fewer columns is as good."""
         reduced = self.reduced
-        apart = np.sqrt((_differences(self.theta[: reduced.m], reduced.edge) ** 2).sum(axis=1))
-        close = apart <= _CLOSE * max(float(np.abs(self.theta[: reduced.m]).max(initial=0.0)), self.unit)
-        joined = (close | (fused > 0)).astype(np.uint8)
-        if not joined.any():
-            return found
-        group, _ = _kernel.components(reduced.m + 1, reduced.edge, joined)
-        kept = self.label, self.theta, self.reduced, self.lam.copy()
-        coarse = ground_last(group)
-        label = coarse[self.label]
-        size = np.append(reduced.size, 1.0)[:, None]
-        old = grounded(self.theta[:-1])
-        theta = np.zeros((int(coarse[-1]) + 1, old.shape[1]))
-        np.add.at(theta, coarse, size * old)
-        theta /= np.bincount(coarse, size[:, 0], minlength=len(theta))[:, None]
-        theta[-1] = self.theta[-1]
-        self.label, self.theta, self.reduced = label, theta, Reduced(self.X, self.graph, label)
-        _, point, r = self._solve(radius, _SHARE)
-        objective = self._objective(point, r)
-        if objective - found.dual <= self.tol * max(abs(found.dual), _LEAST):
-            return Solution(found.nu, label, self.theta, objective, found.dual)
-        self.label, self.theta, self.reduced, self.lam = kept
+        apart = lengths(differences(self.theta[: reduced.m], reduced.edge))
+        close = _CLOSE * max(float(np.abs(self.theta[: reduced.m]).max(initial=0.0)), self.unit)
+        # J - J* >= ridge |B - B*|^2: columns farther apart than this are not one at the optimum
+        gap = max(found.objective - found.dual, 0.0)
+        possible = float(np.sqrt(2.0 * gap / self.ridge)) if self.ridge > 0 else 0.0
+        tried = reduced.m + 1
+        for joined, lenient in ((apart <= possible, False), (apart <= _NEARER * possible, False), ((apart <= close) | (fused > 0), True)):
+            group, count = _kernel.components(reduced.m + 1, reduced.edge, joined.astype(np.uint8))
+            if count <= reduced.m and (lenient or count != tried):
+                merged = self._merged(ground_last(group), radius, found, lenient)
+                if merged is not None:
+                    return merged
+                tried = count
         return found
+
+    def _merged(self, group: Labels, radius: Floats, found: Solution, lenient: bool) -> Solution | None:
+        """The optimum on clusters of clusters, if it is within the gap (`lenient`), or no worse and held together by flows."""
+        kept = self.label, self.theta, self.reduced, self.lam.copy()
+        size = np.append(self.reduced.size, 1.0)[:, None]
+        old = grounded(self.theta[:-1])
+        theta = np.zeros((int(group[-1]) + 1, old.shape[1]))
+        np.add.at(theta, group, size * old)
+        theta /= np.bincount(group, size[:, 0], minlength=len(theta))[:, None]
+        theta[-1] = self.theta[-1]
+        label = group[self.label]
+        self.label, self.theta, self.reduced = label, theta, Reduced(self.X, self.loss, self.graph, label)
+        share = _SHARE if lenient else 1e-3 * _SHARE
+        merged, task = self._solve(radius, share, "certified")
+        objective, dual = self._objective(merged.point, task), found.dual
+        if lenient:
+            good = objective - dual <= max(self.tol * max(abs(dual), self.least), found.objective - dual)
+        else:
+            good = objective <= found.objective + 1e-12 * max(abs(found.objective), self.least)
+            if good:
+                bound, split = self._certify(merged.point, radius, objective, share)
+                good, dual = split is None, max(bound, dual)
+        if good:
+            return Solution(found.nu, label, self.theta, objective, dual, self.least)
+        self.label, self.theta, self.reduced, self.lam = kept
+        return None
 
     # ---- the reduced problem ----
 
-    def _solve(self, radius: Floats, share: float) -> tuple[NDArray[np.uint8], Point, Floats]:
-        """Augmented Lagrangian with semismooth Newton steps: theta becomes the optimum on the partition; what the edges did, their flow."""
-        reduced, q = self.reduced, self.loss.c - 1
-        m, edge, r = reduced.m, reduced.edge, reduced.radius(radius)
+    def _solve(self, radius: Floats, share: float, solver: str) -> tuple[Found, Task]:
+        """theta becomes the optimum on the partition, lam the flow of its edges."""
+        reduced = self.reduced
+        task = Task(reduced, reduced.radius(radius), self.ridge, self.unit, share * self.tol, self.least, self.n_threads)
         flow = reduced.gather(self.lam)
-        _shrink(flow, r)
-        sigma = r * (_STIFF / max(float(np.abs(self.theta[:m]).max(initial=0.0)), self.unit))
-        after, fused = np.empty_like(flow), np.zeros(len(edge), np.uint8)
-        weight = np.append(2.0 * self.ridge * reduced.size, 0.0)[:, None]
-        none = np.empty((1, 1))
-        theta = self.theta
+        small = len(self.theta) * self.loss.q <= MOST and self.loss.q <= WIDEST
+        if solver == "paper":
+            found = self.paper.solve(task, self.theta)
+            self.iterations += found.steps
+        elif solver == "ama":
+            found = ama(task, flow, self.most_steps)
+            self.iterations += found.steps
+        elif solver == "certified" and small:
+            found = newton(task, self.theta, flow, self.most_steps - self.newton_steps)
+            self.newton_steps += found.steps
+        else:
+            if self.stiffness is None:
+                self.stiffness = 1.0 / task.scale(self.theta)
+            found, self.stiffness = admm(task, self.theta, flow, self.most_steps, self.stiffness)
+            self.iterations += found.steps
+        self.theta = found.theta
+        reduced.spread(found.flow, radius, self.lam)
+        return found, task
 
-        def look(theta: Floats) -> tuple[float, Floats, Point]:
-            point = self.loss.at(reduced.X, theta)
-            gradient = reduced.X.T @ point.residual + weight * theta
-            value = point.value + 0.5 * float((weight * theta * theta).sum())
-            value += _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, gradient, none)
-            return value, gradient, point
-
-        for _ in range(_OUTER):
-            value, gradient, point = look(theta)
-            factor, promised = None, 0.0
-            for _ in range(_NEWTON):
-                if factor is None:
-                    hessian = self.loss.hessian(reduced.X, point)
-                    hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q)
-                    _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, np.zeros_like(gradient), hessian)
-                    factor = _factor(hessian)
-                    self.newton_steps += 1
-                move = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
-                fall = -float((gradient * move).sum())
-                goal = share * self.tol * max(abs(value), _LEAST)
-                if fall <= 1e-4 * goal or self.newton_steps >= self.most_steps:
-                    break
-                t = 1.0
-                while True:
-                    there = theta + t * move
-                    new, new_gradient, new_point = look(there)
-                    if new <= value - 1e-4 * t * fall + 1e-14 * abs(value) or t < 1e-10:
-                        break
-                    t *= 0.5
-                theta, value, gradient, point = there, new, new_gradient, new_point
-                if fall <= 1e-2 * goal and t == 1.0:
-                    break
-                # the old factor serves as long as every step promises much less than the one before
-                if t < 1.0 or fall > (_SLOWER * promised if promised else _NEAR * abs(value)):
-                    factor = None
-                promised = fall
-            flow[:] = after
-            apart = _differences(theta[:m], edge)
-            lag = float((r * np.sqrt((apart**2).sum(axis=1))).sum() - (flow * apart).sum())
-            if lag <= goal:
-                break
-            sigma *= _STEEPER
-        self.theta, point = self.loss.balanced(reduced.X, theta, point)
-        reduced.spread(flow, radius, self.lam)
-        return fused, point, r
-
-    def _objective(self, point: Point, r: Floats) -> float:
-        m = self.reduced.m
-        apart = _differences(self.theta[:m], self.reduced.edge)
-        ridge = self.ridge * float((self.reduced.size[:, None] * self.theta[:m] ** 2).sum())
-        return point.value + ridge + float((r * np.sqrt((apart**2).sum(axis=1))).sum())
+    def _objective(self, point: Point, task: Task) -> float:
+        return point.value + 0.5 * float((task.weight * self.theta**2).sum()) + task.penalty(self.theta)
 
     # ---- the certificate ----
 
@@ -297,7 +219,11 @@ class Walker:
         load = np.ascontiguousarray(whole[:-1])
         clusters = reduced.m + 1
         sizes = np.maximum(np.append(reduced.size, d - reduced.size.sum()), 1.0)
-        least = sizes * (20.0 * share * self.ridge * self.tol * scale / d)
+        goal = 5.0 * share * self.tol * max(abs(scale), self.least)
+        if self.ridge > 0:
+            least = sizes * (4.0 * self.ridge * goal / d)
+        else:
+            least = sizes * ((0.5 * goal / max(float(np.sqrt((columns**2).sum())), self.unit)) ** 2 / d)
         inner = np.ascontiguousarray(self.lam[reduced.inside])
         saturated, residual = np.zeros(len(inner), np.uint8), grounded(load)
         verdict = np.zeros(clusters, np.int32)
@@ -306,7 +232,12 @@ class Walker:
                       _PASSES, inner, saturated, residual, verdict, work, step)
         self.lam[reduced.inside] = inner
         rest = residual[:-1]
-        dual = point.entropy - float(((rest - 2.0 * self.ridge * columns) ** 2).sum()) / (4.0 * self.ridge)
+        if self.ridge > 0:
+            dual = point.entropy - float(((rest - 2.0 * self.ridge * columns) ** 2).sum()) / (4.0 * self.ridge)
+        else:
+            apart = differences(columns, self.graph.edge)
+            slack = float((radius * lengths(apart)).sum() - (self.lam * apart).sum())
+            dual = scale - slack - gap_of(rest, columns, 0.0, np.ones(d), self.unit)
         cluster = reduced.label[reduced.inner_edge[:, 0]]
         torn = verdict[cluster] > 0
         if not torn.any():
@@ -331,40 +262,4 @@ class Walker:
         free = label < m
         theta[label[free]] = old[self.reduced.label[free]]
         self.theta, self.label = theta, label
-        self.reduced = Reduced(self.X, self.graph, label)
-
-
-def ground_last(label: Labels) -> Labels:
-    """Labels by first appearance, but for the cluster of the last node, which gets the last number."""
-    last = label[-1]
-    out = label - (label > last)
-    out[label == last] = label.max()
-    return np.asarray(out.astype(np.int32))
-
-
-def grounded(rows: Floats) -> Floats:
-    """Rows of the nodes, and zeros for the ground behind them."""
-    return np.concatenate([rows, np.zeros((1, rows.shape[1]))])
-
-
-def _differences(theta: Floats, edge: NDArray[np.int32]) -> Floats:
-    padded = grounded(theta)
-    return np.asarray(padded[edge[:, 0]] - padded[edge[:, 1]])
-
-
-def _shrink(flow: Floats, radius: Floats) -> None:
-    """Onto the balls."""
-    norm = np.sqrt((flow**2).sum(axis=1))
-    outside = norm > radius
-    flow[outside] *= (radius[outside] / norm[outside])[:, None]
-
-
-def _factor(matrix: Floats) -> Floats:
-    """Lower Cholesky factor; a matrix that is not positive in rounding gets a little more on its diagonal."""
-    extra = 0.0
-    while True:
-        factor, info = lapack.dpotrf(matrix, lower=1)
-        if info == 0:
-            return np.asarray(factor)
-        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()))
-        matrix[np.diag_indices(len(matrix))] += extra
+        self.reduced = Reduced(self.X, self.loss, self.graph, label)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +19,7 @@ from craftc._covariates_evidence import Fit, log_evidence, map_fit, sigma_by_fol
 from craftc._covariates_graph import correlation_similarity, graph_of, knn_similarity
 from craftc._covariates_loss import Loss, column_sums
 from craftc._covariates_path import Solution, Walker
+from craftc._covariates_reduced import Graph, components, ground_last, grounded
 from craftc._labels import Labels, number_by_appearance
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads
@@ -26,8 +28,10 @@ from craftc._validation import check_choice, check_number
 
 __all__ = ["ConvexCovariateClustering", "correlation_similarity", "knn_similarity"]
 
+SOLVERS = ("certified", "admm", "paper")
 SELECTIONS = ("evidence", "evidence-full", "evidence-accuracy")
 GRID = 300  # penalties of the default path, n 2^(-0.1 a)
+_SEPARATED = 1e-3  # of the loss of guessing: a model that loses less separates the classes
 _ALONE = 3  # penalties in a row at which every covariate is alone end a path
 _FOLD_CLUSTERS = 200  # clusters at most of the partition that sigma is chosen on
 
@@ -41,6 +45,7 @@ class PathPoint(NamedTuple):
     objective: float
     gap: float  # duality gap, relative to the dual bound
     evidence: float  # ln evidence of the clustering; nan where there is one penalty only
+    coefficients: Floats  # (n_clusters, c) of the optimum
 
 
 class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -60,21 +65,25 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         each covariate with its eight nearest. "knn": a Gaussian similarity of each standardised column and its eight nearest. A
         callable gets X. For vectors that describe covariates see :func:`knn_similarity`.
     ridge : float, default=0.1
-        Above 0. Without it there is no certificate, and no optimum where the fused model separates the classes (as on the data of the
-        paper's own experiment).
+        0 is the paper's own problem: it has no certificate, and no optimum where the fused model separates the classes (as on the data
+        of the paper's experiment), of which a warning tells. The gap is then an estimate: what the objective could fall by if the
+        optimum were no larger than the solution.
     sparsity : float, default=0.0
         gamma: covariates of no use get coefficients of exactly zero and form one cluster.
-    solver : {"certified"}, default="certified"
-        Coarsen, solve, certify, split: the optimum on clusters, and flows inside them that prove they hold together.
+    solver : {"certified", "admm", "paper"}, default="certified"
+        "certified": coarsen, solve, certify, split: the optimum on clusters, and flows inside them that prove they hold together.
+        "admm": the paper's iteration on all covariates with one vector per edge, penalties weighted by S and balanced as it goes,
+        over-relaxed, until the gap is small. "paper": the paper's iteration and its stopping rule, word for word; its gap is what it is.
+        All end with the merge test: covariates whose edges did not tear are fused, if the optimum allows it.
     selection : {"evidence", "evidence-full", "evidence-accuracy"}, default="evidence"
         How a point of the path is chosen: Laplace's evidence with the diagonal of the Hessian, or with all of it; "evidence-accuracy":
         the prior's sigma by accuracy, as in the paper, in place of held-out log-probability.
     tol : float, default=1e-6
         Relative duality gap.
     max_iter : int, default=10000
-        Newton steps of a whole path at most.
+        At most so many Newton steps of a whole path; of "admm" and "paper" iterations at every penalty.
     n_threads : int, optional
-        Not used by this solver, whose matrices are small.
+        For passes over many edges (hundreds of thousands); the matrices of the other steps are small. The result does not depend on it.
     verbose : int, default=0
         1: a line per penalty.
 
@@ -94,10 +103,10 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     sigma_ : float
         Standard deviation of the coefficients' prior in the evidence (paths).
     path_ : pandas.DataFrame
-        Per nu: fusion_penalty, n_clusters, labels, objective, gap, evidence.
+        Per nu: fusion_penalty, n_clusters, labels (d,), objective, gap, evidence, coefficients (n_clusters, c).
     classes_ : ndarray (c,)
     n_iter_ : int
-        Newton steps of the whole path.
+        Newton steps and iterations of the whole path.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where the input has column names.
@@ -148,8 +157,8 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array or data frame (n, d) of finite numbers
-            Taken as it is: scale covariates whose units differ.
+        X : array, data frame or sparse array (n, d) of finite numbers
+            Taken as it is: scale covariates whose units differ. Sparse ones (counts of words) stay so.
         y : array (n,)
             Classes, at least two.
 
@@ -159,31 +168,42 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
             Itself.
         """
         self._check_parameters()
-        rows, target = validate_data(self, X, y, dtype=np.float64, order="C")
+        rows, target = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
         check_classification_targets(target)
         self.classes_, codes = np.unique(target, return_inverse=True)
         c = len(self.classes_)
         if c < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]!r}. There is nothing to tell apart.")
-        penalties = self._penalties(len(rows))
+        penalties = self._penalties(rows.shape[0])
         graph = graph_of(self.similarity, rows, float(self.sparsity))
         loss = Loss(codes, c)
         # products of small matrices: more threads would cost more than they save, and change the last bits
         with threadpool_limits(1, "blas"):
-            walker = Walker(rows, loss, graph, float(self.ridge), float(self.tol), int(self.max_iter))
+            walker = Walker(rows, loss, graph, float(self.ridge), float(self.tol), int(self.max_iter), self.solver,
+                            effective_n_threads(self.n_threads))  # fmt: skip
+            if self.ridge == 0:
+                self._warn_of_separation(rows, loss, graph)
             solutions = self._walk(walker, penalties)
-            labels = [canonical(solution.label[:-1]) for solution in solutions]
+            # of every optimum the clusters by first appearance, that of zero coefficients (of the ground, in the last place) behind them
+            parts = [ground_last(canonical(solution.label)) for solution in solutions]
             scores, fit = np.full(1, np.nan), None
             if len(penalties) > 1:
-                scores, fit = self._scores(rows, loss, labels)
-        self.n_iter_ = max(1, walker.newton_steps)
+                scores, fit = self._scores(rows, loss, parts)
+        self.n_iter_ = max(1, walker.newton_steps + walker.iterations)
+        labels = [canonical(part[:-1]) for part in parts]
         self._points = [
-            PathPoint(s.nu, int(label.max()) + 1, label, s.objective, s.relative_gap, float(score))
+            PathPoint(s.nu, int(label.max()) + 1, label, s.objective, s.relative_gap, float(score), self._of_clusters(s, label, loss))
             for s, label, score in zip(solutions, labels, scores, strict=True)
         ]
         chosen = 0 if fit is None else int(np.argmax(scores))
-        self._set_state(loss, solutions[chosen], self._points[chosen], fit)
+        self._set_state(loss, solutions[chosen], parts[chosen], self._points[chosen], fit)
         return self
+
+    @staticmethod
+    def _of_clusters(solution: Solution, label: Labels, loss: Loss) -> Floats:
+        """(K, c) coefficients of the clusters of an optimum."""
+        _, first = np.unique(label, return_index=True)
+        return np.asarray(solution.columns()[first] @ loss.basis.T)
 
     def _walk(self, walker: Walker, penalties: Floats) -> list[Solution]:
         """Optima along the path; the default path ends where all covariates have been alone three times."""
@@ -199,46 +219,62 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
             if self.fusion_penalty is None and alone == _ALONE:
                 break
         worst = max(solution.relative_gap for solution in solutions)
-        if worst > self.tol:
+        if walker.paper.exhausted if self.solver == "paper" else worst > self.tol:
             warnings.warn(
-                f"ConvexCovariateClustering could not certify every optimum: the largest relative gap is {worst:.1e}, tol={self.tol:g}. "
+                f"ConvexCovariateClustering did not reach every optimum: the largest relative gap is {worst:.1e}, tol={self.tol:g}. "
                 "Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         return solutions
 
-    def _scores(self, X: Floats, loss: Loss, labels: list[Labels]) -> tuple[Floats, Fit]:
-        """ln evidence of every clustering, each distinct one scored once, and the MAP fit of the best."""
-        sizes = [int(label.max()) + 1 for label in labels]
+    def _warn_of_separation(self, X: Any, loss: Loss, graph: Graph) -> None:
+        """Without a ridge, classes that sums over the components of S tell apart have no best coefficients."""
+        label = components(graph)
+        fused = map_fit(column_sums(X, label[:-1], int(label[-1])), loss, np.inf)
+        if fused.value < _SEPARATED * len(loss.y) * np.log(loss.c):
+            warnings.warn(
+                "ridge=0, and the classes are told apart even by the sums of fused covariates: coefficients can grow without end and the "
+                "optimum may not exist. What is returned is where the solver stopped; give ridge > 0 for an optimum.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _scores(self, X: Any, loss: Loss, parts: list[Labels]) -> tuple[Floats, Fit]:
+        """ln evidence of every clustering, each distinct one scored once, and the MAP fit of the best. Zero coefficients stay zero."""
+        sizes = [int(part[-1]) for part in parts]
         fine = max((m for m in sizes if m <= _FOLD_CLUSTERS), default=min(sizes))
-        finest = column_sums(X, labels[sizes.index(fine)], fine)
+        finest = column_sums(X, parts[sizes.index(fine)][:-1], fine)
         self.sigma_ = sigma_by_folds(finest, loss.y, loss.c, self.selection == "evidence-accuracy")
         known: dict[bytes, tuple[float, Fit]] = {}
-        for label, m in zip(labels, sizes, strict=True):
-            if label.tobytes() not in known:
-                columns = column_sums(X, label, m)
+        for part, m in zip(parts, sizes, strict=True):
+            if part.tobytes() not in known:
+                columns = column_sums(X, part[:-1], m)
                 fit = map_fit(columns, loss, self.sigma_)
-                known[label.tobytes()] = log_evidence(columns, loss, fit, self.sigma_, self.selection == "evidence-full"), fit
-        scores = np.array([known[label.tobytes()][0] for label in labels])
-        return scores, known[labels[int(np.argmax(scores))].tobytes()][1]
+                known[part.tobytes()] = log_evidence(columns, loss, fit, self.sigma_, self.selection == "evidence-full"), fit
+        scores = np.array([known[part.tobytes()][0] for part in parts])
+        return scores, known[parts[int(np.argmax(scores))].tobytes()][1]
 
-    def _set_state(self, loss: Loss, solution: Solution, point: PathPoint, fit: Fit | None) -> None:
+    def _set_state(self, loss: Loss, solution: Solution, part: Labels, point: PathPoint, fit: Fit | None) -> None:
         self.covariate_labels_, self.n_clusters_ = point.labels, point.n_clusters
         self.fusion_penalty_, self.objective_, self.duality_gap_ = point.fusion_penalty, point.objective, point.gap
         theta = solution.theta if fit is None else fit.theta
-        # the optimum's clusters are numbered with that of zero coefficients last, the path's by first appearance
-        columns = solution.columns() if fit is None else theta[:-1][point.labels]
+        columns = solution.columns() if fit is None else grounded(theta[:-1])[part[:-1]]
         self.coef_, self.intercept_ = np.ascontiguousarray(loss.basis @ columns.T), loss.basis @ theta[-1]
 
     # ---- rows ----
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Scores of the classes.
 
         Parameters
         ----------
-        X : array or data frame (n, d)
+        X : array, data frame or sparse array (n, d)
 
         Returns
         -------
@@ -246,7 +282,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
             Of two classes (n,): that of the second less that of the first.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores = rows @ self.coef_.T + self.intercept_
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
 
@@ -255,7 +291,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array or data frame (n, d)
+        X : array, data frame or sparse array (n, d)
 
         Returns
         -------
@@ -271,7 +307,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array or data frame (n, d)
+        X : array, data frame or sparse array (n, d)
 
         Returns
         -------
@@ -280,20 +316,22 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def transform(self, X: ArrayLike) -> Floats:
+    def transform(self, X: ArrayLike) -> Any:
         """Sums of the covariates of every cluster.
 
         Parameters
         ----------
-        X : array or data frame (n, d)
+        X : array, data frame or sparse array (n, d)
 
         Returns
         -------
         ndarray (n, K)
+            Of sparse rows a csr_array.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
-        return column_sums(rows, self.covariate_labels_, self.n_clusters_)[:, :-1]
+        rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        sums = column_sums(rows, self.covariate_labels_, self.n_clusters_)[:, :-1]
+        return csr_array(sums) if issparse(rows) else sums
 
     @property
     def path_(self) -> Any:
@@ -319,9 +357,9 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         return penalties
 
     def _check_parameters(self) -> None:
-        check_number("ridge", self.ridge, above=0)
+        check_number("ridge", self.ridge, least=0)
         check_number("sparsity", self.sparsity, least=0)
-        check_choice("solver", self.solver, ("certified",))
+        check_choice("solver", self.solver, SOLVERS)
         check_choice("selection", self.selection, SELECTIONS)
         check_number("tol", self.tol, above=0)
         check_number("max_iter", self.max_iter, least=1, whole=True)

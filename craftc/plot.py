@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["features", "tiles"]
+from craftc import _plot_tree
+from craftc._validation import check_number
+
+__all__ = ["features", "fusion_tree", "tiles"]
 
 _COLUMNS = 5  # pictures side by side
 _SIDE = 2.1  # inches of the longer side of a picture
@@ -185,6 +188,87 @@ def tiles(model: Any, X: ArrayLike, *, order: str = "given", axes: Any = None) -
     names = np.asarray(getattr(model, "feature_names_in_", np.arange(len(columns))))[columns]
     ticks = np.arange(0, len(columns), max(1, -(-len(columns) // _TICKS)))
     axes.set_xticks(ticks, names[ticks], rotation=90 if sum(len(str(name)) for name in names[ticks]) > _LINE else 0)
+    return axes
+
+
+def fusion_tree(
+    model: Any,
+    *,
+    names: Sequence[str] | None = None,
+    only: int | str | Sequence[int | str] | None = None,
+    of_class: Any = None,
+    leaves: int = 60,
+    axes: Any = None,
+) -> Any:
+    """The tree of a path: which covariates are one cluster, from which fusion penalty on.
+
+    Covariates are leaves. Branches meet at the penalty from which on they are one cluster; at the left edge, if they are one even at
+    the smallest. Branches that never meet have no similarities that connect them. A branch has the colour of the class that its cluster
+    speaks for by its largest coefficient (grey: all are zero), a name the colour of its chosen cluster.
+
+    The line is the chosen penalty. At it stand the odds ratios of the chosen clusters for one unit of a covariate, so choose units that
+    mean something, from `coef_`: exp(b_1 - b_0) of two classes; of more, the cluster's own class against the mean of the others. In a
+    tree of up to twelve leaves the other clusters have theirs in italics, by the coefficients of the path, which the penalty shrinks.
+
+    On a path covariates that have parted may meet again, which no tree can show. Here they stay parted. The chosen clusters are drawn as
+    they are nevertheless: at larger penalties each is kept whole, and is where most of it is.
+
+    Parameters
+    ----------
+    model : ConvexCovariateClustering
+        Fitted to a path of penalties.
+    names : sequence of str, optional
+        A name for every covariate; None: column names, or numbers.
+    only : int, str or sequence of them, optional
+        Numbers or names of covariates: the smallest subtree that holds their chosen clusters.
+    of_class : a class, optional
+        Only covariates whose chosen cluster speaks for it.
+    leaves : int, default=60
+        Of more covariates the strongest are shown: largest in `coef_`, then at the smallest penalty. Those in `only` come first.
+    axes : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        The model has no path.
+    ValueError
+        The path is one penalty, or no such covariate or class.
+    ImportError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc import ConvexCovariateClustering, plot
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["ham", "spam"], 50)
+    >>> X = rng.normal(size=(100, 4)) + (y == "spam")[:, None] * [0, 0, 2, 2]
+    >>> model = ConvexCovariateClustering([100, 10, 1, 0.1], similarity=np.ones((4, 4))).fit(X, y)
+    >>> axes = plot.fusion_tree(model, names=["the", "and", "prize", "winner"], of_class="spam")
+    >>> sorted(label.get_text() for label in axes.get_yticklabels())
+    ['prize', 'winner']
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "covariate_labels_") or not hasattr(model, "_points"):
+        raise TypeError(f"plot.fusion_tree shows the path of ConvexCovariateClustering; {type(model).__name__} has none.")
+    if len(model._points) < 2:
+        raise ValueError("plot.fusion_tree shows a path, and the model has one penalty: fit it with a decreasing array as fusion_penalty.")
+    check_number("leaves", leaves, least=1, whole=True)
+    d, classes = model.coef_.shape[1], [str(name) for name in model.classes_]
+    words = _plot_tree.names_of(model, names, d)
+    reading = _plot_tree.Reading(model)
+    named = None if only is None else _plot_tree.named(only, words)
+    shown, total = reading.leaves(named, _plot_tree.class_index(model.classes_, of_class), leaves)
+    if total == 0:
+        raise ValueError(f"No chosen cluster{' there' if only is not None else ''} speaks for the class {of_class!r}, so nothing is shown.")
+    if axes is None:
+        axes = _need_pyplot().figure(figsize=_plot_tree.size(len(shown)), layout="constrained").add_subplot()
+    _plot_tree.draw(axes, reading, shown, total, words, classes)
     return axes
 
 

@@ -7,8 +7,64 @@ fused is the branch its projection took, never equality of numbers.
 
 import numpy as np
 
+from cython.parallel cimport prange
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t, uint8_t
+
+cdef extern from "_edges.h":
+    ctypedef struct Edges:
+        Py_ssize_t q
+        const double *b
+        const int32_t *edge
+        const double *radius
+        const double *step
+        double relax
+        double *lam
+        uint8_t *fused
+    double edges_some(const Edges *c, Py_ssize_t start, Py_ssize_t stop, double *sums) noexcept nogil
+
+
+def edge_pass(
+    const double[:, ::1] b,                 # IN  (m, q) vectors of the nodes, the ground's zeros among them
+    const int32_t[:, ::1] edge,             # IN  (l, 2), sorted by their first node
+    const double[::1] radius,               # IN  (l,)
+    const double[::1] step,                 # IN  (l,) > 0
+    double relax,
+    double[:, ::1] lam,                     # IN/OUT (l, q)
+    uint8_t[::1] fused,                     # OUT (l,) whether the projection changed nothing
+    double[:, ::1] sums,                    # OUT (m, q) signed sums of the projections at every node
+    double[:, :, ::1] work,                 # WORK (blocks, m, q): the edges are cut into so many blocks, whose sums are added in order
+    int n_threads,
+):
+    """lam <- lam + relax (Proj(lam + step (b_i - b_j)) - lam), and the node sums of the projections.
+
+    Returns
+    -------
+    float
+        sum over edges of |Proj - lam|^2 / step.
+    """
+    cdef Py_ssize_t edges = edge.shape[0], m = b.shape[0], blocks = work.shape[0], k, i, a
+    cdef double moved = 0.0
+    cdef Edges c
+    if edges == 0:
+        sums[:] = 0.0
+        return 0.0
+    found = np.empty(blocks)
+    cdef double[::1] part = found
+    c.q, c.b, c.edge, c.radius, c.lam, c.fused = b.shape[1], &b[0, 0], &edge[0, 0], &radius[0], &lam[0, 0], &fused[0]
+    c.step, c.relax = &step[0], relax
+    for k in prange(blocks, nogil=True, schedule="static", num_threads=n_threads):
+        work[k] = 0.0
+        part[k] = edges_some(&c, edges * k // blocks, edges * (k + 1) // blocks, &work[k, 0, 0])
+    with nogil:
+        sums[:] = work[0]
+        for k in range(1, blocks):
+            for i in range(m):
+                for a in range(b.shape[1]):
+                    sums[i, a] += work[k, i, a]
+        for k in range(blocks):
+            moved += part[k]
+    return moved
 
 
 def newton_terms(

@@ -3,6 +3,18 @@ from numpy.typing import NDArray
 
 _Floats = NDArray[np.float64]
 
+def edge_pass(
+    b: _Floats,
+    edge: NDArray[np.int32],
+    radius: _Floats,
+    step: _Floats,
+    relax: float,
+    lam: _Floats,
+    fused: NDArray[np.uint8],
+    sums: _Floats,
+    work: _Floats,
+    n_threads: int,
+) -> float: ...
 def newton_terms(
     theta: _Floats,
     edge: NDArray[np.int32],

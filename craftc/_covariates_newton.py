@@ -1,0 +1,91 @@
+"""Small reduced problems: an augmented Lagrangian whose minima semismooth Newton steps find (spec: covariates, section 6)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import lapack
+
+from craftc._covariates_loss import Point
+from craftc._covariates_reduced import Found, Task, shrink
+from craftc._kernels import covariates as _kernel
+from craftc._moments import Floats
+
+MOST = 800  # unknowns at most
+WIDEST = 64  # numbers of a node at most
+_NEWTON = 60  # steps of a minimisation
+_SLOWER = 0.4  # a step on an old factor that promises more of the last one's fall asks for a new factor
+_NEAR = 1e-3  # of the objective: a step that promises no more than this is near enough for an old factor
+_STEEPER = 5.0  # sigma grows so where the dual lags
+_LAST = 0.1  # of the goal: a full step that promised no more is the last
+_OUTER = 40  # changes of the multipliers
+_STIFF = 1e4  # sigma = so many radii per size of the coefficients
+
+
+def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
+    """The optimum from a start, whose dual variables `flow` are brought into their balls and changed."""
+    reduced, loss = task.reduced, task.reduced.loss
+    X, m, edge, r, weight = reduced.X, reduced.m, reduced.edge, task.radius, task.weight
+    shrink(flow, r)
+    sigma = r * (reduced.stiffness * _STIFF / task.scale(theta))
+    after, fused = np.empty_like(flow), np.zeros(len(edge), np.uint8)
+    none = np.empty((1, 1))
+    curvature, factor, steps = reduced.curvature, reduced.factor, 0
+
+    def look(theta: Floats) -> tuple[float, Floats, Point]:
+        point = loss.at(X, theta)
+        gradient = X.T @ point.residual + weight * theta
+        value = point.value + 0.5 * float((weight * theta * theta).sum())
+        value += _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, gradient, none)
+        return value, gradient, point
+
+    for _ in range(_OUTER):
+        value, gradient, point = look(theta)
+        promised = 0.0
+        for _ in range(_NEWTON):
+            if factor is None:
+                if curvature is None:
+                    curvature = loss.hessian(X, point)
+                hessian = curvature.copy()
+                hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], loss.q)
+                _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, np.zeros_like(gradient), hessian)
+                factor = _factor(hessian)
+                steps += 1
+            move = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
+            fall = -float((gradient * move).sum())
+            goal = task.accuracy * max(abs(value), task.least)
+            if fall <= 1e-4 * goal or steps >= most_steps:
+                break
+            t = 1.0
+            while True:
+                there = theta + t * move
+                new, new_gradient, new_point = look(there)
+                if new <= value - 1e-4 * t * fall + 1e-14 * abs(value) or t < 1e-10:
+                    break
+                t *= 0.5
+            theta, value, gradient, point = there, new, new_gradient, new_point
+            if fall <= _LAST * goal and t == 1.0:
+                break
+            # the old factor serves as long as every step promises much less than the one before; that of the loss also the next penalty
+            if t < 1.0 or fall > (_SLOWER * promised if promised else _NEAR * abs(value)):
+                factor = curvature = None
+            promised = fall
+        flow[:] = after
+        if task.slack(theta, flow) <= goal:
+            break
+        sigma *= _STEEPER
+        reduced.stiffness *= _STEEPER
+        factor = None
+    reduced.curvature, reduced.factor = curvature, factor
+    theta, point = loss.balanced(X, theta, point)
+    return Found(theta, point, flow, fused, steps)
+
+
+def _factor(matrix: Floats) -> Floats:
+    """Lower Cholesky factor; a matrix that is not positive in rounding gets a little more on its diagonal."""
+    extra = 0.0
+    while True:
+        factor, info = lapack.dpotrf(matrix, lower=1)
+        if info == 0:
+            return np.asarray(factor)
+        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()))
+        matrix[np.diag_indices(len(matrix))] += extra
