@@ -16,7 +16,8 @@ from craftc._parallel import threads_for
 
 RELAX = 1.7  # over-relaxation
 _LOOK = 10  # iterations between two looks at the gap, and at the balance of the penalty
-_FREEZE = 1000  # iterations after which the penalty stays: then the iteration converges
+_TURN = 2.0  # most that the penalty changes at once
+_SETTLED = 100  # iterations from which on it changes less and less
 _INNER = 0.1  # of the residuals: what a minimisation over B may leave of its gradient
 _STEPS = 3  # Newton steps of such a minimisation
 _PRODUCTS = 50  # conjugate gradients of one of them
@@ -99,10 +100,10 @@ class EdgeAdmm:
         X, loss, weight = self.X, self.loss, self.task.weight + self.damp
         theta, point = self.theta, self.point
         value = point.value + float((0.5 * weight * theta**2 + pull * theta).sum())
-        for _ in range(_STEPS):
+        for step in range(_STEPS):
             gradient = X.T @ point.residual + weight * theta + pull
             size = float(np.sqrt((gradient**2).sum()))
-            if size <= tolerance:
+            if step and size <= tolerance:  # a first step always: B that rests would mislead the balance of the penalty
                 break
             move = self._conjugate_gradients(point, weight, gradient, max(0.5 * tolerance, 1e-3 * size))
             slope, t = float((gradient * move).sum()), 1.0
@@ -146,10 +147,10 @@ class EdgeAdmm:
 def admm(task: Task, theta: Floats, flow: Floats, most: int, stiffness: float) -> tuple[Found, float]:
     """Until the gap is small; penalties rho_e = stiffness * radius_e, balanced as it goes; the stiffness that was last."""
     solver = EdgeAdmm(task, theta, flow, stiffness * task.radius)
-    inner = np.inf
+    inner, ways = np.inf, np.zeros(2)
     for k in range(1, most + 1):
         looks = k % _LOOK == 0 or k == most
-        far, moved = solver.iterate(1.0 if looks else RELAX, inner)
+        ways += np.square(solver.iterate(1.0 if looks else RELAX, inner))
         inner = _INNER * solver.force
         if not looks:
             continue
@@ -157,11 +158,12 @@ def admm(task: Task, theta: Floats, flow: Floats, most: int, stiffness: float) -
         value = solver.point.value + 0.5 * float((task.weight * solver.theta**2).sum()) + task.penalty(solver.theta)
         if gap <= task.accuracy * max(abs(value), task.least):
             break
-        if k <= _FREEZE and max(far, moved) > 0:
-            ratio = far / max(moved, 1e-300)
-            turn = 0.5 if ratio > 2 else 0.7 if ratio > 1.2 else 2.0 if ratio < 0.5 else 1.4 if ratio < 1 / 1.2 else 1.0
-            stiffness *= turn
+        if ways.min() > 0:
+            # towards the penalty at which B and lam go equally far, by ever smaller turns: then the iteration converges
+            turn = np.clip((ways[1] / ways[0]) ** 0.25, 1 / _TURN, _TURN)
+            stiffness *= float(turn ** min(1.0, _SETTLED / k))
             solver.set_rho(stiffness * task.radius)
+        ways[:] = 0.0
     return Found(solver.theta, solver.point, solver.edges.lam, solver.edges.fused, k), stiffness
 
 

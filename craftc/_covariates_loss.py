@@ -84,7 +84,7 @@ class Loss:
 
     def at(self, X: Any, theta: Floats) -> Point:
         """X (n, m + 1), dense or sparse, with a last column of ones, theta (m + 1, q)."""
-        logits = (X @ theta) @ self.basis.T
+        logits = (self.basis @ (X @ theta).T).T  # class after class: sums over few classes are then sums of long rows
         logits -= logits.max(axis=1, keepdims=True)
         proba = np.exp(logits)
         total = proba.sum(axis=1)
@@ -132,7 +132,7 @@ class Loss:
 
     def product(self, X: Any, point: Point, move: Floats) -> Floats:
         """(m + 1, q) product of the Hessian and a move."""
-        turn = point.proba * ((X @ move) @ self.basis.T)
+        turn = point.proba * (self.basis @ (X @ move).T).T
         turn -= point.proba * turn.sum(axis=1, keepdims=True)
         return np.asarray(X.T @ (turn @ self.basis))
 

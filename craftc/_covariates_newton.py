@@ -11,6 +11,7 @@ from craftc._kernels import covariates as _kernel
 from craftc._moments import Floats
 
 MOST = 800  # unknowns at most
+SPARSE = 150  # of a sparse X, whose products are cheap beside a factor
 WIDEST = 64  # numbers of a node at most
 _NEWTON = 60  # steps of a minimisation
 _SLOWER = 0.4  # a step on an old factor that promises more of the last one's fall asks for a new factor

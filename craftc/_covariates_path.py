@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from craftc._covariates_admm import admm, ama
 from craftc._covariates_loss import Loss, Point, Squares
-from craftc._covariates_newton import MOST, WIDEST, newton
+from craftc._covariates_newton import MOST, SPARSE, WIDEST, newton
 from craftc._covariates_paper import PaperAdmm
 from craftc._covariates_reduced import Found, Graph, Reduced, Task, components, differences, gap_of, ground_last, grounded, lengths
 from craftc._kernels import covariates as _kernel
@@ -182,7 +183,8 @@ class Walker:
         reduced = self.reduced
         task = Task(reduced, reduced.radius(radius), self.ridge, self.unit, share * self.tol, self.least, self.n_threads)
         flow = reduced.gather(self.lam)
-        small = len(self.theta) * self.loss.q <= MOST and self.loss.q <= WIDEST
+        most = SPARSE if sparse.issparse(reduced.X) else MOST
+        small = len(self.theta) * self.loss.q <= most and self.loss.q <= WIDEST
         if solver == "paper":
             found = self.paper.solve(task, self.theta)
             self.iterations += found.steps

@@ -32,6 +32,7 @@ SOLVERS = ("certified", "admm", "paper")
 SELECTIONS = ("evidence", "evidence-full", "evidence-accuracy")
 GRID = 300  # penalties of the default path, n 2^(-0.1 a)
 _SEPARATED = 1e-3  # of the loss of guessing: a model that loses less separates the classes
+_LARGE, _FEW = 10**6, 0.1  # cells of a table, of which so few are not zero, that are kept sparse
 _ALONE = 3  # penalties in a row at which every covariate is alone end a path
 _FOLD_CLUSTERS = 200  # clusters at most of the partition that sigma is chosen on
 
@@ -177,6 +178,8 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         penalties = self._penalties(rows.shape[0])
         graph = graph_of(self.similarity, rows, float(self.sparsity))
         loss = Loss(codes, c)
+        if not issparse(rows) and rows.size > _LARGE and np.count_nonzero(rows) < _FEW * rows.size:
+            rows = csr_array(rows)
         # products of small matrices: more threads would cost more than they save, and change the last bits
         with threadpool_limits(1, "blas"):
             walker = Walker(rows, loss, graph, float(self.ridge), float(self.tol), int(self.max_iter), self.solver,

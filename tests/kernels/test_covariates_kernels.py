@@ -1,4 +1,4 @@
-"""The kernels of covariate clustering against NumPy and SciPy: terms of a Newton system, components, flows inside clusters."""
+"""The kernels of covariate clustering against NumPy and SciPy: passes over edges, Newton terms, components, flows inside clusters."""
 
 from __future__ import annotations
 
@@ -24,6 +24,128 @@ def random_edges(rng, m, count, ground):
 def incidence(edge, d):
     """D (l, d): rows e_i - e_j, e_i for an edge to the ground."""
     return np.array([np.eye(d + 1)[i] - np.eye(d + 1)[j] for i, j in edge]).reshape(-1, d + 1)[:, :d]
+
+
+# ---- one pass over the edges ----
+
+
+def random_pass(seed, q, ground, m=6, count=40):
+    """Vectors of m nodes, the ground's zeros behind them, and sorted edges, about half of them inside their balls."""
+    rng = np.random.default_rng(seed)
+    edge = random_edges(rng, m, count, ground)
+    edge = np.ascontiguousarray(edge[np.lexsort((edge[:, 1], edge[:, 0]))])
+    return SimpleNamespace(
+        b=np.concatenate([rng.normal(size=(m, q)), np.zeros((1, q))]), edge=edge, radius=rng.uniform(0.2, 2.0, count) * np.sqrt(q),
+        step=rng.uniform(0.1, 1.0, count), lam=0.3 * rng.normal(size=(count, q)),
+    )  # fmt: skip
+
+
+def one_pass(t, relax=1.0, blocks=1, n_threads=1):
+    """New duals, flags, sums and how far, by the kernel; arrays of results and of work hold rubbish before."""
+    lam, fused, sums = t.lam.copy(), np.full(len(t.lam), 9, np.uint8), np.full(t.b.shape, 7.0)
+    work = np.full((blocks, *t.b.shape), -5.0)
+    moved = kernel.edge_pass(t.b, t.edge, t.radius, t.step, relax, lam, fused, sums, work, n_threads)
+    return lam, fused, sums, moved
+
+
+def check_pass(t, relax, **more):
+    """The pass is what NumPy makes of it."""
+    lam, fused, sums, moved = one_pass(t, relax, **more)
+    pushed = t.lam + t.step[:, None] * (t.b[t.edge[:, 0]] - t.b[t.edge[:, 1]])
+    norm = np.linalg.norm(pushed, axis=1)
+    expected = pushed * np.minimum(1.0, t.radius / np.maximum(norm, 1e-300))[:, None]
+    total = np.zeros_like(t.b)
+    np.add.at(total, t.edge[:, 0], expected)
+    np.subtract.at(total, t.edge[:, 1], expected)
+    np.testing.assert_allclose(lam, t.lam + relax * (expected - t.lam), rtol=1e-13, atol=1e-14)
+    np.testing.assert_array_equal(fused, norm <= t.radius)
+    np.testing.assert_allclose(sums, total, rtol=0, atol=1e-12 * max(1.0, np.abs(t.radius).sum()))
+    assert moved == pytest.approx((((expected - t.lam) ** 2).sum(axis=1) / t.step).sum(), rel=1e-12)
+    return fused
+
+
+@pytest.mark.parametrize("ground", [False, True])
+@pytest.mark.parametrize("relax", [1.0, 1.7])
+@pytest.mark.parametrize("q", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pass_equals_numpy(seed, q, relax, ground):
+    fused = check_pass(random_pass(seed, q, ground), relax)
+    assert 0 < fused.sum() < len(fused)
+
+
+@pytest.mark.parametrize("relax", [1.0, 1.7])
+@pytest.mark.parametrize("q", [1, 3, 4, 5])
+@pytest.mark.parametrize("many", [31, 32, 33, 64, 100])
+def test_long_rows_of_one_node(many, q, relax):
+    """Edges of one first node go side by side, so many at a time: here the first node has `many` and its neighbour the rest."""
+    m = many + 1
+    t = random_pass(many, q, True, m, 2 * many)
+    t.edge = np.array([*((0, j) for j in range(1, m)), *((1, j) for j in range(2, m + 1))], np.int32)
+    check_pass(t, relax)
+    check_pass(t, relax, blocks=7)
+
+
+def test_edges_in_any_order_are_only_slower():
+    t = random_pass(0, 2, True)
+    t.edge = np.ascontiguousarray(t.edge[np.random.default_rng(0).permutation(len(t.edge))])
+    check_pass(t, 1.7)
+
+
+@pytest.mark.parametrize("q", [1, 4, 5])
+def test_edges_without_radius(q):
+    """Their duals are zero; they are fused only where there is nothing to project, and 0 / 0 is no accident."""
+    t = random_pass(1, q, False)
+    t.radius[:] = 0.0
+    lam, fused, sums, moved = one_pass(t)
+    assert not lam.any()
+    assert not fused.any()
+    assert not sums.any()
+    assert moved == pytest.approx(((t.lam**2).sum(axis=1) / t.step).sum())
+    t.b[:], t.lam[:] = 1.0, 0.0
+    lam, fused, sums, moved = one_pass(t)
+    assert not lam.any()
+    assert fused.all()
+    assert (sums.any(), moved) == (False, 0.0)
+
+
+@pytest.mark.parametrize("q", [2, 5])
+def test_the_flag_is_the_branch(q):
+    """On the sphere nothing is changed, just outside something is."""
+    t = random_pass(2, q, False, 2, 2)
+    t.edge, t.step, t.lam = np.array([[0, 1]] * 2, np.int32), np.ones(2), np.zeros((2, q))
+    t.b[:] = 0.0
+    t.b[0, 0] = 3.0
+    t.radius = np.array([3.0, np.nextafter(3.0, 0.0)])
+    lam, fused, _, _ = one_pass(t)
+    assert fused.tolist() == [1, 0]
+    assert lam[0].tolist() == t.b[0].tolist()
+    assert (np.linalg.norm(lam, axis=1) <= 3.0).all()
+
+
+def test_a_pass_over_no_edges():
+    none, empty = np.empty((0, 2)), np.empty(0)
+    sums, work = np.full((3, 2), 7.0), np.empty((1, 3, 2))
+    edge, fused = np.empty((0, 2), np.int32), np.empty(0, np.uint8)
+    assert kernel.edge_pass(np.ones((3, 2)), edge, empty, empty, 1.7, none, fused, sums, work, 2) == 0.0
+    assert not sums.any()
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("blocks", [1, 2, 5, 16])
+def test_threads_leave_a_pass_as_it_is(blocks, q):
+    t = random_pass(blocks, q, True, 30, 900)
+    alone = one_pass(t, 1.7, blocks)
+    for n_threads in (2, 3):
+        for ours, theirs in zip(one_pass(t, 1.7, blocks, n_threads), alone, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    whole = one_pass(t, 1.7)
+    for k, exact in enumerate((True, True, False, False)):
+        np.testing.assert_allclose(alone[k], whole[k], rtol=0 if exact else 1e-12, atol=0 if exact else 1e-11)
+
+
+def test_more_blocks_than_edges():
+    t = random_pass(0, 3, True, count=3)
+    check_pass(t, 1.0, blocks=8, n_threads=3)
 
 
 # ---- terms of a Newton system ----

@@ -1,0 +1,261 @@
+"""Convex covariate clustering as an estimator: evidence, rows, frames, sparse tables, threads, bad input."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold
+
+from craftc import ConvexCovariateClustering
+from craftc._covariates_evidence import SIGMAS, log_evidence, map_fit, sigma_by_folds
+from craftc._covariates_loss import Loss, column_sums
+from tests.conftest import ROOT
+from tests.estimators.test_covariates import assert_same_bits, check_state, model_of
+from tests.twins import covariates as twin
+
+# ---- evidence ----
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_evidence_equals_the_twin(seed, sigma):
+    rng = np.random.default_rng(seed)
+    X, y, _ = twin.recipe("chain", 9, 70, 2 + seed, seed)
+    labels = twin.canonical(rng.integers(0, 4, 9)).astype(np.int32)
+    m, loss = int(labels.max()) + 1, Loss(y, y.max() + 1)
+    columns = column_sums(X, labels, m)
+    np.testing.assert_allclose(columns, twin.with_ones(X @ twin.expansion(labels)), rtol=0, atol=1e-13)
+    ours, theirs = map_fit(columns, loss, sigma), twin.map_fit(X, y, labels, sigma)
+    # a Newton step that promises less than 1e-10 of the objective is not taken: its length is of the order of 1e-5
+    np.testing.assert_allclose(loss.basis @ ours.theta[:-1].T, theirs.B, rtol=0, atol=1e-4 * np.abs(theirs.B).max())
+    np.testing.assert_allclose(loss.basis @ ours.theta[-1], theirs.beta0, rtol=0, atol=1e-4)
+    for kind in ("diagonal", "full"):
+        evidence = log_evidence(columns, loss, ours, sigma, kind == "full")
+        assert evidence == pytest.approx(twin.log_evidence(X, y, labels, sigma, kind), rel=1e-6)
+
+
+def test_a_warm_start_finds_the_same_map():
+    X, y, _ = twin.recipe("chain", 6, 70, 3, 0)
+    columns, loss = twin.with_ones(X), Loss(y, 3)
+    cold = map_fit(columns, loss, 1.0)
+    warm = map_fit(columns, loss, 1.0, map_fit(columns, loss, 0.01).theta)
+    np.testing.assert_allclose(warm.theta, cold.theta, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("accuracy", [True, False])
+@pytest.mark.parametrize("n", [30, 80])
+def test_sigma_by_folds_equals_the_twin(accuracy, n):
+    X, y, _ = twin.recipe("chain", 5, n, 4, 1)
+    k = 5 if n / 20 >= 2 else 2
+    folds = np.empty(n, int)
+    for fold, (_, left) in enumerate(StratifiedKFold(k, shuffle=True, random_state=0).split(X, y)):
+        folds[left] = fold
+    expected = twin.sigma_by_cv(X, y, np.arange(5), SIGMAS, "accuracy" if accuracy else "log_probability", folds)
+    assert sigma_by_folds(twin.with_ones(X), y, 4, accuracy) == expected.sigma
+
+
+def test_classes_too_rare_to_leave_out():
+    X, y, S = twin.recipe("chain", 5, 40, 2, 0)
+    y[:] = 0
+    y[0] = 1
+    model = model_of([5.0, 0.5, 0.05], S).fit(X, y)
+    assert model.sigma_ == 1.0
+    check_state(model, X)
+
+
+# ---- rows ----
+
+
+@pytest.mark.parametrize("c", [2, 4])
+@pytest.mark.parametrize("nu", [2.0, [8.0, 2.0, 0.5]])
+def test_scores_probabilities_and_sums_agree(c, nu):
+    X, y, S = twin.recipe("dense", 10, 80, c, 4)
+    names = np.array(["ash", "birch", "cedar", "date"])
+    model = model_of(nu, S).fit(X, names[y])
+    assert model.classes_.tolist() == names[:c].tolist()
+    proba, scores, sums = model.predict_proba(X), model.decision_function(X), model.transform(X)
+    assert (proba.shape, sums.shape) == ((80, c), (80, model.n_clusters_))
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-13)
+    np.testing.assert_array_equal(model.predict(X), names[proba.argmax(axis=1)])
+    full = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(np.log(proba), full - np.log(np.exp(full).sum(axis=1, keepdims=True)), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(scores, full[:, 1] - full[:, 0] if c == 2 else full, rtol=0, atol=1e-12)
+    if c == 2:
+        np.testing.assert_array_equal(model.predict(X) == "birch", scores > 0)
+    np.testing.assert_allclose(sums, X @ twin.expansion(model.covariate_labels_), rtol=0, atol=1e-12)
+    first = np.unique(model.covariate_labels_, return_index=True)[1]
+    np.testing.assert_allclose(sums @ model.coef_[:, first].T + model.intercept_, full, rtol=0, atol=1e-10)
+    assert model.score(X, names[y]) == pytest.approx((names[y] == model.predict(X)).mean())
+
+
+def test_pickle_clone_and_refit():
+    X, y, S = twin.recipe("dense", 10, 80, 3, 4)
+    model = model_of([8.0, 2.0, 0.5], S).fit(X, y)
+    for twice in (pickle.loads(pickle.dumps(model)), clone(model).fit(X, y), model_of([8.0, 2.0, 0.5], S).fit(X.tolist(), y.tolist())):
+        assert_same_bits(twice, model)
+        np.testing.assert_array_equal(twice.predict_proba(X), model.predict_proba(X))
+        assert twice.path_["evidence"].tolist() == model.path_["evidence"].tolist()
+    assert_same_bits(model.set_params(fusion_penalty=2.0).fit(X, y), model_of(2.0, S).fit(X, y))
+
+
+def test_data_frames_and_names():
+    X, y, S = twin.recipe("dense", 6, 60, 3, 4)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = model_of(1.0, S).fit(frame, pd.Series(y))
+    assert model.feature_names_in_.tolist() == list("abcdef")
+    plain = model_of(1.0, S).fit(X, y)
+    assert_same_bits(model, plain)
+    np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[list("fedcba")])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_other_numbers(dtype):
+    X, y, S = twin.recipe("dense", 6, 60, 3, 4)
+    X = (4 * X).astype(dtype)
+    assert_same_bits(model_of(1.0, S).fit(X, y), model_of(1.0, S).fit(np.asfortranarray(X, np.float64), y))
+
+
+def test_verbose_prints_a_line_per_penalty(capsys):
+    X, y, S = twin.recipe("dense", 6, 60, 3, 4)
+    model_of([4.0, 1.0], S, verbose=1).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["nu 4", "nu 1"]
+    model_of([4.0, 1.0], S).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_same_bits_whatever_the_threads():
+    script = (
+        "import hashlib, numpy as np; from craftc import ConvexCovariateClustering as C; from tests.twins.covariates import recipe\n"
+        "X, y, S = recipe('dense', 60, 400, 3, 1)\n"
+        "for similarity in (S, None, 'knn'):\n"
+        "    m = C(np.geomspace(40, 1, 5), similarity=similarity).fit(X, y)\n"
+        "    print(hashlib.sha1(m.coef_.tobytes() + m.intercept_.tobytes()).hexdigest(), m.objective_.hex(), m.covariate_labels_.tolist())"
+    )
+    seen = set()
+    for threads in ("1", "2"):
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True, cwd=ROOT)
+        seen.add(done.stdout)
+    assert len(seen) == 1
+
+
+# ---- bad input ----
+
+BAD = np.ones((4, 4))
+ASYMMETRIC, NEGATIVE, HOLE, ENDLESS = BAD.copy(), BAD.copy(), BAD.copy(), BAD.copy()
+ASYMMETRIC[0, 1] = 2.0
+NEGATIVE[0, 1] = NEGATIVE[1, 0] = -1.0
+HOLE[0, 1] = HOLE[1, 0] = np.nan
+ENDLESS[0, 1] = ENDLESS[1, 0] = np.inf
+ONE_WAY = np.diag([1.0, 0.0, 1.0], 1)
+SPARSE_ASYMMETRIC = sparse.csr_array(ASYMMETRIC)
+
+PARAMETERS = [
+    ({"similarity": ASYMMETRIC}, r"similarity must be symmetric: S_ij == S_ji; \(S \+ S.T\) / 2 is"),
+    ({"similarity": ONE_WAY}, "similarity must be symmetric"),
+    ({"similarity": SPARSE_ASYMMETRIC}, "similarity must be symmetric"),
+    ({"similarity": NEGATIVE}, "similarity must be finite and >= 0"),
+    ({"similarity": HOLE}, "similarity must be finite and >= 0"),
+    ({"similarity": sparse.csr_array(HOLE)}, "similarity must be finite and >= 0"),
+    ({"similarity": ENDLESS}, "similarity must be finite and >= 0"),
+    ({"similarity": BAD[:3]}, r"similarity must have shape \(4, 4\), one row and column for every covariate, got \(3, 4\)"),
+    ({"similarity": np.ones((5, 5))}, r"similarity must have shape \(4, 4\).*got \(5, 5\)"),
+    ({"similarity": np.ones(4)}, r"similarity must have shape \(4, 4\).*got \(4,\)"),
+    ({"similarity": lambda X: X}, r"similarity must have shape \(4, 4\)"),
+    ({"similarity": BAD.astype(str)}, "similarity must hold numbers"),
+    ({"similarity": BAD + 0j}, "similarity must hold numbers"),
+    ({"similarity": "cosine"}, r"similarity must be one of 'correlation', 'knn' or a callable, or an array \(d, d\), got 'cosine'"),
+    ({"fusion_penalty": -1.0}, "fusion_penalty must be a finite number >= 0 or an array of them"),
+    ({"fusion_penalty": np.nan}, "fusion_penalty must be a finite number >= 0"),
+    ({"fusion_penalty": np.inf}, "fusion_penalty must be a finite number >= 0"),
+    ({"fusion_penalty": []}, "fusion_penalty must be a finite number >= 0"),
+    ({"fusion_penalty": [[2.0, 1.0]]}, "fusion_penalty must be a finite number >= 0"),
+    ({"fusion_penalty": [2.0, -1.0]}, "fusion_penalty must be a finite number >= 0"),
+    ({"fusion_penalty": [1.0, 2.0]}, "A path of fusion penalties must decrease.*Sort them, the largest first"),
+    ({"fusion_penalty": [2.0, 2.0]}, "A path of fusion penalties must decrease"),
+    ({"ridge": -0.1}, "ridge must be a number >= 0"),
+    ({"ridge": np.nan}, "ridge must be a number >= 0"),
+    ({"ridge": "some"}, "ridge must be a number >= 0"),
+    ({"sparsity": -1}, "sparsity must be a number >= 0"),
+    ({"sparsity": np.inf}, "sparsity must be a number >= 0"),
+    ({"sparsity": None}, "sparsity must be a number >= 0"),
+    ({"solver": "magic"}, "solver must be one of 'certified'"),
+    ({"solver": None}, "solver must be one of"),
+    ({"selection": "luck"}, "selection must be one of 'evidence', 'evidence-full', 'evidence-accuracy'"),
+    ({"tol": 0}, "tol must be a number > 0"),
+    ({"tol": "fine"}, "tol must be a number > 0"),
+    ({"max_iter": 0}, "max_iter must be a whole number >= 1"),
+    ({"max_iter": 1.5}, "max_iter must be a whole number"),
+    ({"verbose": -1}, "verbose must be a whole number >= 0"),
+]
+ROWS = np.random.default_rng(0).normal(size=(20, 4))
+CORNER = np.zeros((20, 4))
+CORNER[3, 1] = 1.0
+CLASSES = np.arange(20) % 2
+
+
+@pytest.mark.parametrize(("parameters", "sentence"), PARAMETERS, ids=[f"{k}-{next(iter(p))}" for k, (p, _) in enumerate(PARAMETERS)])
+def test_bad_parameters(parameters, sentence):
+    model = ConvexCovariateClustering(**{"fusion_penalty": 1.0, "similarity": BAD, **parameters})
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        model.fit(ROWS, CLASSES)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "sentence"),
+    [
+        (ROWS, np.zeros(20, int), r"y must hold at least two classes, got one class: .*0.*There is nothing to tell apart"),
+        (ROWS, ["only"] * 20, "y must hold at least two classes, got one class: .*only"),
+        (ROWS, np.linspace(0, 1, 20), "Unknown label type"),
+        (ROWS, CLASSES[:19], "inconsistent numbers of samples"),
+        (np.where(CORNER > 0, np.nan, ROWS), CLASSES, "contains NaN"),
+        (np.where(CORNER > 0, np.inf, ROWS), CLASSES, "infinity"),
+        (ROWS[:, 0], CLASSES, "Expected 2D array"),
+        (ROWS[:0], CLASSES[:0], "0 sample"),
+        (ROWS[:, :0], CLASSES, "0 feature"),
+    ],
+)
+def test_bad_tables(X, y, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        ConvexCovariateClustering(1.0, similarity=BAD).fit(X, y)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "transform"])
+def test_bad_rows(method):
+    model = ConvexCovariateClustering(1.0, similarity=BAD)
+    with pytest.raises(NotFittedError):
+        getattr(model, method)(ROWS)
+    model.fit(ROWS, CLASSES)
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        getattr(model, method)(ROWS[:, :3])
+    with pytest.raises(ValueError, match="NaN"):
+        getattr(model, method)(np.full((1, 4), np.nan))
+
+
+def test_no_path_before_a_fit():
+    with pytest.raises(NotFittedError):
+        _ = ConvexCovariateClustering().path_
+
+
+def test_input_is_left_as_it_is():
+    X, y, S = twin.recipe("dense", 6, 60, 3, 4)
+    kept = X.copy(), y.copy(), S.copy()
+    near = sparse.csr_array(S)
+    model_of([4.0, 1.0], S, sparsity=0.5).fit(X, y)
+    model_of([4.0, 1.0], near).fit(X, y)
+    for ours, before in zip((X, y, S), kept, strict=True):
+        np.testing.assert_array_equal(ours, before)
+    np.testing.assert_array_equal(near.toarray(), S)
