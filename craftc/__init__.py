@@ -14,6 +14,7 @@ from typing import Any
 _NAMES = {
     "BPMeans": "craftc.bpmeans",
     "CRAFT": "craftc.craft",
+    "ConvexClustering": "craftc.convex",
     "ConvexCovariateClustering": "craftc.covariates",
     "DPMeans": "craftc.dpmeans",
     "FeatureSelectionMixture": "craftc.mixture",

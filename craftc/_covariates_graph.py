@@ -114,7 +114,7 @@ def graph_of(similarity: Any, X: Any, sparsity: float) -> Graph:
         similarity = made[name]()
     elif callable(similarity):
         similarity = similarity(X)
-    edge, weight = _edges(similarity, d)
+    edge, weight = edges_of(similarity, d, "similarity", "covariate")
     bound = np.zeros(len(edge), bool)
     if sparsity > 0:
         edge = np.concatenate([edge, np.stack([np.arange(d), np.full(d, d)], axis=1)])
@@ -122,20 +122,20 @@ def graph_of(similarity: Any, X: Any, sparsity: float) -> Graph:
     return Graph(d, np.ascontiguousarray(edge, np.int32), weight, bound)
 
 
-def _edges(similarity: Any, d: int) -> tuple[NDArray[np.intp], Floats]:
-    """Pairs i < j with S_ij > 0, in order; raise unless the similarity is symmetric, finite and >= 0."""
-    matrix = similarity if sparse.issparse(similarity) else np.asarray(similarity)
+def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp], Floats]:
+    """Pairs i < j with S_ij > 0, in order; raise unless the matrix is symmetric, finite and >= 0."""
+    matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)
     if matrix.shape != (d, d):
-        raise ValueError(f"similarity must have shape ({d}, {d}), one row and column for every covariate, got {matrix.shape}.")
+        raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for every {node}, got {matrix.shape}.")
     if matrix.dtype.kind not in "fiub":
-        raise ValueError(f"similarity must hold numbers, got {matrix.dtype}.")
+        raise ValueError(f"{name} must hold numbers, got {matrix.dtype}.")
     matrix = sparse.coo_array(matrix, dtype=np.float64)
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
-        raise ValueError("similarity must be finite and >= 0: it weighs how dear it is to part two covariates; 0 is no edge.")
+        raise ValueError(f"{name} must be finite and >= 0: it weighs how dear it is to part two {node}s; 0 is no edge.")
     upper, lower = sparse.triu(matrix, 1, format="coo"), sparse.triu(matrix.T, 1, format="coo")
     if abs(sparse.csr_array(upper) - sparse.csr_array(lower)).sum() > 0:
-        raise ValueError("similarity must be symmetric: S_ij == S_ji; (S + S.T) / 2 is.")
+        raise ValueError(f"{name} must be symmetric: S_ij == S_ji; (S + S.T) / 2 is.")
     some = upper.data > 0
     row, column, weight = upper.row[some], upper.col[some], upper.data[some]
     order = np.lexsort((column, row))

@@ -22,6 +22,7 @@ _ROUNDS = 60  # of splits at one penalty
 _PASSES = 4000  # of the flows of a certificate
 _APART = 0.05  # of the widest difference of residuals in a cluster
 _CLOSE = 1e-6  # of the largest coefficient: nearer columns are tried as one
+_EXACT = 1e-3  # of that share, for what is to be compared with it
 _NEARER = 0.03  # of the distance at which columns may still be one: tried where those at that distance are not
 _SHARE = 0.1  # of the tolerance that the reduced problem may use
 
@@ -136,45 +137,51 @@ class Walker:
         """The merge test: clusters that are close, or whose edges did not tear, are one if the optimum on fewer columns is as good."""
         reduced = self.reduced
         apart = lengths(differences(self.theta[: reduced.m], reduced.edge))
-        close = _CLOSE * max(float(np.abs(self.theta[: reduced.m]).max(initial=0.0)), self.unit)
-        # J - J* >= ridge |B - B*|^2: columns farther apart than this are not one at the optimum
+        size = max(float(np.abs(self.theta[: reduced.m]).max(initial=0.0)), self.unit)
         gap = max(found.objective - found.dual, 0.0)
-        possible = float(np.sqrt(2.0 * gap / self.ridge)) if self.ridge > 0 else 0.0
-        tried = reduced.m + 1
-        for joined, lenient in ((apart <= possible, False), (apart <= _NEARER * possible, False), ((apart <= close) | (fused > 0), True)):
+        # J - J* >= ridge |B - B*|^2: columns farther apart than this are not one at the optimum
+        possible = float(np.sqrt(2.0 * gap / self.ridge)) if self.ridge > 0 else size * float(np.sqrt(gap / max(found.objective, self.least)))
+        near = (apart <= _CLOSE * size) | (fused > 0)
+        # solved on clusters, few are in doubt and what is wrong is left; solved on all covariates, every cluster has yet to be found
+        certified = self.solver == "certified"
+        for joined in (apart <= possible, apart <= _NEARER * possible, near) if certified else (near | (apart <= possible),):
             group, count = _kernel.components(reduced.m + 1, reduced.edge, joined.astype(np.uint8))
-            if count <= reduced.m and (lenient or count != tried):
-                merged = self._merged(ground_last(group), radius, found, lenient)
+            if count <= reduced.m:
+                merged = self._merged(ground_last(group), radius, found, 1 if certified else _ROUNDS)
                 if merged is not None:
                     return merged
-                tried = count
         return found
 
-    def _merged(self, group: Labels, radius: Floats, found: Solution, lenient: bool) -> Solution | None:
-        """The optimum on clusters of clusters, if it is within the gap (`lenient`), or no worse and held together by flows."""
+    def _merged(self, group: Labels, radius: Floats, found: Solution, rounds: int) -> Solution | None:
+        """The optimum on clusters of clusters, if flows hold them together (or their parts, after a round) and it is as good."""
         kept = self.label, self.theta, self.reduced, self.lam.copy()
-        size = np.append(self.reduced.size, 1.0)[:, None]
-        old = grounded(self.theta[:-1])
-        theta = np.zeros((int(group[-1]) + 1, old.shape[1]))
-        np.add.at(theta, group, size * old)
-        theta /= np.bincount(group, size[:, 0], minlength=len(theta))[:, None]
-        theta[-1] = self.theta[-1]
-        label = group[self.label]
-        self.label, self.theta, self.reduced = label, theta, Reduced(self.X, self.loss, self.graph, label)
-        share = _SHARE if lenient else 1e-3 * _SHARE
-        merged, task = self._solve(radius, share, "certified")
-        objective, dual = self._objective(merged.point, task), found.dual
-        if lenient:
-            good = objective - dual <= max(self.tol * max(abs(dual), self.least), found.objective - dual)
-        else:
-            good = objective <= found.objective + 1e-12 * max(abs(found.objective), self.least)
-            if good:
-                bound, split = self._certify(merged.point, radius, objective, share)
-                good, dual = split is None, max(bound, dual)
-        if good:
-            return Solution(found.nu, label, self.theta, objective, dual, self.least)
+        share = _EXACT * _SHARE
+        slack = 2.0 * share * self.tol * max(abs(found.objective), self.least)
+        self._coarsen(group)
+        for _ in range(rounds):
+            merged, task = self._solve(radius, share, "certified")
+            objective = self._objective(merged.point, task)
+            if rounds == 1 and objective > found.objective + slack:
+                break
+            dual, split = self._certify(merged.point, radius, objective, _SHARE)
+            if split is not None:
+                self._refine(split)
+            elif self.label[-1] < kept[0][-1] and objective <= found.objective + slack:
+                return Solution(found.nu, self.label, self.theta, objective, max(dual, found.dual), self.least)
+            else:
+                break
         self.label, self.theta, self.reduced, self.lam = kept
         return None
+
+    def _coarsen(self, group: Labels) -> None:
+        """Clusters of clusters, each where its members are on average."""
+        size = np.append(self.reduced.size, 1.0)[:, None]
+        theta = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
+        np.add.at(theta, group, size * grounded(self.theta[:-1]))
+        theta /= np.bincount(group, size[:, 0], minlength=len(theta))[:, None]
+        theta[-1] = self.theta[-1]
+        self.theta, self.label = theta, group[self.label]
+        self.reduced = Reduced(self.X, self.loss, self.graph, self.label)
 
     # ---- the reduced problem ----
 
@@ -188,7 +195,7 @@ class Walker:
         if solver == "paper":
             found = self.paper.solve(task, self.theta)
             self.iterations += found.steps
-        elif solver == "ama":
+        elif solver == "ama" or (solver == "certified" and not small and isinstance(self.loss, Squares)):
             found = ama(task, flow, self.most_steps)
             self.iterations += found.steps
         elif solver == "certified" and small:

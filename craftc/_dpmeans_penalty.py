@@ -17,7 +17,7 @@ from craftc._points import Points
 _PATIENCE = 8  # values of the path tried without a better one
 MOST_CHOSEN = 128
 _HALVINGS = 5
-_ROWS_PER_CLUSTER = 5  # fewer say nothing about how many clusters there are
+ROWS_PER_CLUSTER = 5  # fewer say nothing about how many clusters there are
 
 
 def farthest_first(points: Points, n_clusters: int) -> tuple[NDArray[np.intp], Floats]:
@@ -40,13 +40,13 @@ def farthest_first(points: Points, n_clusters: int) -> tuple[NDArray[np.intp], F
     return rows, found
 
 
-def description_length(points: Points, sizes: Floats, inertia: float) -> float:
-    """Nats to tell the table by spherical clusters of one variance, their labels included (BIC of the classification likelihood).
+def description_length(sizes: Floats, D: int, inertia: float, scatter: float) -> float:
+    """Nats to tell a table by spherical clusters of one variance, their labels included (BIC of the classification likelihood).
 
-    N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log N
+    N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log N, the SSE at least 1e-14 of the whole scatter.
     """
-    N, D, K = points.total, points.X.shape[1], len(sizes)
-    spread = max(inertia, 1e-14 * points.scatter, np.finfo(float).tiny) / (N * D)
+    N, K = float(sizes.sum()), len(sizes)
+    spread = max(inertia, 1e-14 * scatter, np.finfo(float).tiny) / (N * D)
     mixing = float(sizes @ np.log(sizes / N))
     return float(0.5 * N * D * math.log(spread) - mixing + 0.5 * K * (D + 1) * math.log(max(N, 1.0)))
 
@@ -72,9 +72,9 @@ def choose_penalty(rows: Points, fit: Callable[[float], Outcome], cap: int) -> t
     """
 
     def length(outcome: Outcome) -> float:
-        return description_length(rows, outcome.sizes, outcome.inertia)
+        return description_length(outcome.sizes, rows.X.shape[1], outcome.inertia, rows.scatter)
 
-    most = max(1, min(cap, MOST_CHOSEN, int(rows.total // _ROWS_PER_CLUSTER), len(rows)))
+    most = max(1, min(cap, MOST_CHOSEN, int(rows.total // ROWS_PER_CLUSTER), len(rows)))
     path = [float(penalty) for penalty in farthest_first(rows, most)[1]]
     chosen, best, k_best = path[0], fit(path[0]), 0
     for k, penalty in enumerate(path[1:], 1):

@@ -54,6 +54,13 @@ def number_by_appearance(labels: Labels) -> NDArray[np.intp]:
     return order
 
 
+def canonical(labels: Labels) -> Labels:
+    """A copy, numbered by first appearance."""
+    numbered = labels.copy()
+    number_by_appearance(numbered)
+    return numbered
+
+
 class MergeStep(NamedTuple):
     """A partition on the way down from the result to one cluster."""
 

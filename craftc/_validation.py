@@ -101,3 +101,18 @@ def read_table(estimator: Any, X: Any, *, categorical: Any, missing: str) -> Mix
     else:
         validate_data(estimator, X, skip_check_array=True, reset=True)
     return table
+
+
+def check_penalties(fusion_penalty: Any) -> NDArray[np.float64]:
+    """A fusion penalty, or a path of them, as an array; raise unless finite, >= 0 and decreasing."""
+    penalties = np.atleast_1d(np.asarray(fusion_penalty))
+    numeric = penalties.dtype.kind in "fiu" and penalties.ndim == 1 and len(penalties) > 0
+    if not numeric or not np.isfinite(penalties).all() or (penalties < 0).any():
+        raise ValueError(f"fusion_penalty must be a finite number >= 0 or an array of them, got {fusion_penalty!r}.")
+    penalties = penalties.astype(np.float64)
+    if (np.diff(penalties) >= 0).any():
+        raise ValueError(
+            "A path of fusion penalties must decrease, as each optimum is the start of the next; got values that rise or repeat. "
+            "Sort them, the largest first."
+        )
+    return penalties

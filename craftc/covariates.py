@@ -20,11 +20,11 @@ from craftc._covariates_graph import correlation_similarity, graph_of, knn_simil
 from craftc._covariates_loss import Loss, column_sums
 from craftc._covariates_path import Solution, Walker
 from craftc._covariates_reduced import Graph, components, ground_last, grounded
-from craftc._labels import Labels, number_by_appearance
+from craftc._labels import Labels, canonical
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads
 from craftc._summary import need_pandas
-from craftc._validation import check_choice, check_number
+from craftc._validation import check_choice, check_number, check_penalties
 
 __all__ = ["ConvexCovariateClustering", "correlation_similarity", "knn_similarity"]
 
@@ -347,17 +347,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     def _penalties(self, n: int) -> Floats:
         if self.fusion_penalty is None:
             return np.asarray(n * 2.0 ** (-0.1 * np.arange(GRID)))
-        penalties = np.atleast_1d(np.asarray(self.fusion_penalty))
-        numbers = penalties.dtype.kind in "fiu" and penalties.ndim == 1 and len(penalties) > 0
-        if not numbers or not np.isfinite(penalties).all() or (penalties < 0).any():
-            raise ValueError(f"fusion_penalty must be a finite number >= 0 or an array of them, got {self.fusion_penalty!r}.")
-        penalties = penalties.astype(np.float64)
-        if (np.diff(penalties) >= 0).any():
-            raise ValueError(
-                "A path of fusion penalties must decrease, as each optimum is the start of the next; got values that rise or repeat. "
-                "Sort them, the largest first."
-            )
-        return penalties
+        return check_penalties(self.fusion_penalty)
 
     def _check_parameters(self) -> None:
         check_number("ridge", self.ridge, least=0)
@@ -368,10 +358,3 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         check_number("max_iter", self.max_iter, least=1, whole=True)
         check_number("verbose", self.verbose, least=0, whole=True)
         effective_n_threads(self.n_threads)
-
-
-def canonical(label: Labels) -> Labels:
-    """Labels numbered by first appearance."""
-    numbered = label.copy()
-    number_by_appearance(numbered)
-    return numbered
