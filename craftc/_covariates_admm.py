@@ -17,6 +17,7 @@ from craftc._parallel import threads_for
 RELAX = 1.7  # over-relaxation
 _LOOK = 10  # iterations between two looks at the gap, and at the balance of the penalty
 _TURN = 2.0  # most that the penalty changes at once
+_RANGE = 1e4  # times one radius per size of the coefficients: no penalty is further from that
 _SETTLED = 100  # iterations from which on it changes less and less
 _INNER = 0.1  # of the residuals: what a minimisation over B may leave of its gradient
 _STEPS = 3  # Newton steps of such a minimisation
@@ -74,7 +75,6 @@ class EdgeAdmm:
         self.theta, self.point = theta, self.loss.at(self.X, theta)
         self.set_rho(rho)
         self.curve = self.loss.diagonal(self.X, self.point)
-        self.products = 0
 
     def set_rho(self, rho: Floats) -> None:
         m, edge = self.task.reduced.m, self.task.reduced.edge
@@ -123,8 +123,7 @@ class EdgeAdmm:
         move, residual = np.zeros_like(gradient), -gradient
         ahead = inverse * residual
         direction, product = ahead, float((residual * ahead).sum())
-        for _ in range(_PRODUCTS):
-            self.products += 1
+        for _ in range(_PRODUCTS if product > 0 else 0):
             image = self.loss.product(self.X, point, direction) + weight * direction
             alpha = product / float((direction * image).sum())
             move = move + alpha * direction
@@ -161,7 +160,8 @@ def admm(task: Task, theta: Floats, flow: Floats, most: int, stiffness: float) -
         if ways.min() > 0:
             # towards the penalty at which B and lam go equally far, by ever smaller turns: then the iteration converges
             turn = np.clip((ways[1] / ways[0]) ** 0.25, 1 / _TURN, _TURN)
-            stiffness *= float(turn ** min(1.0, _SETTLED / k))
+            natural = 1.0 / task.scale(solver.theta)
+            stiffness = float(np.clip(stiffness * turn ** min(1.0, _SETTLED / k), natural / _RANGE, natural * _RANGE))
             solver.set_rho(stiffness * task.radius)
         ways[:] = 0.0
     return Found(solver.theta, solver.point, solver.edges.lam, solver.edges.fused, k), stiffness

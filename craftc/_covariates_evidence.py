@@ -6,16 +6,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cho_solve
 from sklearn.model_selection import StratifiedKFold
 
 from craftc._covariates_loss import Loss, gram, squares
+from craftc._covariates_newton import cholesky
+from craftc._covariates_reduced import grounded
+from craftc._labels import Labels
 from craftc._moments import Floats
 
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
 _FOLDS = 5
 _STEPS = 100
-_TOL = 1e-10  # of the objective: what a last Newton step may still promise
+_SLOWER = 0.3  # a step on an old factor that promises more of the last one's fall asks for a new factor
+_TOL = 1e-11  # of the objective: what a last Newton step may still promise
 
 
 class Fit(NamedTuple):
@@ -34,11 +38,14 @@ def map_fit(X: Any, loss: Loss, sigma: float, theta: Floats | None = None) -> Fi
         theta = loss.start(X.shape[1])
     point = loss.at(X, theta)
     value = point.value + 0.5 * float((weight * theta**2).sum())
+    factor, before = None, np.inf
     for _ in range(_STEPS):
         gradient = X.T @ point.residual + weight * theta
-        hessian = loss.hessian(X, point)
-        hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
-        move = -cho_solve((cholesky(hessian, lower=True), True), gradient.ravel()).reshape(theta.shape)
+        if factor is None:
+            hessian = loss.hessian(X, point)
+            hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
+            factor = cholesky(hessian)
+        move = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
         fall, t = -float((gradient * move).sum()), 1.0
         if fall <= _TOL * max(value, 1e-12):
             break
@@ -50,7 +57,21 @@ def map_fit(X: Any, loss: Loss, sigma: float, theta: Floats | None = None) -> Fi
                 break
             t *= 0.5
         theta, value = there, new
+        if t < 1.0 or fall > _SLOWER * before:
+            factor = None
+        before = fall
     return Fit(theta, point.proba, point.value)
+
+
+def carried(theta: Floats, before: Labels, now: Labels) -> Floats:
+    """Coefficients (m + 1, c - 1) of other clusters: every new cluster starts where its covariates were on average."""
+    columns = grounded(theta[:-1])[before[:-1]]
+    m, own = int(now[-1]), now[:-1] < now[-1]
+    out = np.zeros((m + 1, theta.shape[1]))
+    np.add.at(out, now[:-1][own], columns[own])
+    out[:-1] /= np.maximum(np.bincount(now[:-1][own], minlength=m), 1)[:, None]
+    out[-1] = theta[-1]
+    return out
 
 
 def log_evidence(X: Any, loss: Loss, fit: Fit, sigma: float, full: bool) -> float:

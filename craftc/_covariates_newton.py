@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from craftc._covariates_loss import Point
-from craftc._covariates_reduced import Found, Task, shrink
+from craftc._covariates_reduced import Found, Task, gap_of, shrink
 from craftc._kernels import covariates as _kernel
 from craftc._moments import Floats
 
@@ -15,9 +15,10 @@ SPARSE = 150  # of a sparse X, whose products are cheap beside a factor
 WIDEST = 64  # numbers of a node at most
 _NEWTON = 60  # steps of a minimisation
 _SLOWER = 0.4  # a step on an old factor that promises more of the last one's fall asks for a new factor
-_NEAR = 1e-3  # of the objective: a step that promises no more than this is near enough for an old factor
+_NEAR = 1e-2  # of the objective: a step that promises no more than this is near enough for an old factor
 _STEEPER = 5.0  # sigma grows so where the dual lags
-_LAST = 0.1  # of the goal: a full step that promised no more is the last
+_LAST = 0.05  # of the goal: a step that promises no more is not made
+_STIFFEST = 1e4  # times that: more would drown the loss in rounding
 _OUTER = 40  # changes of the multipliers
 _STIFF = 1e4  # sigma = so many radii per size of the coefficients
 
@@ -41,7 +42,7 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
 
     for _ in range(_OUTER):
         value, gradient, point = look(theta)
-        promised = 0.0
+        promised, before = 0.0, np.inf
         for _ in range(_NEWTON):
             if factor is None:
                 if curvature is None:
@@ -49,13 +50,16 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
                 hessian = curvature.copy()
                 hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], loss.q)
                 _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, np.zeros_like(gradient), hessian)
-                factor = _factor(hessian)
+                factor = cholesky(hessian)
                 steps += 1
             move = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
             fall = -float((gradient * move).sum())
             goal = task.accuracy * max(abs(value), task.least)
-            if fall <= 1e-4 * goal or steps >= most_steps:
+            # where sigma is large a small fall says little of the forces that are left: they are to fall until they cannot
+            rest = gap_of(gradient[:m], theta[:m], task.ridge, reduced.size, task.unit)
+            if steps >= most_steps or (fall <= _LAST * goal and (rest <= goal or (fall <= 1e-4 * goal and rest > 0.5 * before))):
                 break
+            before = rest
             t = 1.0
             while True:
                 there = theta + t * move
@@ -64,8 +68,6 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
                     break
                 t *= 0.5
             theta, value, gradient, point = there, new, new_gradient, new_point
-            if fall <= _LAST * goal and t == 1.0:
-                break
             # the old factor serves as long as every step promises much less than the one before; that of the loss also the next penalty
             if t < 1.0 or fall > (_SLOWER * promised if promised else _NEAR * abs(value)):
                 factor = curvature = None
@@ -73,15 +75,16 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
         flow[:] = after
         if task.slack(theta, flow) <= goal:
             break
-        sigma *= _STEEPER
-        reduced.stiffness *= _STEEPER
-        factor = None
+        if reduced.stiffness < _STIFFEST:
+            sigma *= _STEEPER
+            reduced.stiffness *= _STEEPER
+            factor = None
     reduced.curvature, reduced.factor = curvature, factor
     theta, point = loss.balanced(X, theta, point)
     return Found(theta, point, flow, fused, steps)
 
 
-def _factor(matrix: Floats) -> Floats:
+def cholesky(matrix: Floats) -> Floats:
     """Lower Cholesky factor; a matrix that is not positive in rounding gets a little more on its diagonal."""
     extra = 0.0
     while True:

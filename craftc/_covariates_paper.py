@@ -30,7 +30,7 @@ class PaperAdmm:
         d, edge, q = reduced.m, reduced.edge, loss.q
         bound = (edge[:, 1] == d)[None, :, None] & np.array([False, True])[:, None, None]  # ends that are the ground
         degree = np.bincount(edge.ravel(), minlength=d + 1)[:d]
-        if self.z.shape[1] != len(edge):
+        if self.theta.shape != theta.shape or self.z.shape[1] != len(edge):
             self.theta = theta
             self.z = np.where(bound, 0.0, np.append(theta[:d], np.zeros((1, q)), axis=0)[edge.T])
             self.u = np.zeros_like(self.z)

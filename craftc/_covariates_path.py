@@ -18,12 +18,15 @@ from craftc._kernels import covariates as _kernel
 from craftc._labels import Labels
 from craftc._moments import Floats
 
+Flags = NDArray[np.uint8]
+
 _ROUNDS = 60  # of splits at one penalty
 _PASSES = 4000  # of the flows of a certificate
 _APART = 0.05  # of the widest difference of residuals in a cluster
 _CLOSE = 1e-6  # of the largest coefficient: nearer columns are tried as one
 _EXACT = 1e-3  # of that share, for what is to be compared with it
 _NEARER = 0.03  # of the distance at which columns may still be one: tried where those at that distance are not
+_ROUNDING = 1e-14  # of the objective: no solver is asked for more
 _SHARE = 0.1  # of the tolerance that the reduced problem may use
 
 
@@ -112,7 +115,12 @@ class Walker:
                 break
             else:
                 share *= 1e-2
-        return self._fuse(found.fused, radius, Solution(nu, self.label, self.theta, objective, dual, self.least))
+        solution = Solution(nu, self.label, self.theta, objective, dual, self.least)
+        fewer = self._fewer(found.fused, radius, solution)
+        while fewer is not None:
+            solution, fused = fewer
+            fewer = self._fewer(fused, radius, solution)
+        return solution
 
     def _spent(self, found: Found) -> bool:
         """Whether no more steps may be made at this penalty."""
@@ -133,14 +141,14 @@ class Walker:
             self.theta = self.theta + (self.theta - self.before[1]) * ((nu - self.nu) / (self.nu - self.before[0]))
         self.before = last
 
-    def _fuse(self, fused: NDArray[np.uint8], radius: Floats, found: Solution) -> Solution:
+    def _fewer(self, fused: Flags, radius: Floats, found: Solution) -> tuple[Solution, Flags] | None:
         """The merge test: clusters that are close, or whose edges did not tear, are one if the optimum on fewer columns is as good."""
         reduced = self.reduced
         apart = lengths(differences(self.theta[: reduced.m], reduced.edge))
         size = max(float(np.abs(self.theta[: reduced.m]).max(initial=0.0)), self.unit)
         gap = max(found.objective - found.dual, 0.0)
         # J - J* >= ridge |B - B*|^2: columns farther apart than this are not one at the optimum
-        possible = float(np.sqrt(2.0 * gap / self.ridge)) if self.ridge > 0 else size * float(np.sqrt(gap / max(found.objective, self.least)))
+        possible = float(np.sqrt(2.0 * gap / self.ridge if self.ridge > 0 else size**2 * gap / max(found.objective, self.least)))
         near = (apart <= _CLOSE * size) | (fused > 0)
         # solved on clusters, few are in doubt and what is wrong is left; solved on all covariates, every cluster has yet to be found
         certified = self.solver == "certified"
@@ -150,9 +158,9 @@ class Walker:
                 merged = self._merged(ground_last(group), radius, found, 1 if certified else _ROUNDS)
                 if merged is not None:
                     return merged
-        return found
+        return None
 
-    def _merged(self, group: Labels, radius: Floats, found: Solution, rounds: int) -> Solution | None:
+    def _merged(self, group: Labels, radius: Floats, found: Solution, rounds: int) -> tuple[Solution, Flags] | None:
         """The optimum on clusters of clusters, if flows hold them together (or their parts, after a round) and it is as good."""
         kept = self.label, self.theta, self.reduced, self.lam.copy()
         share = _EXACT * _SHARE
@@ -163,11 +171,11 @@ class Walker:
             objective = self._objective(merged.point, task)
             if rounds == 1 and objective > found.objective + slack:
                 break
-            dual, split = self._certify(merged.point, radius, objective, _SHARE)
+            dual, split = self._certify(merged.point, radius, objective, _SHARE, sure=True)
             if split is not None:
                 self._refine(split)
             elif self.label[-1] < kept[0][-1] and objective <= found.objective + slack:
-                return Solution(found.nu, self.label, self.theta, objective, max(dual, found.dual), self.least)
+                return Solution(found.nu, self.label, self.theta, objective, max(dual, found.dual), self.least), merged.fused
             else:
                 break
         self.label, self.theta, self.reduced, self.lam = kept
@@ -188,14 +196,14 @@ class Walker:
     def _solve(self, radius: Floats, share: float, solver: str) -> tuple[Found, Task]:
         """theta becomes the optimum on the partition, lam the flow of its edges."""
         reduced = self.reduced
-        task = Task(reduced, reduced.radius(radius), self.ridge, self.unit, share * self.tol, self.least, self.n_threads)
+        task = Task(reduced, reduced.radius(radius), self.ridge, self.unit, max(share * self.tol, _ROUNDING), self.least, self.n_threads)
         flow = reduced.gather(self.lam)
         most = SPARSE if sparse.issparse(reduced.X) else MOST
         small = len(self.theta) * self.loss.q <= most and self.loss.q <= WIDEST
         if solver == "paper":
             found = self.paper.solve(task, self.theta)
             self.iterations += found.steps
-        elif solver == "ama" or (solver == "certified" and not small and isinstance(self.loss, Squares)):
+        elif solver == "ama":
             found = ama(task, flow, self.most_steps)
             self.iterations += found.steps
         elif solver == "certified" and small:
@@ -215,8 +223,11 @@ class Walker:
 
     # ---- the certificate ----
 
-    def _certify(self, point: Point, radius: Floats, scale: float, share: float) -> tuple[float, Labels | None]:
-        """The dual bound, and a finer partition where flows inside the clusters cannot hold them together."""
+    def _certify(self, point: Point, radius: Floats, scale: float, share: float, sure: bool = False) -> tuple[float, Labels | None]:
+        """The dual bound, and a finer partition where flows inside the clusters cannot hold them together.
+
+        Where that is not known after so many passes, they are parted, too, unless `sure`.
+        """
         reduced, d = self.reduced, self.graph.d
         columns = grounded(self.theta[:-1])[reduced.label[:-1]]
         load = self.X.T @ point.residual + 2.0 * self.ridge * columns
@@ -248,7 +259,7 @@ class Walker:
             slack = float((radius * lengths(apart)).sum() - (self.lam * apart).sum())
             dual = scale - slack - gap_of(rest, columns, 0.0, np.ones(d), self.unit)
         cluster = reduced.label[reduced.inner_edge[:, 0]]
-        torn = verdict[cluster] > 0
+        torn = (verdict == 1 if sure else verdict > 0)[cluster]
         if not torn.any():
             return dual, None
         # at the least residual, edges that could carry more leave none between their ends; where that cannot be seen yet, ends that

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csc_array
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from craftc._covariates_graph import NEIGHBOURS, edges_of, knn_similarity
+from craftc._covariates_graph import NEIGHBOURS, edges_of
 from craftc._covariates_loss import Squares
 from craftc._covariates_path import Solution, Walker
 from craftc._covariates_reduced import Graph, components, lengths
@@ -29,7 +31,9 @@ from craftc._validation import check_choice, check_number, check_penalties
 __all__ = ["ConvexClustering"]
 
 SOLVERS = ("certified", "ama", "admm")
-GRID = 200  # penalties of the default path at most
+GRID = 150  # penalties of the default path at most
+_FLOOR = 0.01  # of the weights, a distance of three sizes: rows far from all others are fused at last, too
+_FINER = 15  # penalties between two of the path, where the number of clusters that is asked for was stepped over
 _STEP = 2.0**-0.2  # from one to the next
 
 
@@ -55,12 +59,12 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         g. A number: one fit. A decreasing array: a path. None: a path from the penalty that fuses whatever the weights connect,
         downwards, as far as the choice of the clustering needs.
     n_clusters : int, optional
-        Of a path the first point with at least so many clusters is taken. None: the one that tells the rows in fewest nats by spherical
+        Of a path the point with the most clusters up to so many is taken. None: the one that tells the rows in fewest nats by spherical
         clusters of one variance (BIC of the classification likelihood, up to a cluster for five rows).
     weights : {"gaussian-knn"}, array or sparse array (n, n), or callable, default="gaussian-knn"
         w, symmetric, >= 0; 0 is no edge, and rows without a path of edges between them are never fused. "gaussian-knn":
-        exp(-|p_i - p_j|^2 / (2 s^2)) where one row is among the nearest of the other, s the median distance to the last of these. A
-        callable gets X.
+        exp(-|p_i - p_j|^2 / (2 s^2)), but no less than .01, where one row is among the nearest of the other, s the median distance to
+        the last of these; groups without an edge between them get one where they are nearest. A callable gets X.
     n_neighbors : int, default=8
         Nearest rows of "gaussian-knn".
     solver : {"certified", "ama", "admm"}, default="certified"
@@ -147,10 +151,16 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         mean = rows.mean(axis=0)
         spread = rows - mean
         graph = self._graph(rows)
+        walker = self._walker(spread, graph)
         with threadpool_limits(1, "blas"):
-            walker = Walker(np.ascontiguousarray(spread.T), Squares(spread), graph, 0.5, float(self.tol), int(self.max_iter), self.solver,
-                            effective_n_threads(self.n_threads))  # fmt: skip
             solutions = self._walk(walker, spread)
+            if self.fusion_penalty is None and self.n_clusters is not None and len(solutions) > 1:
+                before, last = solutions[-2:]
+                if clusters_of(before) < self.n_clusters < clusters_of(last):
+                    # the path steps over so many clusters: once more between the two, in small steps
+                    finer = self._walker(spread, graph)
+                    solutions[-1:-1] = [finer.step(float(nu)) for nu in np.geomspace(before.nu, last.nu, _FINER + 2)[1:-1]]
+                    walker.iterations += finer.newton_steps + finer.iterations
         labels = [canonical(solution.label[:-1]) for solution in solutions]
         self._points = [
             RowsPoint(s.nu, int(label.max()) + 1, label, s.objective, s.relative_gap) for s, label in zip(solutions, labels, strict=True)
@@ -164,11 +174,15 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         self.cluster_centers_ = solutions[chosen].columns()[first] + mean
         return self
 
+    def _walker(self, spread: Floats, graph: Graph) -> Walker:
+        return Walker(np.ascontiguousarray(spread.T), Squares(spread), graph, 0.5, float(self.tol), int(self.max_iter), self.solver,
+                      effective_n_threads(self.n_threads))  # fmt: skip
+
     def _graph(self, rows: Floats) -> Graph:
         weights = self.weights
         if isinstance(weights, str):
             check_choice("weights", weights, ("gaussian-knn",), "or a callable, or an array (n, n)")
-            weights = knn_similarity(rows, self.n_neighbors)
+            weights = gaussian_weights(rows, self.n_neighbors)
         elif callable(weights):
             weights = weights(rows)
         edge, weight = edges_of(weights, len(rows), "weights", "row")
@@ -178,11 +192,11 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         """Optima along the path; the default one ends at so many clusters as may be asked for."""
         solutions: list[Solution] = []
         n = len(spread)
-        enough = min(self.n_clusters, n) if self.n_clusters is not None else max(1, n // ROWS_PER_CLUSTER) + 1
+        enough = min(self.n_clusters if self.n_clusters is not None else max(1, n // ROWS_PER_CLUSTER), n - 1) + 1
         for nu in self._penalties(walker, spread):
             solution = walker.step(nu)
             solutions.append(solution)
-            clusters = len(np.unique(solution.label[:-1]))
+            clusters = clusters_of(solution)
             if self.verbose:
                 print(f"penalty {nu:.6g}: {clusters} clusters, J {solution.objective:.6g}, relative gap {solution.relative_gap:.1e}")
             if self.fusion_penalty is None and clusters >= enough:
@@ -202,14 +216,13 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
             yield from check_penalties(self.fusion_penalty).tolist()
             return
         most = fusing_penalty(walker.graph, spread)
-        yield most
-        for a in range(1, GRID if most > 0 else 1):
+        for a in range(GRID):
             yield most * _STEP**a
 
     def _choice(self, spread: Floats) -> int:
         if self.n_clusters is not None:
-            wide = [point.n_clusters >= self.n_clusters for point in self._points]
-            return wide.index(True) if any(wide) else len(wide) - 1
+            few = [point.n_clusters if point.n_clusters <= self.n_clusters else 0 for point in self._points]
+            return len(few) - 1 - int(np.argmax(few[::-1]))
         scatter = float((spread**2).sum())
         most = max(1, len(spread) // ROWS_PER_CLUSTER)
         nats = [nats_of(spread, point.labels, scatter) if point.n_clusters <= most else np.inf for point in self._points]
@@ -234,6 +247,35 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         effective_n_threads(self.n_threads)
 
 
+def clusters_of(solution: Solution) -> int:
+    return len(np.unique(solution.label[:-1]))
+
+
+def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
+    """Gaussian weights of near rows, and of the nearest of groups that these leave apart."""
+    n = len(rows)
+    k = min(n_neighbors, n - 1)
+    if k < 1:
+        return coo_array((n, n))
+    distance, place = NearestNeighbors(n_neighbors=k).fit(rows).kneighbors()
+    size = float(np.median(distance[:, -1])) or 1.0
+    i, j, d = np.repeat(np.arange(n), k), place.ravel(), distance.ravel()
+    while True:
+        count, label = connected_components(coo_array((np.ones(len(i)), (i, j)), (n, n)), directed=False)
+        if count == 1:
+            break
+        # the nearest other row of every group but the largest: that halves their number
+        for group in np.delete(np.arange(count), np.bincount(label).argmax()):
+            own, other = np.flatnonzero(label == group), np.flatnonzero(label != group)
+            reach, nearest = NearestNeighbors(n_neighbors=1).fit(rows[other]).kneighbors(rows[own])
+            best = int(reach.argmin())
+            i, j, d = np.append(i, own[best]), np.append(j, other[nearest[best, 0]]), np.append(d, reach[best, 0])
+    weight = np.maximum(np.exp(-0.5 * (d / size) ** 2), _FLOOR)
+    near = coo_array((weight, (i, j)), (n, n)).tocsr()
+    near.data = np.minimum(near.data, 1.0)  # a pair that was found twice
+    return near.maximum(near.T)
+
+
 def fusing_penalty(graph: Graph, spread: Floats) -> float:
     """A penalty at which all that edges connect is fused.
 
@@ -241,7 +283,7 @@ def fusing_penalty(graph: Graph, spread: Floats) -> float:
     they are allowed once no |phi_i - phi_j| is above the penalty.
     """
     if not len(graph.edge):
-        return 0.0
+        return 1.0
     label = components(graph)[:-1]
     count = np.bincount(label)
     means = np.stack([np.bincount(label, column) for column in spread.T], axis=1) / count[:, None]
@@ -254,7 +296,7 @@ def fusing_penalty(graph: Graph, spread: Floats) -> float:
     held *= np.where(degree > 0, degree, 1.0)
     laplacian = coo_array((np.concatenate([-graph.weight, -graph.weight]), (np.append(i, j), np.append(j, i))), (d, d))
     potential = splu(csc_array(laplacian + coo_array((degree + held, (np.arange(d), np.arange(d))), (d, d)))).solve(load)
-    return float(lengths(potential[i] - potential[j]).max())
+    return float(lengths(potential[i] - potential[j]).max()) or 1.0
 
 
 def nats_of(spread: Floats, label: Labels, scatter: float) -> float:

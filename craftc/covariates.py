@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from craftc._covariates_evidence import Fit, log_evidence, map_fit, sigma_by_folds
+from craftc._covariates_evidence import Fit, carried, log_evidence, map_fit, sigma_by_folds
 from craftc._covariates_graph import correlation_similarity, graph_of, knn_similarity
 from craftc._covariates_loss import Loss, column_sums
 from craftc._covariates_path import Solution, Walker
@@ -250,10 +250,12 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         finest = column_sums(X, parts[sizes.index(fine)][:-1], fine)
         self.sigma_ = sigma_by_folds(finest, loss.y, loss.c, self.selection == "evidence-accuracy")
         known: dict[bytes, tuple[float, Fit]] = {}
+        start, before = None, parts[0]
         for part, m in zip(parts, sizes, strict=True):
             if part.tobytes() not in known:
                 columns = column_sums(X, part[:-1], m)
-                fit = map_fit(columns, loss, self.sigma_)
+                fit = map_fit(columns, loss, self.sigma_, None if start is None else carried(start, before, part))
+                start, before = fit.theta, part
                 known[part.tobytes()] = log_evidence(columns, loss, fit, self.sigma_, self.selection == "evidence-full"), fit
         scores = np.array([known[part.tobytes()][0] for part in parts])
         return scores, known[parts[int(np.argmax(scores))].tobytes()][1]

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import ConvexClustering, _parallel
+from craftc.convex import gaussian_weights
 from craftc.covariates import knn_similarity
 from tests.twins import covariates as twin
 
@@ -226,18 +227,53 @@ def test_groups_are_found(solver):
         assert adjusted_rand_score(truth, model.labels_) == 1.0
 
 
+@pytest.mark.parametrize("far", [15.0, 40.0, 90.0])
+def test_a_row_far_from_all_others(far):
+    """Its edges weigh next to nothing: the path must not be spent on them."""
+    X, truth = blobs()
+    X, truth = np.vstack([X, np.full((1, 3), far)]), np.append(truth, 3)
+    model = ConvexClustering(n_clusters=4).fit(X)
+    assert np.isfinite(model.path_["fusion_penalty"]).all()
+    assert adjusted_rand_score(truth, model.labels_) == 1.0
+    assert 4 <= ConvexClustering(n_clusters=8).fit(X).n_clusters_ <= 8
+
+
 @pytest.mark.parametrize("wanted", [1, 2, 3, 5, 45, 99])
 def test_so_many_clusters(wanted):
     X, _ = blobs()
     near = np.exp(-0.05 * ((X[:, None] - X) ** 2).sum(axis=2))
     model = ConvexClustering(n_clusters=wanted, weights=near).fit(X)
-    frame = model.path_
-    assert model.n_clusters_ >= min(wanted, 45) or len(frame) == 200
-    assert (frame["n_clusters"].iloc[:-1] < wanted).all()
-    assert model.fusion_penalty_ == frame["fusion_penalty"].iloc[-1]
+    counts = model.path_["n_clusters"].to_numpy()
+    assert model.n_clusters_ == counts[counts <= wanted].max()
+    assert (counts[:-1] <= wanted).sum() > 0
+    assert counts[-1] >= min(wanted, 45)
+    assert (np.diff(model.path_["fusion_penalty"]) < 0).all()
     given_path = ConvexClustering([50.0, 1.0, 0.001], n_clusters=wanted, weights=near).fit(X)
-    enough = (given_path.path_["n_clusters"] >= wanted).to_numpy()
-    assert given_path.fusion_penalty_ == [50.0, 1.0, 0.001][int(enough.argmax()) if enough.any() else 2]
+    counts = given_path.path_["n_clusters"].to_numpy()
+    assert given_path.n_clusters_ == (counts[counts <= wanted].max() if (counts <= wanted).any() else counts[-1])
+
+
+def test_weights_of_near_rows():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(8, 2)), 50.0 + rng.normal(size=(6, 2)), [[-900.0, 0.0]]])
+    W = gaussian_weights(X, 2).toarray()
+    distance = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+    order = np.argsort(distance + np.diag(np.full(15, np.inf)), axis=1)[:, :2]
+    near = np.zeros((15, 15), bool)
+    near[np.arange(15)[:, None], order] = True
+    size = np.median(np.take_along_axis(distance, order, axis=1)[:, -1])
+    expected = np.where(near | near.T, np.maximum(np.exp(-0.5 * (distance / size) ** 2), 0.01), 0.0)
+    extra = (W > 0) & ~(near | near.T)
+    np.testing.assert_allclose(np.where(extra, 0.0, W), expected, rtol=1e-12)
+    # groups that near rows leave apart are joined, each where it is nearest
+    assert groups(W) == 1
+    assert (W[extra] == 0.01).all()
+    assert extra.sum() == 2 * (groups(near | near.T) - 1)
+
+
+def groups(W):
+    i, j = np.nonzero(np.triu(W))
+    return twin.components(i, j, np.ones(len(i), bool), len(W)).max() + 1
 
 
 # ---- weights, tables, threads ----
@@ -250,7 +286,7 @@ def test_forms_of_the_weights_are_equal():
     for form in (*stored, lambda rows: W):
         assert_same_bits(model_of(penalty, form).fit(X), model)
     for k in (2, 8, 99):
-        assert_same_bits(ConvexClustering(0.5, n_neighbors=k).fit(X), ConvexClustering(0.5, weights=knn_similarity(X, k)).fit(X))
+        assert_same_bits(ConvexClustering(0.5, n_neighbors=k).fit(X), ConvexClustering(0.5, weights=gaussian_weights(X, k)).fit(X))
 
 
 def test_pickle_clone_frames_and_refit():
