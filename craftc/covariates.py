@@ -103,6 +103,8 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         Of the convex problem there; the gap is relative to the dual bound.
     sigma_ : float
         Standard deviation of the coefficients' prior in the evidence (paths).
+    best_ : PathPoint
+        The point of the path that was chosen, a named tuple of what `path_` has per nu.
     path_ : pandas.DataFrame
         Per nu: fusion_penalty, n_clusters, labels (d,), objective, gap, evidence, coefficients (n_clusters, c).
     classes_ : ndarray (c,)
@@ -261,6 +263,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         return scores, known[parts[int(np.argmax(scores))].tobytes()][1]
 
     def _set_state(self, loss: Loss, solution: Solution, part: Labels, point: PathPoint, fit: Fit | None) -> None:
+        self.best_ = point
         self.covariate_labels_, self.n_clusters_ = point.labels, point.n_clusters
         self.fusion_penalty_, self.objective_, self.duality_gap_ = point.fusion_penalty, point.objective, point.gap
         theta = solution.theta if fit is None else fit.theta

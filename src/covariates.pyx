@@ -7,6 +7,7 @@ fused is the branch its projection took, never equality of numbers.
 
 import numpy as np
 
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t, uint8_t
@@ -191,6 +192,7 @@ def flows(
 
 cdef enum:
     LOOK = 8                    # passes between two looks at the residual
+    MANY = 20_000_000           # numbers visited between two looks whether Ctrl-C was pressed
 
 
 cdef double _residual(const double[:, ::1] load, const int32_t[:, ::1] edge, Py_ssize_t start, Py_ssize_t stop, const int32_t[::1] node,
@@ -216,8 +218,8 @@ cdef double _residual(const double[:, ::1] load, const int32_t[:, ::1] edge, Py_
 
 cdef int _flow(const double[:, ::1] load, const int32_t[:, ::1] edge, const double[::1] radius, Py_ssize_t start, Py_ssize_t stop,
                const int32_t[::1] node, Py_ssize_t n0, Py_ssize_t n1, double least, int max_passes, double[:, ::1] lam,
-               uint8_t[::1] saturated, double[:, ::1] residual, double[:, ::1] work, double[::1] step) noexcept nogil:
-    cdef Py_ssize_t q = load.shape[1], edges = edge.shape[0], ground = load.shape[0], e, k, a, i, j
+               uint8_t[::1] saturated, double[:, ::1] residual, double[:, ::1] work, double[::1] step) except -1 nogil:
+    cdef Py_ssize_t q = load.shape[1], edges = edge.shape[0], ground = load.shape[0], visits = 0, e, k, a, i, j
     cdef int passes
     cdef double squares, t = 1.0, next_t, momentum, norm, x, turn, fall, difference
     # steps r_e / (R_i + R_j), R_i the sum of r_e at a node: A A' is below that diagonal's inverse
@@ -233,6 +235,11 @@ cdef int _flow(const double[:, ::1] load, const int32_t[:, ::1] edge, const doub
         for a in range(q):
             work[e, a] = lam[e, a]      # the extrapolated point
     for passes in range(max_passes + 1):
+        visits += (stop - start) * q
+        if visits > MANY:
+            visits = 0
+            with gil:
+                PyErr_CheckSignals()
         if passes % LOOK == 0 or passes == max_passes:
             squares = _residual(load, edge, start, stop, node, n0, n1, lam, 0, residual)
             if squares <= least:

@@ -245,6 +245,16 @@ def test_bad_rows(method):
         getattr(model, method)(np.full((1, 4), np.nan))
 
 
+def test_the_best_is_the_point_whose_evidence_is_highest():
+    X, y, S = twin.recipe("blocks", 12, 60, 3, 0)
+    model = model_of([20.0, 2.0, 0.5, 0.1], S).fit(X, y)
+    frame = model.path_
+    row = frame.iloc[int(frame["evidence"].argmax())]
+    assert (model.best_.fusion_penalty, model.best_.n_clusters, model.best_.evidence) == (row.fusion_penalty, row.n_clusters, row.evidence)
+    np.testing.assert_array_equal(model.best_.labels, model.covariate_labels_)
+    assert model.best_.coefficients.shape == (model.n_clusters_, 3)
+
+
 def test_no_path_before_a_fit():
     with pytest.raises(NotFittedError):
         _ = ConvexCovariateClustering().path_
