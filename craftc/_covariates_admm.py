@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._covariates_loss import Point, Squares
+from craftc._covariates_loss import Squares, newton_move
 from craftc._covariates_reduced import Found, Task, gap_of, grounded, shrink
 from craftc._kernels import covariates as _kernel
 from craftc._moments import Floats
@@ -105,7 +105,7 @@ class EdgeAdmm:
             size = float(np.sqrt((gradient**2).sum()))
             if step and size <= tolerance:  # a first step always: B that rests would mislead the balance of the penalty
                 break
-            move = self._conjugate_gradients(point, weight, gradient, max(0.5 * tolerance, 1e-3 * size))
+            move = newton_move(loss, X, point, weight, self.curve, gradient, max(0.5 * tolerance, 1e-3 * size), _PRODUCTS)
             slope, t = float((gradient * move).sum()), 1.0
             while True:
                 there = theta + t * move
@@ -116,24 +116,6 @@ class EdgeAdmm:
                 t *= 0.5
             theta, value = there, new
         self.theta, self.point = theta, point
-
-    def _conjugate_gradients(self, point: Point, weight: Floats, gradient: Floats, tolerance: float) -> Floats:
-        """-H^-1 gradient, until the residual is below the tolerance."""
-        inverse = 1.0 / (self.curve + weight)
-        move, residual = np.zeros_like(gradient), -gradient
-        ahead = inverse * residual
-        direction, product = ahead, float((residual * ahead).sum())
-        for _ in range(_PRODUCTS if product > 0 else 0):
-            image = self.loss.product(self.X, point, direction) + weight * direction
-            alpha = product / float((direction * image).sum())
-            move = move + alpha * direction
-            residual = residual - alpha * image
-            if float(np.sqrt((residual**2).sum())) <= tolerance:
-                break
-            ahead = inverse * residual
-            product, before = float((residual * ahead).sum()), product
-            direction = ahead + (product / before) * direction
-        return move
 
     def gap(self) -> float:
         """Duality gap after an iteration without relaxation."""

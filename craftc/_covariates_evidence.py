@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from sklearn.model_selection import StratifiedKFold
 
-from craftc._covariates_loss import Loss, gram, squares
+from craftc._covariates_loss import Loss, gram, newton_move, squares
 from craftc._covariates_newton import cholesky
 from craftc._covariates_reduced import grounded
 from craftc._labels import Labels
@@ -18,6 +18,8 @@ from craftc._moments import Floats
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
 _FOLDS = 5
 _STEPS = 100
+_LARGE = 200  # coefficients from which on Newton steps are made by conjugate gradients
+_INNER, _PRODUCTS = 0.03, 300  # they leave so much of the gradient, after so many products at most
 _SLOWER = 0.3  # a step on an old factor that promises more of the last one's fall asks for a new factor
 _TOL = 1e-11  # of the objective: what a last Newton step may still promise
 
@@ -41,11 +43,15 @@ def map_fit(X: Any, loss: Loss, sigma: float, theta: Floats | None = None) -> Fi
     factor, before = None, np.inf
     for _ in range(_STEPS):
         gradient = X.T @ point.residual + weight * theta
-        if factor is None:
+        if theta.size > _LARGE:
+            size = float(np.sqrt((gradient**2).sum()))
+            move = newton_move(loss, X, point, weight, loss.diagonal(X, point), gradient, _INNER * size, _PRODUCTS)
+        elif factor is None:
             hessian = loss.hessian(X, point)
             hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
             factor = cholesky(hessian)
-        move = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
+        if factor is not None:
+            move = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
         fall, t = -float((gradient * move).sum()), 1.0
         if fall <= _TOL * max(value, 1e-12):
             break

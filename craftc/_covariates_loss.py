@@ -179,6 +179,27 @@ class Squares:
         return self.diagonal(X, point) * move
 
 
+def newton_move(
+    loss: Loss | Squares, X: Any, point: Point, weight: Floats, curve: Floats, gradient: Floats, tolerance: float, most: int
+) -> Floats:
+    """-(H + diag(weight))^-1 gradient by conjugate gradients, until the residual is below the tolerance; `curve`: about H's diagonal."""
+    inverse = 1.0 / (curve + weight)
+    move, residual = np.zeros_like(gradient), -gradient
+    ahead = inverse * residual
+    direction, product = ahead, float((residual * ahead).sum())
+    for _ in range(most if product > 0 else 0):
+        image = loss.product(X, point, direction) + weight * direction
+        alpha = product / float((direction * image).sum())
+        move = move + alpha * direction
+        residual = residual - alpha * image
+        if float(np.sqrt((residual**2).sum())) <= tolerance:
+            break
+        ahead = inverse * residual
+        product, before = float((residual * ahead).sum()), product
+        direction = ahead + (product / before) * direction
+    return move
+
+
 def squares(X: Any) -> Any:
     """The squares of all cells."""
     return X.multiply(X) if sparse.issparse(X) else X * X
