@@ -63,6 +63,8 @@ def map_fit(X: Any, loss: Loss, sigma: float, theta: Floats | None = None) -> Fi
                 break
             t *= 0.5
         theta, value = there, new
+        if t < 1e-8:
+            break  # what is left is rounding
         if t < 1.0 or fall > _SLOWER * before:
             factor = None
         before = fall
