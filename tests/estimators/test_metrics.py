@@ -1,19 +1,58 @@
-"""Agreement measures against their definitions, and the sentences for labels that are none."""
+"""Measures of clusters and features against their definitions, and the sentences for labels and features that are none."""
 
 from collections import Counter
+from decimal import Decimal
+from itertools import permutations
 from math import log
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import f1_score, normalized_mutual_info_score
+from sklearn.metrics import adjusted_rand_score, f1_score, normalized_mutual_info_score
 
-from craftc.metrics import cluster_label_entropy, contingency, macro_f1, nmi, purity
+from craftc.metrics import (
+    chance_rand_index,
+    cluster_label_entropy,
+    contingency,
+    eigen_diffusion,
+    macro_f1,
+    nmi,
+    purity,
+    rand_index,
+    separability,
+    total_cluster_label_entropy,
+)
+from tests.twins import spectral as twin
 
-MEASURES = (cluster_label_entropy, contingency, macro_f1, nmi, purity)
+NUMBERS = (chance_rand_index, cluster_label_entropy, macro_f1, nmi, purity, rand_index, total_cluster_label_entropy)
+MEASURES = (contingency, *NUMBERS)
 pairs = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-2, 3)), min_size=1, max_size=40)
+
+
+@st.composite
+def tables(draw, least_columns=1):
+    """Features of up to five columns, tied and of unlike widths, and labels of up to four clusters.
+
+    No direction is so narrow within the clusters that rounding would show.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, columns = draw(st.integers(12, 40)), draw(st.integers(least_columns, 5))
+    ties = np.linalg.qr(rng.normal(size=(columns, columns)))[0] * 10 ** rng.uniform(-1.0, 1.0, columns)[:, None]
+    labels = rng.integers(0, draw(st.integers(1, 4)), n)
+    distance = draw(st.sampled_from([0.0, 1.0, 5.0]))
+    features = rng.normal(size=(n, columns)) @ ties + distance * np.eye(4, columns)[labels] + rng.normal(size=columns)
+    assume(np.linalg.cond(features - np.array([features[labels == k].mean(axis=0) for k in labels])) < 1e3)
+    return features, labels
+
+
+def share_treated_alike(true, pred):
+    """Rand index pair by pair."""
+    true, pred = np.asarray(true), np.asarray(pred)
+    above = np.triu_indices(len(true), 1)
+    return np.mean(((true[:, None] == true) == (pred[:, None] == pred))[above])
 
 
 @given(pairs)
@@ -52,8 +91,64 @@ def test_contingency_counts_every_pair(rows):
 def test_names_of_clusters_do_not_matter(rows):
     true, pred = zip(*rows, strict=True)
     renamed = [f"cluster {7 - k}" for k in pred]
-    for measure in (cluster_label_entropy, macro_f1, nmi, purity):
+    for measure in NUMBERS:
         assert measure(true, renamed) == pytest.approx(measure(true, pred))
+    for measure in (chance_rand_index, nmi, rand_index):
+        assert measure(pred, true) == pytest.approx(measure(true, pred))
+
+
+@given(pairs)
+def test_rand_and_total_entropy_are_those_of_the_twin(rows):
+    true, pred = zip(*rows, strict=True)
+    total = total_cluster_label_entropy(true, pred)
+    assert total == pytest.approx(twin.label_entropy(pred, true))
+    assert 0.0 <= total <= len(set(pred)) * log(len(set(true))) + 1e-12
+    assume(len(rows) > 1)
+    chance = chance_rand_index(true, pred)
+    assert rand_index(true, pred) == pytest.approx(twin.rand(pred, true))
+    assert rand_index(true, pred) == pytest.approx(share_treated_alike(true, pred))
+    assert chance == pytest.approx(twin.chance_rand(list(Counter(pred).values()), list(Counter(true).values())))
+    assert 0.0 <= chance <= 1.0
+    if chance < 1.0:  # the adjusted index takes the same chance off
+        assert (rand_index(true, pred) - chance) / (1.0 - chance) == pytest.approx(adjusted_rand_score(true, pred))
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=6))
+def test_chance_is_the_mean_over_all_permutations(rows):
+    true, pred = zip(*rows, strict=True)
+    mean = np.mean([share_treated_alike(true, shuffled) for shuffled in permutations(pred)])
+    assert chance_rand_index(true, pred) == pytest.approx(mean)
+
+
+def test_rand_by_hand():
+    """Of the six pairs, rows 0-1 stay together and 0-3, 1-3 apart."""
+    assert rand_index(list("aabb"), [0, 0, 0, 1]) == 0.5
+    assert chance_rand_index(list("aabb"), [0, 0, 0, 1]) == pytest.approx(1 - 1 / 2 - 1 / 3 + 2 / 6)
+    assert rand_index(["a", "b"], [0, 0]) == chance_rand_index(["a", "b"], [0, 0]) == 0.0
+
+
+def test_chance_of_single_rows_and_of_one_cluster():
+    """Such clusters say nothing of the classes, and R is its own chance."""
+    classes = np.repeat(["x", "y", "z"], [50, 30, 20])
+    inside = (50 * 49 + 30 * 29 + 20 * 19) / (100 * 99)
+    for clusters, share in ((np.arange(100), 1 - inside), (np.zeros(100, int), inside)):
+        assert rand_index(classes, clusters) == pytest.approx(share)
+        assert chance_rand_index(classes, clusters) == pytest.approx(share)
+
+
+def test_one_row_has_no_pairs():
+    assert rand_index(["a"], [3]) == chance_rand_index(["a"], [3]) == 1.0
+    assert total_cluster_label_entropy(["a"], [3]) == 0.0
+
+
+def test_total_entropy_grows_with_the_number_of_clusters():
+    """Clusters that know nothing: K times the entropy of the classes, whose weighted mean stays."""
+    classes, columns = np.tile([0, 0, 0, 1], 12), np.repeat(np.arange(12), 4)
+    h = -(0.75 * log(0.75) + 0.25 * log(0.25))
+    for k in (1, 2, 6, 12):
+        assert total_cluster_label_entropy(classes, columns % k) == pytest.approx(k * h)
+        assert cluster_label_entropy(classes, columns % k) == pytest.approx(h)
 
 
 def test_perfect_and_useless_clusters():
@@ -77,6 +172,8 @@ def test_a_skewed_table_by_hand():
     assert nmi(true, pred) == pytest.approx(1 - h / log(2))
     assert cluster_label_entropy(true, pred) == pytest.approx(h)
     assert macro_f1(true, pred) == 0.75
+    assert total_cluster_label_entropy(true, pred) == pytest.approx(2 * h)
+    assert rand_index(true, pred) == pytest.approx((28 + 2 * 6 - 12 - 12) / 28)
 
 
 @pytest.mark.parametrize(
@@ -91,11 +188,16 @@ def test_a_skewed_table_by_hand():
         np.array([1.0, 2.0, 1.0]),
         np.array([True, False, True]),
         np.array([1, 2, 1], dtype=np.uint8),
+        np.array([b"a", b"b", b"a"]),
     ],
 )
 def test_kinds_of_labels(labels):
     assert nmi(labels, [5, 6, 5]) == pytest.approx(1.0)
     assert purity([5, 6, 5], labels) == 1.0
+    assert rand_index(labels, [5, 6, 5]) == 1.0
+    assert chance_rand_index(labels, [5, 6, 5]) == pytest.approx(1 - 1 / 3 - 1 / 3 + 2 / 9)
+    assert total_cluster_label_entropy([5, 6, 5], labels) == 0.0
+    assert separability([[0.0], [9.0], [2.0]], labels) == pytest.approx(separability([[0.0], [9.0], [2.0]], [5, 6, 5]))
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -119,3 +221,200 @@ def test_kinds_of_labels(labels):
 def test_bad_labels_get_a_sentence(measure, labels, sentence):
     with pytest.raises(ValueError, match=sentence):
         measure([0, 1], labels)
+
+
+@given(tables(least_columns=2))
+def test_eigen_diffusion_is_that_of_the_twin(table):
+    features, _ = table
+    alpha = eigen_diffusion(features)
+    assert 0.0 < alpha <= 1.0
+    assert alpha == pytest.approx(twin.alpha(features))
+
+
+@given(tables())
+def test_separability_is_that_of_the_twin(table):
+    features, labels = table
+    assert separability(features, labels) == pytest.approx(twin.separability(features, labels), rel=1e-6, abs=1e-12)
+
+
+@given(tables(least_columns=2), st.integers(0, 2**32 - 1), st.sampled_from([-3.0, 1e-9, 1e200, 1e-200]))
+def test_rotation_scale_shift_and_order_change_neither(table, seed, factor):
+    features, labels = table
+    rng = np.random.default_rng(seed)
+    rotation = np.linalg.qr(rng.normal(size=(features.shape[1],) * 2))[0]
+    order = rng.permutation(len(features))
+    moved = factor * ((features + 3.0) @ rotation)[order]
+    assert eigen_diffusion(moved) == pytest.approx(eigen_diffusion(features), rel=1e-6)
+    assert separability(moved, labels[order]) == pytest.approx(separability(features, labels), rel=1e-6, abs=1e-12)
+
+
+@given(tables(least_columns=2))
+def test_separability_ignores_the_scale_of_each_column_and_grows_with_columns(table):
+    features, labels = table
+    J = separability(features, labels)
+    scales = np.array([1.0, 9.0, 0.5, 3.0, 7.0])[: features.shape[1]]
+    assert separability(features * scales, labels) == pytest.approx(J, rel=1e-6, abs=1e-12)
+    assert separability(features, [f"cluster {9 - k}" for k in labels]) == pytest.approx(J, rel=1e-9, abs=1e-12)
+    assert separability(features[:, :-1], labels) <= J * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.5, 1e-3])
+def test_eigen_diffusion_of_a_geometric_spectrum(ratio):
+    """Columns of orthogonal signs with variances 1, ratio, ratio^2: alpha is the ratio."""
+    signs = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+    assert eigen_diffusion(signs * ratio ** (np.arange(3) / 2)) == pytest.approx(ratio)
+
+
+def test_eigen_diffusion_fits_a_line():
+    """Variances 8, 8, 1: the slope over k = 0, 1, 2 is half the fall from first to last."""
+    signs = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+    assert eigen_diffusion(signs * np.sqrt([8.0, 1.0, 8.0])) == pytest.approx(8**-0.5)
+
+
+def test_eigen_diffusion_leaves_rounding_out():
+    """Copies and constants add eigenvalues that are 0 but for rounding; so does having few rows."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 2)) * [3.0, 1.0]
+    constant = np.full((30, 1), 0.1)
+    expected = eigen_diffusion(features)
+    assert eigen_diffusion(np.hstack([features, constant])) == pytest.approx(expected)
+    assert eigen_diffusion(np.hstack([features, 1e9 * constant])) == pytest.approx(expected)
+    rotation = np.linalg.qr(rng.normal(size=(7, 7)))[0]
+    assert eigen_diffusion(np.hstack([features, np.zeros((30, 5))]) @ rotation) == pytest.approx(expected)
+    few = rng.normal(size=(4, 9))
+    values = np.linalg.svd(few - few.mean(axis=0), compute_uv=False)[:3] ** 2
+    assert eigen_diffusion(few) == pytest.approx(values[2] ** 0.5 / values[0] ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("features", "count"),
+    [
+        (np.arange(5.0)[:, None], 1),
+        (np.outer(np.arange(5.0), [1.0, 2.0, -1.0]), 1),
+        ([[0.0, 1.0], [1.0, 3.0]], 1),
+        (np.full((5, 3), 0.1), 0),
+    ],
+)
+def test_eigen_diffusion_needs_two_eigenvalues(features, count):
+    sentence = f"at least two eigenvalues of the covariance beyond rounding, got {count} from features of shape .*; pass features that vary"
+    with pytest.raises(ValueError, match=sentence):
+        eigen_diffusion(features)
+
+
+def test_separability_by_hand():
+    assert separability([[0], [2], [10], [12]], list("aabb")) == pytest.approx(25.0)
+    assert separability([[0], [2], [10], [12]], list("abba")) == pytest.approx(0.0, abs=1e-12)
+    assert separability([[0], [2], [10], [12]], [1, 1, 1, 1]) == pytest.approx(0.0, abs=1e-12)
+    # unequal sizes: mean 3, S_w = (1 + 1 + 0) / 3, S_b = (2 * 2^2 + 4^2) / 3
+    assert separability([[0], [2], [7]], [0, 0, 1]) == pytest.approx(12.0)
+
+
+def test_separability_with_singular_widths():
+    """A copied column counts once; where no cluster has any width, the distance of clusters does not count."""
+    rng = np.random.default_rng(1)
+    labels = np.repeat(np.arange(3), 10)
+    features = rng.normal(size=(30, 2)) + 2.0 * np.eye(3)[labels, :2]
+    J = separability(features, labels)
+    assert J > 1.0
+    assert separability(np.hstack([features, features]), labels) == pytest.approx(J)
+    assert twin.separability(np.hstack([features, features]), labels) == pytest.approx(J)
+    assert separability(np.column_stack([features, np.full(30, 0.1)]), labels) == pytest.approx(J)
+    assert separability(np.column_stack([features, 0.1 * labels]), labels) == pytest.approx(J)
+    for _ in range(10):  # turned, that direction has a width by rounding
+        rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        assert separability(np.column_stack([features, 10.0 * labels]) @ rotation, labels) == pytest.approx(J)
+
+
+@pytest.mark.parametrize("last_bits", [0.0, 1e-16])
+def test_separability_of_single_points_is_0(last_bits):
+    labels = np.repeat(np.arange(3), 1000)
+    points = np.array([[0.1, 0.7], [0.3, -0.2], [1.1, 0.9]])[labels]
+    points *= 1.0 + last_bits * np.random.default_rng(2).integers(-2, 3, points.shape)
+    assert separability(points, labels) == 0.0
+    assert separability(points, np.arange(3000)) == 0.0
+
+
+def test_narrow_clusters_far_apart():
+    """Widths of 1e-6 at a distance of 1: far from rounding."""
+    features = np.array([[0.0], [2e-6], [1.0], [1.0 + 2e-6]])
+    assert separability(features, [0, 0, 1, 1]) == pytest.approx(0.25e12, rel=1e-6)
+
+
+def frames():
+    values = np.random.default_rng(3).integers(-9, 9, size=(8, 2))
+    mixed = pd.DataFrame(values, columns=["a", "b"])
+    yield values.tolist()
+    for dtype in (np.int8, np.float16, np.float32, np.float64, np.longdouble, object):
+        yield values.astype(dtype)
+    yield np.asfortranarray(values)
+    yield mixed
+    yield mixed.astype({"a": "Int64", "b": "Float32"})
+    yield pl.DataFrame(values, schema=["a", "b"], orient="row")
+    yield [[Decimal(int(cell)) for cell in row] for row in values]
+
+
+@pytest.mark.parametrize("features", list(frames()))
+def test_kinds_of_features(features):
+    plain = next(frames())
+    labels = [0, 0, 1, 1, 1, 2, 2, 2]
+    before = np.array(features)
+    assert eigen_diffusion(features) == pytest.approx(twin.alpha(np.array(plain, float)))
+    assert separability(features, labels) == pytest.approx(twin.separability(np.array(plain, float), labels))
+    assert (np.array(features) == before).all()
+
+
+def test_features_of_extreme_size():
+    features = np.random.default_rng(4).normal(size=(20, 3))
+    labels = np.arange(20) % 2
+    for exponent in (-1000, 1000):
+        extreme = np.ldexp(features, exponent)
+        assert eigen_diffusion(extreme) == pytest.approx(eigen_diffusion(features))
+        assert separability(extreme, labels) == pytest.approx(separability(features, labels))
+    widest = np.array([[1.7e308, 0.0], [-1.7e308, 0.0], [0.0, 1.7e308], [0.0, -1.7e308]])
+    assert eigen_diffusion(widest) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("measure", [eigen_diffusion, lambda features: separability(features, [0, 1])], ids=["alpha", "J"])
+@pytest.mark.parametrize(
+    ("features", "sentence"),
+    [
+        ([1.0, 2.0], r"must be two-dimensional, got an array of shape \(2,\); pass one row per observation and one column per feature"),
+        (np.zeros((2, 2, 2)), r"must be two-dimensional, got an array of shape \(2, 2, 2\)"),
+        (3.0, r"must be two-dimensional, got an array of shape \(\)"),
+        ([[1.0, 2.0]], r"needs at least two rows and one column, got shape \(1, 2\); pass one row"),
+        (np.zeros((2, 0)), r"needs at least two rows and one column, got shape \(2, 0\)"),
+        ([[1.0, 2.0], [3.0]], "has rows of different lengths; pass one row per observation"),
+        ([[1.0, np.nan], [0.0, 1.0]], "holds NaN or infinite values; drop these rows or fill them in"),
+        ([[1.0, np.inf], [0.0, 1.0]], "holds NaN or infinite values"),
+        (pd.DataFrame({"a": [1, None], "b": [0, 1]}, dtype="Int64"), "holds NaN or other missing values; drop these rows"),
+        ([[1.0, None], [0.0, 1.0]], "holds NaN or other missing values"),
+        ([[10**400, 1], [1, 2]], "holds whole numbers beyond the range of float64; scale these columns down"),
+        ([["1", "2"], ["3", "4"]], "has dtype <U1; it must hold real numbers, so encode other columns first"),
+        (pd.DataFrame({"a": ["x", "y"], "b": [0, 1]}), r"holds cells that are no real numbers \(str\); encode these columns first"),
+        ([[1j, 2.0], [3.0, 4.0]], "has dtype complex128; it must hold real numbers"),
+    ],
+)
+def test_bad_features_get_a_sentence(measure, features, sentence):
+    with pytest.raises(ValueError, match=f"features {sentence}"):
+        measure(features)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="long double is float64 here")
+def test_wider_floats_beyond_float64_get_a_sentence():
+    with pytest.raises(ValueError, match="features holds NaN or infinite values"):
+        eigen_diffusion(np.array([[1, 2], [3, np.finfo(np.longdouble).max]], dtype=np.longdouble))
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ([0, 1, 1], "features has 2 rows and labels has 3 labels; pass one label per row"),
+        ([], "labels is empty; pass one label per row"),
+        ([0, None], "labels holds missing values"),
+        ([0.5, 1.0], "labels holds fractions such as 0.5"),
+        ([[0, 1]], r"labels must be one-dimensional, got an array of shape \(1, 2\)"),
+    ],
+)
+def test_separability_says_what_is_wrong_with_labels(labels, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        separability([[0.0], [1.0]], labels)
