@@ -18,6 +18,7 @@ _NAMES = {
     "ConvexCovariateClustering": "craftc.covariates",
     "DPMeans": "craftc.dpmeans",
     "FeatureSelectionMixture": "craftc.mixture",
+    "GraphSpectralFeatures": "craftc.spectral",
     "KFeatures": "craftc.bpmeans",
     "MixedTable": "craftc.table",
     "get_include": "craftc._about",

@@ -23,22 +23,8 @@ typedef int64_t THIS(mx_bits);
 #define VECTORS (MX_TILE / W)
 #define TOGETHER 4              /* vectors of columns whose sums stay in registers */
 
-/* exp(x) for x in [-700, 0]; the error is about one unit of the last place */
-MX_ATTRIBUTE static inline LANE THIS(mx_exp)(LANE x)
-{
-    const double magic = 0x1.8p52;
-    LANE whole = x * 1.4426950408889634 + magic, n = whole - magic, y, out;
-    const LANE r = (x - n * 0x1.62e42fefa38p-1) - n * 0x1.ef35793c7673p-45, square = r * r;
-    BITS bits;
-    y = ((r * (1.0 / 6) + 0.5) * square + (r + 1.0))
-        + (((r * (1.0 / 5040) + 1.0 / 720) * square + (r * (1.0 / 120) + 1.0 / 24))
-           + ((r * (1.0 / 39916800) + 1.0 / 3628800) * square + (r * (1.0 / 362880) + 1.0 / 40320)
-              + (square * square) * (1.0 / 479001600)) * (square * square)) * (square * square);
-    memcpy(&bits, &whole, sizeof bits);
-    bits = (BITS)((bits + 1023) << 52);
-    memcpy(&out, &bits, sizeof out);
-    return y * out;
-}
+#define LANE_ATTRIBUTE MX_ATTRIBUTE
+#include "_lane_exp.h"
 
 /* the cells of row i, centred and scaled, missing ones 0 */
 #define ROW(type)                                                                                                                 \
@@ -155,7 +141,7 @@ MX_ATTRIBUTE static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t ro
         }
         for (ptrdiff_t k = 0; k < K; k++) {
             LANE *place = (LANE *)(r + k * room + v * W);
-            const LANE below = *place - high, e = PICK(below > -MX_CERTAIN, THIS(mx_exp)(PICK(below > -MX_CERTAIN, below)));
+            const LANE below = *place - high, e = PICK(below > -MX_CERTAIN, THIS(lane_exp)(PICK(below > -MX_CERTAIN, below)));
             owed += e * PICK(below > -MX_CERTAIN, below);
             all += e;
             *place = e;
@@ -324,4 +310,5 @@ MX_ATTRIBUTE static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, con
 #undef TOGETHER
 #undef MX_WIDTH
 #undef MX_SUFFIX
+#undef LANE_ATTRIBUTE
 #undef MX_ATTRIBUTE

@@ -1,0 +1,57 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Floats = NDArray[np.float64]
+_Positions = NDArray[np.intp]
+
+HOLE: int
+CUT: float
+
+class Conditionals:
+    n: int
+    runs: int
+    seen: int
+    shapes: tuple[tuple[int, ...], ...]
+    def __init__(
+        self,
+        numeric: NDArray[Any],
+        column: _Positions,
+        centre: _Floats,
+        scale: _Floats,
+        codes: NDArray[Any],
+        variable: _Positions,
+        first_cell: _Positions,
+        first: _Positions,
+        hit: _Positions,
+        hat: _Floats | None,
+        grid: _Floats,
+        minus: _Floats,
+        plus: _Floats,
+        eps: float,
+        softmax: bool,
+        runs: int,
+    ) -> None: ...
+    def sums(
+        self, unary: _Floats, near: _Floats, table: _Floats | None, bias: _Floats, cell: _Floats, lift: _Floats, n_threads: int
+    ) -> tuple[_Floats, _Floats, _Floats, _Floats, _Floats, _Floats, _Floats]: ...
+    def observed(self, n_threads: int) -> tuple[_Floats, _Floats]: ...
+
+def hals_rows(
+    numeric: NDArray[Any],
+    column: _Positions,
+    low: _Floats,
+    scale: _Floats,
+    fill: _Floats,
+    codes: NDArray[Any],
+    variable: _Positions,
+    first_cell: _Positions,
+    loading: _Floats,
+    cell_loading: _Floats,
+    gram: _Floats,
+    scores: _Floats,
+    work: _Floats,
+    sums: _Floats,
+    n_threads: int,
+) -> None: ...

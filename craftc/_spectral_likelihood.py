@@ -1,0 +1,187 @@
+"""The node-wise pseudo-likelihood of a mixed table: its value and gradient (spec: spectral, section 4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from craftc._kernels import spectral as _kernel
+from craftc._moments import Floats
+from craftc._parallel import aligned, threads_for
+from craftc._spectral_encoding import Encoding
+from craftc._spectral_factor import Approximation
+from craftc.table import MixedTable
+
+_RUNS, _RUN = 16, 512  # runs of rows with sums of their own, at most, and rows of a run, at least
+_ROOM = 2**23  # numbers that the sums of all runs may take
+_LANES = 8  # tables are padded to a multiple of these
+
+
+class Parameters(NamedTuple):
+    """Weights of the edges (p, p), symmetric, and unary terms: b (p2,) of indicators, c (p1, 2) of x and x^2."""
+
+    theta: Floats
+    b: Floats
+    c: Floats
+
+
+class Grid(NamedTuple):
+    """Nodes and weights that integrate over [-beta, beta]."""
+
+    nodes: Floats
+    weights: Floats
+
+
+def log_grid(beta: float, eps: float, m: int) -> Grid:
+    """u = 0 with weight 2 eps, and m Gauss-Legendre nodes in ln|u| on either side, ascending."""
+    z, w = np.polynomial.legendre.leggauss(m)
+    half = np.log(beta / eps) / 2.0
+    u = np.exp(np.log(eps) + half * (1.0 + z))
+    return Grid(np.concatenate([-u[::-1], [0.0], u]), np.concatenate([(half * w * u)[::-1], [2.0 * eps], half * w * u]))
+
+
+def similarity(u: Floats, a: Floats, eps: float) -> Floats:
+    """g(u, a) = sign min(U, A) / max(U, A), U = max(|u|, eps), A = max(|a|, eps); the sign of u a where both are beyond eps, else +."""
+    U, A = np.maximum(np.abs(u), eps), np.maximum(np.abs(a), eps)
+    opposite = (np.abs(u) > eps) & (np.abs(a) > eps) & ((u > 0.0) != (a > 0.0))
+    return np.asarray(np.where(opposite, -1.0, 1.0) * np.minimum(U / A, A / U))
+
+
+def _padded(n: int) -> int:
+    return -(-max(n, 1) // _LANES) * _LANES
+
+
+def _scale(values: Floats, eps: float) -> Floats:
+    """What the kernel compares numbers with: sizes, their inverses, and the signs towards numbers below -eps, near 0, above eps."""
+    out = aligned((5, _padded(len(values))))
+    out[:] = 0.0
+    size = np.maximum(np.abs(values), eps)
+    beyond = np.abs(values) > eps
+    rows = size, 1.0 / size, np.where(beyond & (values > 0), -1.0, 1.0), np.ones(len(values)), np.where(beyond & (values < 0), -1.0, 1.0)
+    out[:, : len(values)] = rows
+    return out
+
+
+class PseudoLikelihood:
+    """Sum over the columns of ln p(column | the others), per row; a missing cell has no term, and none in those of the others.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    table : MixedTable
+    codes : ndarray (p2, 2)
+        What an indicator that is off, and on, is to a numeric column.
+    beta, eps : float
+        Numeric columns lie in [-beta, beta]; numbers below eps are alike.
+    grid_size : int
+        Nodes of the normaliser on either side of 0.
+    softmax : bool
+        The indicators of a variable are normalised together.
+    hat : Approximation or None
+        "dense": a numeric column sees the others' approximations, and an indicator those of the numeric columns.
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        table: MixedTable,
+        codes: Floats,
+        *,
+        beta: float,
+        eps: float,
+        grid_size: int,
+        softmax: bool,
+        hat: Approximation | None,
+        n_threads: int,
+    ) -> None:
+        e = self.encoding = encoding
+        self.n, self.codes = table.n_rows, codes
+        self.grid = log_grid(beta, eps, grid_size)
+        self._M, self._L = _padded(2 * grid_size + 1), _padded(e.p2)
+        size = self._M * e.p1 * (1 + len(e.hit)) + self._L * (1 + len(e.hit) + e.p1)
+        runs = int(np.clip(self.n // _RUN, 1, min(_RUNS, max(1, _ROOM // size))))
+        self._conditionals = _kernel.Conditionals(
+            table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_cell, e.first, e.hit,
+            None if hat is None else hat.table(), _scale(self.grid.nodes, eps), _scale(codes[:, 0], eps), _scale(codes[:, 1], eps),
+            eps, softmax, runs,
+        )  # fmt: skip
+        per_row = e.p1 * self._M * (6 + len(e.variable) + self._conditionals.seen) + self._L * (6 + len(e.variable) + 3 * e.p1)
+        self.n_threads = threads_for(n_threads, self.n * per_row / _LANES)
+        self._dense = hat is not None
+        self._off = np.zeros((e.p2, self._M))
+        self._rise = np.zeros((e.p2, self._M))
+        nodes = self.grid.nodes
+        self._off[:, : len(nodes)] = similarity(nodes, codes[:, :1], eps)
+        self._rise[:, : len(nodes)] = similarity(nodes, codes[:, 1:], eps) - self._off[:, : len(nodes)]
+        self._powers, self._own = self._conditionals.observed(self.n_threads)
+        self._on = np.flatnonzero(e.hit >= 0)
+        self._known = np.flatnonzero(e.hit != _kernel.HOLE)
+        self._unary = aligned((e.p1, self._M))
+        self._table = aligned((e.p1, len(e.hit), self._M))
+        self._bias, self._cell, self._lift = aligned((self._L,)), aligned((len(e.hit), self._L)), aligned((e.p1, self._L))
+        for room in (self._table, self._bias, self._cell, self._lift):
+            room[:] = 0.0
+        self._unary[:] = -2.0 * _kernel.CUT
+
+    def __call__(self, at: Parameters) -> tuple[float, Parameters]:
+        """The value per row, and its gradient: R + R' for theta, where R is what the conditionals of the rows of theta want."""
+        e, p1, n = self.encoding, self.encoding.p1, self.n
+        theta, b, c = at
+        u = self.grid.nodes
+        self._unary[:, : len(u)] = np.log(self.grid.weights) + c[:, :1] * u + c[:, 1:] * u**2
+        mixed = theta[:p1, p1:]
+        if not self._dense:
+            self._fill_table(mixed)
+        self._bias[: e.p2] = b
+        self._cell[:, : e.p2] = self._over_cells(2.0 * theta[p1:, p1:])
+        self._lift[:, : e.p2] = mixed
+        near = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
+        log_z, node, seen, table, bias, cell, lift = self._conditionals.sums(
+            self._unary, near, None if self._dense else self._table, self._bias, self._cell, self._lift, self.n_threads
+        )
+        value = float((self._own * theta[:p1]).sum() + (c * self._powers[:, 1:]).sum() - log_z[0])
+        R = np.zeros_like(theta)
+        R[:p1] = self._own
+        R[:p1, : self._conditionals.seen] -= seen.sum(axis=2)
+        if not self._dense and e.p2:
+            R[:p1, p1:] -= self._expected(table)
+        R[p1:, :p1] = lift[:, : e.p2].T
+        R[p1:, p1:] = self._by_indicator(cell[:, : e.p2]).T
+        dc = self._powers[:, 1:] - node[:, : len(u)] @ np.stack([u, u**2], axis=1)
+        return value / n, Parameters((R + R.T) / n, bias[: e.p2] / n, dc / n)
+
+    def _over_cells(self, weight: Floats) -> Floats:
+        """(C, ...) sums over the indicators of a cell's variable of +-1 times weight (p2, ...); 0 for holes."""
+        e = self.encoding
+        out = np.zeros((len(e.hit), *weight.shape[1:]))
+        if e.p2:
+            out[self._known] = -np.add.reduceat(weight, e.first[:-1], axis=0)[e.cell_owner[self._known]]
+            out[self._on] += 2.0 * weight[e.hit[self._on]]
+        return out
+
+    def _by_indicator(self, sums: Floats) -> Floats:
+        """(p2, ...) sums over the cells of an indicator's variable of 2 * +-1 times sums (C, ...)."""
+        e = self.encoding
+        if not e.p2:
+            return sums[:0]
+        known = np.where((e.hit == _kernel.HOLE)[:, None], 0.0, sums)
+        return np.asarray(4.0 * sums[e.cell_of] - 2.0 * np.add.reduceat(known, e.first_cell, axis=0)[e.owner])
+
+    def _fill_table(self, mixed: Floats) -> None:
+        """(p1, C, M) what a cell adds to the energies of a numeric column."""
+        e = self.encoding
+        if not e.p2 or not e.p1:
+            return
+        off = np.add.reduceat(mixed[:, :, None] * self._off, e.first[:-1], axis=1)
+        self._table[:, self._known] = off[:, e.cell_owner[self._known]]
+        on = e.hit[self._on]
+        self._table[:, self._on] += mixed[:, on, None] * self._rise[on]
+
+    def _expected(self, visits: Floats) -> Floats:
+        """(p1, p2) expected similarities of the numeric columns to the codes, from visits (p1, C, M) of the grid by cell."""
+        e = self.encoding
+        known = np.where((e.hit == _kernel.HOLE)[:, None], 0.0, visits)
+        total = np.add.reduceat(known, e.first_cell, axis=1)[:, e.owner]
+        return np.asarray((total * self._off).sum(axis=2) + (visits[:, e.cell_of] * self._rise).sum(axis=2))

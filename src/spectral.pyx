@@ -1,0 +1,338 @@
+"""Conditionals of a mixed table for its pseudo-likelihood, and sweeps of a nonnegative factorisation (spec: spectral, sections 3, 4).
+
+Cells are levels of categorical variables, each followed by its hole: row ``first_cell[v] + code`` of a table belongs to a row whose code
+of variable v is ``code``. Sums over rows belong to fixed runs of rows and are added in their order.
+"""
+
+import numpy as np
+
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport uintptr_t
+from libc.string cimport memset
+
+cdef extern from "_mixed_rows.h":
+    ctypedef struct mixed_rows:
+        const void *numeric
+        const void *codes
+        Py_ssize_t width, q
+        int single, wide
+        Py_ssize_t p1, P, C
+        const Py_ssize_t *column
+        const Py_ssize_t *variable
+        const Py_ssize_t *first_cell
+
+cdef extern from "_spectral.h":
+    enum:
+        SP_LANES, SP_UNSEEN
+    const double SP_LARGE
+
+    ctypedef struct sp_scale:
+        const double *size
+        const double *inverse
+        const double *sign
+        Py_ssize_t width
+
+    ctypedef struct sp_table:
+        mixed_rows rows
+        Py_ssize_t p2, seen
+        int softmax
+        double eps
+        const double *centre
+        const double *scale
+        const Py_ssize_t *first
+        const Py_ssize_t *hit
+        const double *hat
+        sp_scale grid, minus, plus
+
+    ctypedef struct sp_weights:
+        const double *unary
+        const double *near
+        const double *table
+        const double *bias
+        const double *cell
+        const double *lift
+
+    ctypedef struct sp_sums:
+        double *log_z
+        double *node
+        double *near
+        double *table
+        double *bias
+        double *cell
+        double *lift
+
+    ctypedef struct sp_scratch:
+        double *near
+        double *lift
+        double *energy
+        double *shift
+        double *x
+        Py_ssize_t *cell
+        Py_ssize_t *there
+
+    Py_ssize_t sp_padded(Py_ssize_t) noexcept nogil
+    void sp_rows(const sp_table *, const sp_weights *, Py_ssize_t, Py_ssize_t, sp_sums *, sp_scratch *) noexcept nogil
+    void sp_observe(const sp_table *, Py_ssize_t, Py_ssize_t, double *, double *, sp_scratch *) noexcept nogil
+
+cdef extern from "_spectral_factor.h":
+    ctypedef struct nf_table:
+        mixed_rows rows
+        Py_ssize_t k
+        const double *low
+        const double *scale
+        const double *fill
+
+    void nf_rows(const nf_table *, const double *, const double *, const double *, Py_ssize_t, Py_ssize_t, double *, double *, double *,
+                 double *, double *) noexcept nogil
+
+HOLE = SP_UNSEEN        # of `hit`
+CUT = SP_LARGE          # energies beyond are cut
+
+
+cdef double *cells(array) except? NULL:
+    """First cell of a contiguous array of doubles, NULL of an empty one; it may be read-only."""
+    cdef const double[::1] flat = array.reshape(-1)
+    return <double *> &flat[0] if flat.shape[0] else NULL
+
+
+cdef const Py_ssize_t *numbers(array) except? NULL:
+    cdef const Py_ssize_t[::1] flat = array
+    return &flat[0] if flat.shape[0] else NULL
+
+
+cdef int read_rows(mixed_rows *t, numeric, column, codes, variable, first_cell, Py_ssize_t C) except -1:
+    """Point to the two blocks of a table and to what is used of them."""
+    for array, types in ((numeric, (np.float64, np.float32)), (codes, (np.uint8, np.uint16))):
+        if array.dtype not in types:
+            raise TypeError(f"a block of {types[0].__name__} or {types[1].__name__}, got {array.dtype}")
+        if array.ndim != 2 or not array.flags.c_contiguous:
+            raise ValueError("a contiguous block of two dimensions")
+    if len(numeric) != len(codes) or len(first_cell) != len(variable):
+        raise ValueError("blocks of as many rows, variables of as many cells")
+    t.numeric, t.codes = <const void *> <uintptr_t> numeric.ctypes.data, <const void *> <uintptr_t> codes.ctypes.data
+    t.single, t.wide = numeric.dtype == np.float32, codes.dtype == np.uint16
+    t.width, t.q, t.p1, t.P, t.C = numeric.shape[1], codes.shape[1], len(column), len(variable), C
+    t.column, t.variable, t.first_cell = numbers(column), numbers(variable), numbers(first_cell)
+    return 0
+
+
+cdef class Conditionals:
+    """The conditionals of all columns of a table, each given the others; arrays are kept, not copied.
+
+    Parameters
+    ----------
+    numeric : ndarray (n, width) of float32 or float64, contiguous
+        NaN: a hole.
+    column : ndarray (p1,) of intp
+        Columns of it; `centre` and `scale` (p1,) make them (x - centre) * scale.
+    codes : ndarray (n, q) of uint8 or uint16, contiguous
+    variable : ndarray (P,) of intp
+        Columns of it.
+    first_cell, first : ndarrays (P,) and (P + 1,) of intp
+        First cell and first indicator of every variable.
+    hit : ndarray (C,) of intp
+        Indicator that a cell switches on, -1: none, `HOLE`: a hole.
+    hat : ndarray (n, p) of float64 or None
+        Numbers that stand for the columns in what others see; None: codes of the indicators.
+    grid, minus, plus : ndarrays (5, M), (5, L), (5, L)
+        Size, its inverse, and the signs towards numbers below -eps, near 0, above eps: of nodes, and of codes of indicators off and on.
+        M and L are padded with columns of zeros to whole lanes.
+    eps : float
+    softmax : bool
+        Indicators of a variable are normalised together, otherwise one by one.
+    runs : int
+        Runs of rows, each with sums of its own.
+    """
+
+    cdef sp_table t
+    cdef readonly Py_ssize_t n, runs, seen
+    cdef readonly object shapes
+    cdef object arrays, room, scratch_room
+    cdef Py_ssize_t size, scratch_size, scratch_whole
+    cdef Py_ssize_t[8] place
+
+    def __init__(self, numeric, column, centre, scale, codes, variable, first_cell, first, hit, hat, grid, minus, plus, double eps,
+                 bint softmax, Py_ssize_t runs):
+        cdef sp_table *t = &self.t
+        cdef Py_ssize_t M = grid.shape[1], L = plus.shape[1], p1, C, i
+        self.arrays = (numeric, column, centre, scale, codes, variable, first_cell, first, hit, hat, grid, minus, plus)
+        if M % SP_LANES or L % SP_LANES or minus.shape[1] != L:
+            raise ValueError("tables of whole lanes")
+        read_rows(&t.rows, numeric, column, codes, variable, first_cell, len(hit))
+        p1, C, t.p2 = len(column), len(hit), first[len(first) - 1]
+        t.seen = p1 if hat is None else p1 + t.p2
+        if L < t.p2 or len(centre) != p1 or len(scale) != p1 or len(first) != len(variable) + 1:
+            raise ValueError("arrays that do not fit each other")
+        if hat is not None and hat.shape != (len(numeric), p1 + t.p2):
+            raise ValueError("hat has another shape than the encoded table")
+        t.softmax, t.eps = softmax, eps
+        t.centre, t.scale, t.first, t.hit = cells(centre), cells(scale), numbers(first), numbers(hit)
+        t.hat = NULL if hat is None else cells(hat)
+        self._scale(&t.grid, grid)
+        self._scale(&t.minus, minus)
+        self._scale(&t.plus, plus)
+        self.n, self.runs, self.seen = len(numeric), runs, t.seen
+        self.shapes = ((1,), (p1, M), (p1, t.seen, SP_LANES), (p1, C, M), (L,), (C, L), (p1, L))
+        at = np.concatenate([[0], np.cumsum([sp_padded(int(np.prod(shape))) for shape in self.shapes])])
+        for i in range(8):
+            self.place[i] = at[i]
+        self.size = at[7]
+        self.scratch_size = sp_padded(t.seen * M) + sp_padded(p1 * L) + max(M, L) + L + sp_padded(p1 + t.seen) + SP_LANES
+        self.scratch_whole = t.rows.P + t.seen + SP_LANES
+
+    cdef int _scale(self, sp_scale *out, array) except -1:
+        out.size, out.inverse, out.sign, out.width = cells(array[0]), cells(array[1]), cells(array[2:]), array.shape[1]
+        return 0
+
+    cdef object _rooms(self, Py_ssize_t size, int n_threads):
+        return (np.empty((self.runs, size + SP_LANES)), np.empty((n_threads, self.scratch_size)),
+                np.empty((n_threads, self.scratch_whole), np.intp))
+
+    cdef void _scratch(self, sp_scratch *s, double *room, Py_ssize_t *whole) noexcept nogil:
+        cdef Py_ssize_t M = self.t.grid.width, L = self.t.plus.width
+        room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
+        s.near = room
+        s.lift = s.near + sp_padded(self.t.seen * M)
+        s.energy = s.lift + sp_padded(self.t.rows.p1 * L)
+        s.shift = s.energy + max(M, L)
+        s.x = s.shift + L
+        s.cell = whole
+        s.there = whole + self.t.rows.P
+
+    cdef void _run(self, const sp_weights *w, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
+        cdef sp_sums sums
+        cdef sp_scratch scratch
+        self._scratch(&scratch, numbers, whole)
+        room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
+        memset(room, 0, sizeof(double) * self.size)
+        sums.log_z, sums.node, sums.near, sums.table = room, room + self.place[1], room + self.place[2], room + self.place[3]
+        sums.bias, sums.cell, sums.lift = room + self.place[4], room + self.place[5], room + self.place[6]
+        sp_rows(&self.t, w, self.n * run // self.runs, self.n * (run + 1) // self.runs, &sums, &scratch)
+
+    def sums(self, unary, near, table, bias, cell, lift, int n_threads):
+        """One pass over the rows.
+
+        Parameters
+        ----------
+        unary : ndarray (p1, M)
+            ln of the weight of a node and its unary energy; -CUT or less in the padding.
+        near : ndarray (p1, seen)
+            Weights of the numbers a numeric node sees.
+        table : ndarray (p1, C, M) or None
+            Energies of a numeric node under a cell.
+        bias, cell, lift : ndarrays (L,), (C, L), (p1, L)
+            Of the indicators: their own, what a cell adds, their weights to numeric columns.
+        n_threads : int
+
+        Returns
+        -------
+        tuple of seven arrays
+            log Z of the conditionals (1,), where cells that are there count; expected visits of the nodes (p1, M); expected similarities
+            (p1, seen, lanes), to be summed over lanes; expected visits by cell (p1, C, M); y - q of the indicators (L,), by cell
+            (C, L), and times their similarity (p1, L).
+        """
+        cdef sp_weights w
+        cdef Py_ssize_t run, size = self.size, pieces
+        cdef double[:, ::1] rooms, scratch
+        cdef Py_ssize_t[:, ::1] whole
+        cdef double[::1] out
+        wanted = (self.shapes[1], self.shapes[2][:2], self.shapes[3], self.shapes[4], self.shapes[5], self.shapes[6])
+        for array, shape in zip((unary, near, table, bias, cell, lift), wanted, strict=True):
+            if array is not None and array.shape != shape:
+                raise ValueError(f"weights of shape {shape}, got {array.shape}")
+        w.unary, w.near, w.table = cells(unary), cells(near), NULL if table is None else cells(table)
+        w.bias, w.cell, w.lift = cells(bias), cells(cell), cells(lift)
+        if self.room is None or len(self.room[1]) < n_threads:
+            self.room = self._rooms(size, n_threads)
+        rooms, scratch, whole = self.room
+        total = np.empty(size)
+        out = total
+        if n_threads == 1:
+            with nogil:
+                for run in range(self.runs):
+                    self._run(&w, run, &rooms[run, 0], &scratch[0, 0], &whole[0, 0])
+        else:
+            for run in prange(self.runs, nogil=True, schedule="dynamic", num_threads=n_threads):
+                self._run(&w, run, &rooms[run, 0], &scratch[threadid(), 0], &whole[threadid(), 0])
+        pieces = max(1, min(n_threads, size // 4096))
+        for run in prange(pieces, nogil=True, schedule="static", num_threads=pieces):
+            add_runs(rooms, self.runs, size * run // pieces, size * (run + 1) // pieces, out)
+        return tuple(
+            total[self.place[j]:self.place[j] + int(np.prod(shape))].reshape(shape) for j, shape in enumerate(self.shapes)
+        )
+
+    def observed(self, int n_threads):
+        """What no parameter enters.
+
+        Returns
+        -------
+        powers : ndarray (p1, 3)
+            How many cells a numeric column has, their sum, the sum of their squares.
+        own : ndarray (p1, p1 + p2)
+            Sums of the similarity between a row's own number and what it sees.
+        """
+        cdef Py_ssize_t run, p = self.t.rows.p1 + self.t.p2, size = self.t.rows.p1 * (3 + p), runs = self.runs, i
+        cdef double[:, ::1] rooms = np.zeros((runs, size + 1)), scratch
+        cdef Py_ssize_t[:, ::1] whole
+        cdef double[::1] out
+        total = np.zeros(size + 1)
+        out = total
+        _, scratch, whole = self._rooms(0, n_threads)
+        for run in prange(runs, nogil=True, schedule="dynamic", num_threads=n_threads):
+            self._observe(run, &rooms[run, 0], &scratch[threadid(), 0], &whole[threadid(), 0])
+        for run in range(runs):
+            for i in range(size):
+                out[i] += rooms[run, i]
+        return total[:3 * self.t.rows.p1].reshape(self.t.rows.p1, 3), total[3 * self.t.rows.p1:size].reshape(self.t.rows.p1, p)
+
+    cdef void _observe(self, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
+        cdef sp_scratch scratch
+        self._scratch(&scratch, numbers, whole)
+        sp_observe(&self.t, self.n * run // self.runs, self.n * (run + 1) // self.runs, room, room + 3 * self.t.rows.p1, &scratch)
+
+
+cdef void add_runs(double[:, ::1] rooms, Py_ssize_t runs, Py_ssize_t start, Py_ssize_t stop, double[::1] out) noexcept nogil:
+    """out[start:stop] = the runs' sums, added in their order."""
+    cdef Py_ssize_t run, j
+    cdef const double *room
+    for run in range(runs):
+        room = <const double *> ((<uintptr_t> &rooms[run, 0] + 63) & ~<uintptr_t> 63)
+        for j in range(start, stop):
+            out[j] = room[j] if run == 0 else out[j] + room[j]
+
+
+def hals_rows(
+    numeric,                                # IN  (n, width) float32 or float64, NaN: a hole
+    column,                                 # IN  (p1,) of it
+    low,                                    # IN  (p1,)
+    scale,                                  # IN  (p1,) columns are factorised as (x - low) * scale
+    fill,                                   # IN  (p1,) what a hole is factorised as
+    codes,                                  # IN  (n, q) uint8 or uint16
+    variable,                               # IN  (P,) of it
+    first_cell,                             # IN  (P,)
+    loading,                                # IN  (p1, k) of the numeric columns
+    cell_loading,                           # IN  (C, k) what a cell takes from the indicators
+    const double[:, ::1] gram,              # IN  (k, k) of all loadings
+    double[:, ::1] scores,                  # IN/OUT (n, k) >= 0
+    double[:, :, ::1] work,                 # WORK (runs, k + p1 + C, k): rows are cut into so many runs, whose sums are added in order
+    double[:, ::1] sums,                    # OUT (k + p1 + C, k): scores' Gram, and their sums with the columns and by cell
+    int n_threads,
+):
+    """The scores' half of a sweep of hierarchical alternating least squares, and what the loadings' half needs of it."""
+    cdef nf_table t
+    cdef Py_ssize_t n = scores.shape[0], runs = work.shape[0], p1 = len(column), run, i, j
+    read_rows(&t.rows, numeric, column, codes, variable, first_cell, len(cell_loading))
+    t.k, t.low, t.scale, t.fill = scores.shape[1], cells(low), cells(scale), cells(fill)
+    cdef const double *loadings = cells(loading)
+    cdef const double *by_cell = cells(cell_loading)
+    cdef double[:, ::1] owed = np.empty((runs, t.k))
+    for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
+        work[run] = 0.0
+        nf_rows(&t, loadings, by_cell, &gram[0, 0], n * run // runs, n * (run + 1) // runs, &scores[0, 0], &work[run, 0, 0],
+                &work[run, t.k, 0], &work[run, t.k, 0] + p1 * t.k, &owed[run, 0])
+    with nogil:
+        sums[:] = work[0]
+        for run in range(1, runs):
+            for i in range(sums.shape[0]):
+                for j in range(t.k):
+                    sums[i, j] += work[run, i, j]
