@@ -1,4 +1,4 @@
-"""Pictures of fitted models (matplotlib: ``pip install 'craftc[app]'``)."""
+"""Pictures of fitted models (matplotlib, networkx: ``pip install 'craftc[app]'``)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from craftc import _plot_tree
+from craftc import _plot_graph, _plot_tree
 from craftc._validation import check_number
 
-__all__ = ["features", "fusion_tree", "tiles"]
+__all__ = ["dependence_graph", "features", "fusion_tree", "spectrum", "tiles"]
 
 _COLUMNS = 5  # pictures side by side
 _SIDE = 2.1  # inches of the longer side of a picture
@@ -269,6 +269,111 @@ def fusion_tree(
     if axes is None:
         axes = _need_pyplot().figure(figsize=_plot_tree.size(len(shown)), layout="constrained").add_subplot()
     _plot_tree.draw(axes, reading, shown, total, words, classes)
+    return axes
+
+
+def dependence_graph(model: Any, *, top: int = 30, names: Sequence[str] | None = None, axes: Any = None) -> Any:
+    """The strongest edges of the graph that was learned between the columns of a mixed table.
+
+    Every label is an encoded column: a numeric one in a round frame, a level of a categorical one in a square frame. Of a variable of
+    two levels there is one column, and its other level is the opposite. Levels of one variable that are shown have a colour and are
+    joined by a pale band, which is no edge. Columns without a drawn edge are not shown.
+
+    A blue line joins columns that go together when all others are known: numbers that are both high or both low, levels that come
+    together, a level where a number is high. A dashed orange line joins those that avoid each other: one is high, or there, where the
+    other is low, or not there. The stronger the edge, the wider the line. Columns are near each other where few edges lie between them;
+    else places mean nothing. They are the same in every call.
+
+    Parameters
+    ----------
+    model : GraphSpectralFeatures
+        Fitted.
+    top : int, default=30
+        Edges to draw: those of the largest |weight|. A weight of 0 is no edge.
+    names : sequence of str (p,), optional
+        A name for every encoded column; None: `encoded_names_`. Long ones are shortened.
+    axes : matplotlib Axes, optional
+        Where to draw; None: a new figure, larger for more columns. Labels shrink where they have no room.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        The model has no `graph_`.
+    ValueError
+        All weights of the graph are 0, or the names are not one per encoded column.
+    ImportError
+        Without matplotlib or networkx.
+
+    See Also
+    --------
+    craftc.GraphSpectralFeatures.edges : The same edges as a table.
+
+    Examples
+    --------
+    >>> from craftc import GraphSpectralFeatures, plot
+    >>> from craftc.datasets import load_heart
+    >>> model = GraphSpectralFeatures(random_state=0).fit(load_heart().data)
+    >>> axes = plot.dependence_graph(model, top=1)
+    >>> [label.get_text() for label in axes.texts]
+    ['oldpeak', 'slope=1']
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "graph_") or not hasattr(model, "encoded_names_"):
+        raise TypeError(f"plot.dependence_graph shows the graph_ of GraphSpectralFeatures; {type(model).__name__} has none.")
+    check_number("top", top, least=1, whole=True)
+    shown = _plot_graph.picture(model, top, names)
+    networkx = _plot_graph.need_networkx()
+    if axes is None:
+        axes = _need_pyplot().figure(figsize=_plot_graph.size(len(shown.labels)), layout="constrained").add_subplot()
+    _plot_graph.draw(axes, networkx, shown)
+    return axes
+
+
+def spectrum(model: Any, *, axes: Any = None) -> Any:
+    """All eigenvalues of the graph's Laplacian, and which components the model keeps.
+
+    A component of a small eigenvalue is smooth: columns with a strong edge between them have alike entries in it. Components are
+    numbered from 1, the smoothest. A large gap behind the last that is kept says that the number of components is a natural one; where
+    there is none, the components on both sides are hardly told apart, and a slightly different table may exchange them. Of many
+    eigenvalues ``axes.set(xlim=(0, 20), ylim=(0, 1))`` shows the first ones closer.
+
+    Parameters
+    ----------
+    model : GraphSpectralFeatures
+        Fitted.
+    axes : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        The model has no `spectrum_`.
+    ImportError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> from craftc import GraphSpectralFeatures, plot
+    >>> from craftc.datasets import load_heart
+    >>> axes = plot.spectrum(GraphSpectralFeatures(4, random_state=0).fit(load_heart().data))
+    >>> axes.get_legend().get_texts()[0].get_text()
+    'kept: 4 of 22'
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "spectrum_") or not hasattr(model, "eigenvalues_"):
+        raise TypeError(f"plot.spectrum shows the spectrum_ of GraphSpectralFeatures; {type(model).__name__} has none.")
+    first = int(model.skip_first)
+    if axes is None:
+        axes = _need_pyplot().figure(figsize=_plot_graph.SPECTRUM, layout="constrained").add_subplot()
+    _plot_graph.draw_spectrum(axes, np.asarray(model.spectrum_, np.float64), slice(first, first + len(model.eigenvalues_)))
     return axes
 
 
