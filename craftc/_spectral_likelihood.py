@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from craftc._kernels import spectral as _kernel
 from craftc._moments import Floats
@@ -15,7 +17,7 @@ from craftc.table import MixedTable
 
 _RUNS, _RUN = 16, 512  # runs of rows with sums of their own, at most, and rows of a run, at least
 _ROOM = 2**23  # numbers that the sums of all runs may take
-_LANES = 8  # tables are padded to a multiple of these
+_COMBINATIONS = 64  # rows of a table that variables share, at most
 
 
 class Parameters(NamedTuple):
@@ -48,19 +50,64 @@ def similarity(u: Floats, a: Floats, eps: float) -> Floats:
     return np.asarray(np.where(opposite, -1.0, 1.0) * np.minimum(U / A, A / U))
 
 
-def _padded(n: int) -> int:
-    return -(-max(n, 1) // _LANES) * _LANES
+def _padded(n: int, lanes: int) -> int:
+    return -(-max(n, 1) // lanes) * lanes
 
 
-def _scale(values: Floats, eps: float) -> Floats:
+def _scale(values: Floats, eps: float, width: int) -> Floats:
     """What the kernel compares numbers with: sizes, their inverses, and the signs towards numbers below -eps, near 0, above eps."""
-    out = aligned((5, _padded(len(values))))
+    out = aligned((5, width))
     out[:] = 0.0
     size = np.maximum(np.abs(values), eps)
     beyond = np.abs(values) > eps
     rows = size, 1.0 / size, np.where(beyond & (values > 0), -1.0, 1.0), np.ones(len(values)), np.where(beyond & (values < 0), -1.0, 1.0)
     out[:, : len(values)] = rows
     return out
+
+
+class Joints:
+    """Variables of few cells share a table: its rows are the combinations of their cells, so that a row of data reads fewer tables.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    table : MixedTable
+    """
+
+    def __init__(self, encoding: Encoding, table: MixedTable) -> None:
+        e = encoding
+        sizes = [int(table.codes[:, d].max(initial=0)) + 1 for d in e.variable]
+        self.joint, self.stride = np.zeros((2, len(sizes)), np.intp)
+        rooms: list[int] = []
+        for v in sorted(range(len(sizes)), key=lambda v: -sizes[v]):
+            j = next((j for j, room in enumerate(rooms) if room * sizes[v] <= _COMBINATIONS), len(rooms))
+            if j == len(rooms):
+                rooms.append(1)
+            self.joint[v], self.stride[v] = j, rooms[j]
+            rooms[j] *= sizes[v]
+        self.first_row = np.concatenate([[0], np.cumsum(rooms)]).astype(np.intp)
+        row, cell = [], []
+        for v, size in enumerate(sizes):
+            j = self.joint[v]
+            combination = np.arange(rooms[j])
+            row.append(self.first_row[j] + combination)
+            cell.append(e.first_cell[v] + combination // self.stride[v] % size)
+        entries = (np.concatenate(row), np.concatenate(cell)) if sizes else (np.empty(0, np.intp),) * 2
+        self._members = csr_array((np.ones(len(entries[0])), entries), shape=(self.first_row[-1], len(e.hit)))
+        self._of_cell = self._members.T.tocsr()
+
+    def sum(self, by_cell: Floats) -> Floats:
+        """(R, ...) sums of (C, ...) over the cells of a combination."""
+        return self._times(self._members, by_cell)
+
+    def gather(self, by_row: Floats) -> Floats:
+        """(C, ...) sums of (R, ...) over the combinations that a cell is in."""
+        return self._times(self._of_cell, by_row)
+
+    @staticmethod
+    def _times(matrix: csr_array, values: Floats) -> Floats:
+        flat = values.reshape(len(values), math.prod(values.shape[1:]))
+        return np.asarray(matrix @ flat).reshape(matrix.shape[0], *values.shape[1:])
 
 
 class PseudoLikelihood:
@@ -97,18 +144,20 @@ class PseudoLikelihood:
         n_threads: int,
     ) -> None:
         e = self.encoding = encoding
-        self.n, self.codes = table.n_rows, codes
+        self.n, self.codes, self._joints = table.n_rows, codes, Joints(encoding, table)
+        R = int(self._joints.first_row[-1])
         self.grid = log_grid(beta, eps, grid_size)
-        self._M, self._L = _padded(2 * grid_size + 1), _padded(e.p2)
-        size = self._M * e.p1 * (1 + len(e.hit)) + self._L * (1 + len(e.hit) + e.p1)
+        self._M, self._L = _padded(2 * grid_size + 1, _kernel.TILE), _padded(e.p2, _kernel.LANES)
+        size = self._M * e.p1 * (1 + R) + self._L * (1 + R + e.p1)
         runs = int(np.clip(self.n // _RUN, 1, min(_RUNS, max(1, _ROOM // size))))
         self._conditionals = _kernel.Conditionals(
-            table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_cell, e.first, e.hit,
-            None if hat is None else hat.table(), _scale(self.grid.nodes, eps), _scale(codes[:, 0], eps), _scale(codes[:, 1], eps),
+            table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_cell, e.first,
+            self._joints.joint, self._joints.stride, self._joints.first_row, e.hit, None if hat is None else hat.table(),
+            _scale(self.grid.nodes, eps, self._M), _scale(codes[:, 0], eps, self._L), _scale(codes[:, 1], eps, self._L),
             eps, softmax, runs,
         )  # fmt: skip
         per_row = e.p1 * self._M * (6 + len(e.variable) + self._conditionals.seen) + self._L * (6 + len(e.variable) + 3 * e.p1)
-        self.n_threads = threads_for(n_threads, self.n * per_row / _LANES)
+        self.n_threads = threads_for(n_threads, self.n * per_row / _kernel.LANES)
         self._dense = hat is not None
         self._off = np.zeros((e.p2, self._M))
         self._rise = np.zeros((e.p2, self._M))
@@ -119,8 +168,8 @@ class PseudoLikelihood:
         self._on = np.flatnonzero(e.hit >= 0)
         self._known = np.flatnonzero(e.hit != _kernel.HOLE)
         self._unary = aligned((e.p1, self._M))
-        self._table = aligned((e.p1, len(e.hit), self._M))
-        self._bias, self._cell, self._lift = aligned((self._L,)), aligned((len(e.hit), self._L)), aligned((e.p1, self._L))
+        self._table = aligned((R, e.p1, self._M))
+        self._bias, self._cell, self._lift = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
         for room in (self._table, self._bias, self._cell, self._lift):
             room[:] = 0.0
         self._unary[:] = -2.0 * _kernel.CUT
@@ -133,9 +182,9 @@ class PseudoLikelihood:
         self._unary[:, : len(u)] = np.log(self.grid.weights) + c[:, :1] * u + c[:, 1:] * u**2
         mixed = theta[:p1, p1:]
         if not self._dense:
-            self._fill_table(mixed)
+            self._table[:] = self._joints.sum(self._by_code(mixed))
         self._bias[: e.p2] = b
-        self._cell[:, : e.p2] = self._over_cells(2.0 * theta[p1:, p1:])
+        self._cell[:, : e.p2] = self._joints.sum(self._over_cells(2.0 * theta[p1:, p1:]))
         self._lift[:, : e.p2] = mixed
         near = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
         log_z, node, seen, table, bias, cell, lift = self._conditionals.sums(
@@ -146,9 +195,9 @@ class PseudoLikelihood:
         R[:p1] = self._own
         R[:p1, : self._conditionals.seen] -= seen.sum(axis=2)
         if not self._dense and e.p2:
-            R[:p1, p1:] -= self._expected(table)
+            R[:p1, p1:] -= self._expected(self._joints.gather(table))
         R[p1:, :p1] = lift[:, : e.p2].T
-        R[p1:, p1:] = self._by_indicator(cell[:, : e.p2]).T
+        R[p1:, p1:] = self._by_indicator(self._joints.gather(cell[:, : e.p2])).T
         dc = self._powers[:, 1:] - node[:, : len(u)] @ np.stack([u, u**2], axis=1)
         return value / n, Parameters((R + R.T) / n, bias[: e.p2] / n, dc / n)
 
@@ -169,19 +218,21 @@ class PseudoLikelihood:
         known = np.where((e.hit == _kernel.HOLE)[:, None], 0.0, sums)
         return np.asarray(4.0 * sums[e.cell_of] - 2.0 * np.add.reduceat(known, e.first_cell, axis=0)[e.owner])
 
-    def _fill_table(self, mixed: Floats) -> None:
-        """(p1, C, M) what a cell adds to the energies of a numeric column."""
+    def _by_code(self, mixed: Floats) -> Floats:
+        """(C, p1, M) what a cell adds to the energies of the numeric columns."""
         e = self.encoding
-        if not e.p2 or not e.p1:
-            return
-        off = np.add.reduceat(mixed[:, :, None] * self._off, e.first[:-1], axis=1)
-        self._table[:, self._known] = off[:, e.cell_owner[self._known]]
-        on = e.hit[self._on]
-        self._table[:, self._on] += mixed[:, on, None] * self._rise[on]
+        out = np.zeros((len(e.hit), e.p1, self._M))
+        if e.p2:
+            weight = mixed.T[:, :, None]
+            out[self._known] = np.add.reduceat(weight * self._off[:, None], e.first[:-1], axis=0)[e.cell_owner[self._known]]
+            on = e.hit[self._on]
+            out[self._on] += weight[on] * self._rise[on][:, None]
+        return out
 
     def _expected(self, visits: Floats) -> Floats:
-        """(p1, p2) expected similarities of the numeric columns to the codes, from visits (p1, C, M) of the grid by cell."""
+        """(p1, p2) expected similarities of the numeric columns to the codes, from visits (C, p1, M) of the grid by cell."""
         e = self.encoding
-        known = np.where((e.hit == _kernel.HOLE)[:, None], 0.0, visits)
-        total = np.add.reduceat(known, e.first_cell, axis=1)[:, e.owner]
-        return np.asarray((total * self._off).sum(axis=2) + (visits[:, e.cell_of] * self._rise).sum(axis=2))
+        known = np.where((e.hit == _kernel.HOLE)[:, None, None], 0.0, visits)
+        total = np.add.reduceat(known, e.first_cell, axis=0)[e.owner]
+        out = (total @ self._off[:, :, None] + visits[e.cell_of] @ self._rise[:, :, None])[:, :, 0]
+        return np.asarray(out.T)

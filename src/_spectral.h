@@ -1,8 +1,8 @@
 /* The node-wise pseudo-likelihood of a mixed table (spec: spectral, section 4): what a pass over the rows leaves.
  *
  * Numeric nodes are normalised on a grid of M nodes u_m; categorical variables by a softmax or a sigmoid. A categorical neighbour enters
- * by tables with a row for every cell: a level of a variable, or its hole. So a pass loops over variables, not over indicators, and a
- * hole is a row of zeros.
+ * by tables with a row for every cell: a level of a variable, or its hole. Variables of few cells share a table, whose rows are the
+ * combinations of these. So a pass loops over such joints, not over indicators.
  *
  * The similarity is g(u, a) = sign min(U, A) / max(U, A), U = max(|u|, eps), A = max(|a|, eps); its sign is that of u a where both are
  * beyond eps, else +. As A / U or U / A is the smaller, min(U, A) / max(U, A) = min(U / A, A / U). */
@@ -16,7 +16,15 @@
 #include "_mixed_rows.h"
 #include "_simd.h"
 
+#if defined(__GNUC__)
+#define SP_INLINE inline __attribute__((always_inline))
+#else
+#define SP_INLINE inline
+#endif
+
 #define SP_LANES 8          /* tables are padded to a multiple of these, in which sums over lanes are kept */
+#define SP_TILE 40          /* nodes of the grid that are worked on together: tables over nodes are padded to a multiple of these */
+#define SP_TOGETHER 4       /* vectors of indicators that are worked on together */
 #define SP_LARGE 700.0      /* energies are cut here, so that exp stays finite */
 #define SP_UNSEEN (-2)      /* hit of a hole */
 
@@ -36,17 +44,21 @@ typedef struct {
     double eps;
     const double *centre, *scale;   /* (p1) */
     const ptrdiff_t *first; /* (P + 1) indicators of a variable */
+    ptrdiff_t J, R;         /* joints of variables, and rows of the tables: the combinations of their members' cells */
+    const ptrdiff_t *joint; /* (P) of a variable */
+    const ptrdiff_t *stride;        /* (P) rows from one cell of a variable to the next */
+    const ptrdiff_t *first_row;     /* (J) */
     const ptrdiff_t *hit;   /* (C) the indicator that a cell switches on, -1 if none, SP_UNSEEN for a hole */
     const double *hat;      /* (n, p1 + p2) factorised table; NULL where codes stand for it */
     sp_scale grid, minus, plus;     /* nodes of the grid; codes of indicators that are off and on */
 } sp_table;
 
 typedef struct {
-    const double *unary;    /* (p1, M) ln of the weight of a node and its unary energy; -SP_LARGE or less in the padding */
+    const double *unary;    /* (p1, M) ln of the weight of a node and its unary energy; -2 SP_LARGE or less in the padding */
     const double *near;     /* (p1, seen) weights of the numbers a numeric node sees */
-    const double *table;    /* (p1, C, M) energies of a numeric node under a cell; NULL: it sees numbers only */
+    const double *table;    /* (R, p1, M) energies of the numeric nodes under a combination; NULL: they see numbers only */
     const double *bias;     /* (L) of the indicators, L = p2 and padding */
-    const double *cell;     /* (C, L) what a cell adds to every indicator */
+    const double *cell;     /* (R, L) what a combination adds to every indicator */
     const double *lift;     /* (p1, L) weights between numeric columns and indicators */
 } sp_weights;
 
@@ -55,19 +67,22 @@ typedef struct {
     double *log_z;          /* (1) */
     double *node;           /* (p1, M) expected visits of the nodes of the grid */
     double *near;           /* (p1, seen, SP_LANES) expected similarity to the numbers seen */
-    double *table;          /* (p1, C, M) expected visits by cell */
+    double *table;          /* (R, p1, M) expected visits by combination */
     double *bias;           /* (L) what is left of the indicators: y - q */
-    double *cell;           /* (C, L) the same by cell */
+    double *cell;           /* (R, L) the same by combination */
     double *lift;           /* (p1, L) the same times the similarity that switching the indicator on adds */
 } sp_sums;
 
 typedef struct {
     double *near;           /* (seen, M) similarities of the nodes of the grid to what a row holds */
     double *lift;           /* (p1, L) */
-    double *energy;         /* (M or L, whichever is larger) */
+    double *grid;           /* (p1, M) energies, then weights of the nodes of the grid */
+    double *most;           /* (p1) largest energies, then sums of the weights */
+    double *energy;         /* (L) of the indicators, then what is left of them */
     double *shift;          /* (L) */
     double *x;              /* (p1 + seen) a row's numbers, scaled: its own, then those it sees */
     ptrdiff_t *cell;        /* (P) */
+    ptrdiff_t *row;         /* (J) of the tables */
     ptrdiff_t *there;       /* (seen) which of these are no holes */
 } sp_scratch;
 
@@ -84,8 +99,12 @@ static inline ptrdiff_t sp_row(const sp_table *t, ptrdiff_t i, sp_scratch *w)
     ptrdiff_t there = 0;
     for (ptrdiff_t s = 0; s < p1; s++)
         own[s] = shown[s] = (mixed_number(&t->rows, i, s) - t->centre[s]) * t->scale[s];
-    for (ptrdiff_t v = 0; v < t->rows.P; v++)
+    for (ptrdiff_t j = 0; j < t->J; j++)
+        w->row[j] = t->first_row[j];
+    for (ptrdiff_t v = 0; v < t->rows.P; v++) {
         w->cell[v] = mixed_cell(&t->rows, i, v);
+        w->row[t->joint[v]] += (w->cell[v] - t->rows.first_cell[v]) * t->stride[v];
+    }
     for (ptrdiff_t v = 0; t->hat && v < t->rows.P; v++)
         for (ptrdiff_t j = t->first[v]; j < t->first[v + 1]; j++)
             shown[p1 + j] = t->hit[w->cell[v]] == SP_UNSEEN ? NAN : t->hat[i * (p1 + t->p2) + p1 + j];

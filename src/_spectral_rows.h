@@ -8,18 +8,31 @@
 #define W SP_WIDTH
 typedef double THIS(sp_lane) __attribute__((vector_size(8 * SP_WIDTH), aligned(8), may_alias));
 typedef int64_t THIS(sp_bits) __attribute__((vector_size(8 * SP_WIDTH), aligned(8), may_alias));
-#define LARGER(a, b) ((LANE)((((a) > (b)) & (BITS)(a)) | (~((a) > (b)) & (BITS)(b))))
-#define SMALLER(a, b) ((LANE)((((a) < (b)) & (BITS)(a)) | (~((a) < (b)) & (BITS)(b))))
 #else
 #define W 1
 typedef double THIS(sp_lane);
 typedef int64_t THIS(sp_bits);
-#define LARGER(a, b) ((a) > (b) ? (a) : (b))
-#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
 #endif
 #define LANE THIS(sp_lane)
 #define BITS THIS(sp_bits)
-#define VECTORS (SP_LANES / W)
+#if CRAFTC_CLONES && SP_WIDTH == 8
+#define LARGER(a, b) ((LANE)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#define SMALLER(a, b) ((LANE)_mm512_min_pd((__m512d)(a), (__m512d)(b)))
+#elif CRAFTC_CLONES && SP_WIDTH == 4
+#define LARGER(a, b) ((LANE)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#define SMALLER(a, b) ((LANE)_mm256_min_pd((__m256d)(a), (__m256d)(b)))
+#elif CRAFTC_CLONES
+#define LARGER(a, b) ((LANE)_mm_max_pd((__m128d)(a), (__m128d)(b)))
+#define SMALLER(a, b) ((LANE)_mm_min_pd((__m128d)(a), (__m128d)(b)))
+#elif defined(__GNUC__)
+#define LARGER(a, b) ((LANE)((((a) > (b)) & (BITS)(a)) | (~((a) > (b)) & (BITS)(b))))
+#define SMALLER(a, b) ((LANE)((((a) < (b)) & (BITS)(a)) | (~((a) < (b)) & (BITS)(b))))
+#else
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
+#endif
+#define VECTORS (SP_LANES / W)          /* of the lanes that sums are kept in */
+#define TILE (SP_TILE / W)              /* of a tile of nodes, which stays in registers */
 #define AT(pointer) (*(LANE *)(pointer))
 #define READ(pointer) (*(const LANE *)(pointer))
 
@@ -44,19 +57,6 @@ LANE_ATTRIBUTE static inline void THIS(sp_similar)(const sp_scale *a, double x, 
     }
 }
 
-/* out = what switching the indicators on adds to the similarities of x to their codes */
-LANE_ATTRIBUTE static inline void THIS(sp_lift)(const sp_scale *on, const sp_scale *off, double x, double eps, double *restrict out)
-{
-    double size;
-    const double *restrict sign = THIS(sp_side)(on, x, eps, &size), *restrict other = THIS(sp_side)(off, x, eps, &size);
-    const double inverse = 1.0 / size;
-    for (ptrdiff_t j = 0; j < on->width; j += W) {
-        const LANE up = READ(on->size + j) * inverse, down = READ(on->inverse + j) * size, g = SMALLER(up, down) * READ(sign + j);
-        const LANE high = READ(off->size + j) * inverse, low = READ(off->inverse + j) * size;
-        AT(out + j) = g - SMALLER(high, low) * READ(other + j);
-    }
-}
-
 static inline double THIS(sp_total)(const double *lane)
 {
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
@@ -76,107 +76,199 @@ static inline void THIS(sp_log)(double *product, double *log_sum, double z)
     }
 }
 
-/* Node s of a row: the probabilities of the nodes of the grid, and what they add to the sums. Returns Z, *shift is taken out of it. */
-LANE_ATTRIBUTE static inline double THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t there, sp_sums *sums,
-                                                     sp_scratch *k, double *shift)
+/* Energies of numeric node s on the grid, and the largest. */
+LANE_ATTRIBUTE static SP_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t there,
+                                                        const sp_scratch *k)
 {
-    const ptrdiff_t M = t->grid.width;
+    const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = w->table ? t->J : 0;
     const double *restrict unary = w->unary + s * M, *restrict near = w->near + s * t->seen;
-    const double *restrict table = w->table ? w->table + s * t->rows.C * M : NULL;
-    double *restrict e = k->energy, lane[SP_LANES], most = -INFINITY;
-    LANE high[VECTORS], sum[VECTORS];
+    const double *restrict table = w->table + s * M;
+    double *restrict energy = k->grid + s * M, lane[SP_LANES], most = -INFINITY;
+    LANE e[TILE], high[VECTORS];
     for (int v = 0; v < VECTORS; v++)
         high[v] = READ(unary + v * W);
-    for (ptrdiff_t m = 0; m < M; m += SP_LANES)
-        for (int v = 0; v < VECTORS; v++) {
-            const ptrdiff_t at = m + v * W;
-            LANE x = READ(unary + at), y = {0};
-            for (ptrdiff_t j = 0; table && j < t->rows.P; j++)
-                x += READ(table + k->cell[j] * M + at);
-            for (ptrdiff_t j = 0; j < there; j++)
-                y += READ(k->near + k->there[j] * M + at) * near[k->there[j]];
-            x += y;
-            AT(e + at) = x;
-            high[v] = LARGER(x, high[v]);
+    for (ptrdiff_t m = 0; m < M; m += SP_TILE) {
+        for (int v = 0; v < TILE; v++)
+            e[v] = READ(unary + m + v * W);
+        for (ptrdiff_t j = 0; j < tables; j++) {
+            const double *restrict row = table + k->row[j] * p1 * M + m;
+            for (int v = 0; v < TILE; v++)
+                e[v] += READ(row + v * W);
         }
+        for (ptrdiff_t j = 0; j < there; j++) {
+            const double *restrict g = k->near + k->there[j] * M + m, weight = near[k->there[j]];
+            for (int v = 0; v < TILE; v++)
+                e[v] += READ(g + v * W) * weight;
+        }
+        for (int v = 0; v < TILE; v++) {
+            high[v % VECTORS] = LARGER(e[v], high[v % VECTORS]);
+            AT(energy + m + v * W) = e[v];
+        }
+    }
     for (int v = 0; v < VECTORS; v++)
         AT(lane + v * W) = high[v];
     for (int v = 0; v < SP_LANES; v++)
         most = lane[v] > most ? lane[v] : most;
+    return most;
+}
+
+/* exp(energy - most) of numeric node s, and their sum */
+LANE_ATTRIBUTE static SP_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restrict energy, double most)
+{
+    double lane[SP_LANES];
+    LANE sum[VECTORS];
     memset(sum, 0, sizeof sum);
-    for (ptrdiff_t m = 0; m < M; m += SP_LANES)
-        for (int v = 0; v < VECTORS; v++) {
-            const LANE low = {0}, below = AT(e + m + v * W) - most, x = THIS(lane_exp)(LARGER(below, low - SP_LARGE));
-            AT(e + m + v * W) = x;
-            sum[v] += x;
+    for (ptrdiff_t m = 0; m < M; m += SP_TILE)
+        for (int v = 0; v < TILE; v++) {
+            const LANE zero = {0}, below = READ(energy + m + v * W) - most, x = THIS(lane_exp)(LARGER(below, zero - SP_LARGE));
+            AT(energy + m + v * W) = x;
+            sum[v % VECTORS] += x;
         }
     for (int v = 0; v < VECTORS; v++)
         AT(lane + v * W) = sum[v];
-    const double z = THIS(sp_total)(lane), share = 1.0 / z;
-    double *restrict visits = sums->node + s * M, *restrict by_cell = sums->table + s * t->rows.C * M;
-    for (ptrdiff_t m = 0; m < M; m += W) {
-        const LANE q = AT(e + m) * share;
-        AT(e + m) = q;
-        AT(visits + m) += q;
-        for (ptrdiff_t j = 0; table && j < t->rows.P; j++)
-            AT(by_cell + k->cell[j] * M + m) += q;
+    return THIS(sp_total)(lane);
+}
+
+/* What numeric node s expects goes to the sums. */
+LANE_ATTRIBUTE static SP_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t there, double share,
+                                                     sp_sums *sums, const sp_scratch *k)
+{
+    const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = tabled ? t->J : 0;
+    const double *restrict energy = k->grid + s * M;
+    double *restrict visits = sums->node + s * M, *restrict table = sums->table + s * M;
+    LANE q[TILE], sum[VECTORS];
+    for (ptrdiff_t m = 0; m < M; m += SP_TILE) {
+        for (int v = 0; v < TILE; v++) {
+            q[v] = READ(energy + m + v * W) * share;
+            AT(visits + m + v * W) += q[v];
+        }
+        for (ptrdiff_t j = 0; j < tables; j++) {
+            double *restrict row = table + k->row[j] * p1 * M + m;
+            for (int v = 0; v < TILE; v++)
+                AT(row + v * W) += q[v];
+        }
+        for (ptrdiff_t j = 0; j < there; j++) {
+            const double *restrict g = k->near + k->there[j] * M + m;
+            double *restrict out = sums->near + (s * t->seen + k->there[j]) * SP_LANES;
+            memset(sum, 0, sizeof sum);
+            for (int v = 0; v < TILE; v++)
+                sum[v % VECTORS] += q[v] * READ(g + v * W);
+            for (int v = 0; v < VECTORS; v++)
+                AT(out + v * W) += sum[v];
+        }
+    }
+}
+
+/* All numeric nodes of a row, step by step: the steps of one node wait for each other, those of different nodes do not. */
+LANE_ATTRIBUTE static SP_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t there, sp_sums *sums,
+                                                      sp_scratch *k, double *product, double *log_sum)
+{
+    const ptrdiff_t M = t->grid.width, p1 = t->rows.p1;
+    for (ptrdiff_t j = 0; j < there; j++)
+        THIS(sp_similar)(&t->grid, k->x[p1 + k->there[j]], t->eps, k->near + k->there[j] * M);
+    for (ptrdiff_t s = 0; s < p1; s++)
+        if (k->x[s] == k->x[s])
+            *log_sum += k->most[s] = THIS(sp_on_grid)(t, w, s, there, k);
+    for (ptrdiff_t s = 0; s < p1; s++)
+        if (k->x[s] == k->x[s])
+            k->most[s] = THIS(sp_weigh)(M, k->grid + s * M, k->most[s]);
+    for (ptrdiff_t s = 0; s < p1; s++)
+        if (k->x[s] == k->x[s]) {
+            THIS(sp_log)(product, log_sum, k->most[s]);
+            THIS(sp_expect)(t, s, w->table != NULL, there, 1.0 / k->most[s], sums, k);
+        }
+}
+
+/* Energies of some vectors of indicators from l on, less what is shifted later. */
+LANE_ATTRIBUTE static SP_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights *w, ptrdiff_t l, const int vectors,
+                                                       ptrdiff_t there, const double *shown, sp_scratch *k)
+{
+    const ptrdiff_t L = t->plus.width;
+    LANE x[SP_TOGETHER];
+    for (int v = 0; v < vectors; v++)
+        x[v] = READ(w->bias + l + v * W);
+    for (ptrdiff_t j = 0; j < t->J; j++) {
+        const double *restrict row = w->cell + k->row[j] * L + l;
+        for (int v = 0; v < vectors; v++)
+            x[v] += READ(row + v * W);
     }
     for (ptrdiff_t j = 0; j < there; j++) {
-        const double *restrict g = k->near + k->there[j] * M;
-        double *restrict out = sums->near + (s * t->seen + k->there[j]) * SP_LANES;
-        memset(sum, 0, sizeof sum);
-        for (ptrdiff_t m = 0; m < M; m += SP_LANES)
-            for (int v = 0; v < VECTORS; v++)
-                sum[v] += AT(e + m + v * W) * READ(g + m + v * W);
-        for (int v = 0; v < VECTORS; v++)
-            AT(out + v * W) += sum[v];
+        const ptrdiff_t s = k->there[j];
+        double size;
+        const double *restrict sign = THIS(sp_side)(&t->plus, shown[s], t->eps, &size) + l;
+        const double *restrict other = THIS(sp_side)(&t->minus, shown[s], t->eps, &size) + l;
+        const double *restrict weight = w->lift + s * L + l, inverse = 1.0 / size;
+        double *restrict lift = k->lift + s * L + l;
+        for (int v = 0; v < vectors; v++) {
+            const LANE up = READ(t->plus.size + l + v * W) * inverse, down = READ(t->plus.inverse + l + v * W) * size;
+            const LANE high = READ(t->minus.size + l + v * W) * inverse, low = READ(t->minus.inverse + l + v * W) * size;
+            const LANE g = SMALLER(up, down) * READ(sign + v * W) - SMALLER(high, low) * READ(other + v * W);
+            AT(lift + v * W) = g;
+            x[v] += g * READ(weight + v * W);
+        }
     }
-    *shift = most;
-    return z;
+    for (int v = 0; v < vectors; v++)
+        AT(k->energy + l + v * W) = x[v];
+}
+
+/* What is left of some vectors of indicators goes to the sums. */
+LANE_ATTRIBUTE static SP_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const int vectors, ptrdiff_t there, sp_sums *sums,
+                                                    const sp_scratch *k)
+{
+    const ptrdiff_t L = t->plus.width;
+    LANE r[SP_TOGETHER];
+    for (int v = 0; v < vectors; v++) {
+        r[v] = READ(k->energy + l + v * W);
+        AT(sums->bias + l + v * W) += r[v];
+    }
+    for (ptrdiff_t j = 0; j < t->J; j++) {
+        double *restrict row = sums->cell + k->row[j] * L + l;
+        for (int v = 0; v < vectors; v++)
+            AT(row + v * W) += r[v];
+    }
+    for (ptrdiff_t j = 0; j < there; j++) {
+        const double *restrict lift = k->lift + k->there[j] * L + l;
+        double *restrict out = sums->lift + k->there[j] * L + l;
+        for (int v = 0; v < vectors; v++)
+            AT(out + v * W) += r[v] * READ(lift + v * W);
+    }
 }
 
 /* All categorical nodes of a row. */
-LANE_ATTRIBUTE static inline void THIS(sp_categorical)(const sp_table *t, const sp_weights *w, ptrdiff_t i, sp_sums *sums, sp_scratch *k,
-                                                       double *product, double *log_sum)
+LANE_ATTRIBUTE static SP_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weights *w, ptrdiff_t i, sp_sums *sums, sp_scratch *k,
+                                                          double *product, double *log_sum)
 {
     const ptrdiff_t L = t->plus.width;
     const double *shown = t->hat ? t->hat + i * (t->rows.p1 + t->p2) : k->x;
     double *restrict e = k->energy, *restrict shift = k->shift;
-    ptrdiff_t there = 0;
+    ptrdiff_t there = 0, l = 0;
     for (ptrdiff_t s = 0; s < t->rows.p1; s++)
-        if (k->x[s] == k->x[s]) {
+        if (k->x[s] == k->x[s])
             k->there[there++] = s;
-            THIS(sp_lift)(&t->plus, &t->minus, shown[s], t->eps, k->lift + s * L);
-        }
-    for (ptrdiff_t l = 0; l < L; l += W) {
-        LANE x = READ(w->bias + l), y = {0};
-        for (ptrdiff_t v = 0; v < t->rows.P; v++)
-            x += READ(w->cell + k->cell[v] * L + l);
-        for (ptrdiff_t j = 0; j < there; j++)
-            y += READ(k->lift + k->there[j] * L + l) * READ(w->lift + k->there[j] * L + l);
-        AT(e + l) = x + y;
-    }
+    for (; l + SP_TOGETHER * W <= L; l += SP_TOGETHER * W)
+        THIS(sp_energies)(t, w, l, SP_TOGETHER, there, shown, k);
+    for (; l < L; l += W)
+        THIS(sp_energies)(t, w, l, 1, there, shown, k);
     /* what is seen has energy 0: the indicator that is on, or the side of a lone indicator */
     for (ptrdiff_t v = 0; v < t->rows.P; v++) {
         const ptrdiff_t start = t->first[v], stop = t->first[v + 1], hit = t->hit[k->cell[v]];
         const int together = t->softmax && stop - start > 1;
         const double own = together && hit >= 0 ? e[hit] : 0.0;
-        for (ptrdiff_t l = start; l < stop; l++)
+        for (l = start; l < stop; l++)
             shift[l] = own;
     }
-    for (ptrdiff_t l = 0; l < L; l += W) {
+    for (l = 0; l < L; l += W) {
         const LANE zero = {0}, x = AT(e + l) - AT(shift + l), cut = SMALLER(x, zero + SP_LARGE);
         AT(e + l) = THIS(lane_exp)(LARGER(cut, zero - SP_LARGE));
     }
     for (ptrdiff_t v = 0; v < t->rows.P; v++) {
         const ptrdiff_t start = t->first[v], stop = t->first[v + 1], hit = t->hit[k->cell[v]];
         if (hit == SP_UNSEEN) {
-            for (ptrdiff_t l = start; l < stop; l++)
+            for (l = start; l < stop; l++)
                 e[l] = 0.0;
         } else if (t->softmax && stop - start > 1) {
             double part[4] = {0};
-            ptrdiff_t l = start;
-            for (; l + 4 <= stop; l += 4)
+            for (l = start; l + 4 <= stop; l += 4)
                 for (int j = 0; j < 4; j++)
                     part[j] += e[l + j];
             for (; l < stop; l++)
@@ -187,39 +279,27 @@ LANE_ATTRIBUTE static inline void THIS(sp_categorical)(const sp_table *t, const 
                 e[l] *= share;
             e[hit] += 1.0;
         } else
-            for (ptrdiff_t l = start; l < stop; l++) {
+            for (l = start; l < stop; l++) {
                 const double odds = e[l], y = l == hit;
                 THIS(sp_log)(product, log_sum, l == hit ? 1.0 + 1.0 / odds : 1.0 + odds);
                 e[l] = y - odds / (1.0 + odds);
             }
     }
-    for (ptrdiff_t l = 0; l < L; l += W) {
-        const LANE r = AT(e + l);
-        AT(sums->bias + l) += r;
-        for (ptrdiff_t v = 0; v < t->rows.P; v++)
-            AT(sums->cell + k->cell[v] * L + l) += r;
-        for (ptrdiff_t j = 0; j < there; j++)
-            AT(sums->lift + k->there[j] * L + l) += r * READ(k->lift + k->there[j] * L + l);
-    }
+    for (l = 0; l + SP_TOGETHER * W <= L; l += SP_TOGETHER * W)
+        THIS(sp_leave)(t, l, SP_TOGETHER, there, sums, k);
+    for (; l < L; l += W)
+        THIS(sp_leave)(t, l, 1, there, sums, k);
 }
 
 LANE_ATTRIBUTE static void THIS(sp_rows)(const sp_table *t, const sp_weights *w, ptrdiff_t start, ptrdiff_t stop, sp_sums *sums,
                                          sp_scratch *k)
 {
-    const ptrdiff_t M = t->grid.width;
-    double product = 1.0, log_sum = 0.0, shift;
+    double product = 1.0, log_sum = 0.0;
     for (ptrdiff_t l = t->p2; l < t->plus.width; l++)
         k->shift[l] = 0.0;
     for (ptrdiff_t i = start; i < stop; i++) {
         const ptrdiff_t there = sp_row(t, i, k);
-        for (ptrdiff_t j = 0; j < there; j++)
-            THIS(sp_similar)(&t->grid, k->x[t->rows.p1 + k->there[j]], t->eps, k->near + k->there[j] * M);
-        for (ptrdiff_t s = 0; s < t->rows.p1; s++)
-            if (k->x[s] == k->x[s]) {
-                const double z = THIS(sp_numeric)(t, w, s, there, sums, k, &shift);
-                log_sum += shift;
-                THIS(sp_log)(&product, &log_sum, z);
-            }
+        THIS(sp_numeric)(t, w, there, sums, k, &product, &log_sum);
         if (t->rows.P)
             THIS(sp_categorical)(t, w, i, sums, k, &product, &log_sum);
     }
@@ -267,6 +347,7 @@ LANE_ATTRIBUTE static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, 
 #undef LARGER
 #undef SMALLER
 #undef VECTORS
+#undef TILE
 #undef AT
 #undef READ
 #undef LANE_ATTRIBUTE

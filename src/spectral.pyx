@@ -23,7 +23,7 @@ cdef extern from "_mixed_rows.h":
 
 cdef extern from "_spectral.h":
     enum:
-        SP_LANES, SP_UNSEEN
+        SP_LANES, SP_TILE, SP_UNSEEN
     const double SP_LARGE
 
     ctypedef struct sp_scale:
@@ -40,6 +40,10 @@ cdef extern from "_spectral.h":
         const double *centre
         const double *scale
         const Py_ssize_t *first
+        Py_ssize_t J, R
+        const Py_ssize_t *joint
+        const Py_ssize_t *stride
+        const Py_ssize_t *first_row
         const Py_ssize_t *hit
         const double *hat
         sp_scale grid, minus, plus
@@ -64,10 +68,13 @@ cdef extern from "_spectral.h":
     ctypedef struct sp_scratch:
         double *near
         double *lift
+        double *grid
+        double *most
         double *energy
         double *shift
         double *x
         Py_ssize_t *cell
+        Py_ssize_t *row
         Py_ssize_t *there
 
     Py_ssize_t sp_padded(Py_ssize_t) noexcept nogil
@@ -87,6 +94,8 @@ cdef extern from "_spectral_factor.h":
 
 HOLE = SP_UNSEEN        # of `hit`
 CUT = SP_LARGE          # energies beyond are cut
+LANES = SP_LANES        # tables over indicators are padded to a multiple of these,
+TILE = SP_TILE          # and over the nodes of the grid to a multiple of these
 
 
 cdef double *cells(array) except? NULL:
@@ -130,13 +139,17 @@ cdef class Conditionals:
         Columns of it.
     first_cell, first : ndarrays (P,) and (P + 1,) of intp
         First cell and first indicator of every variable.
+    joint, stride : ndarrays (P,) of intp
+        The joint a variable belongs to, and the rows of the tables from one of its cells to the next.
+    first_row : ndarray (J + 1,) of intp
+        First rows of the joints, and how many rows there are, R.
     hit : ndarray (C,) of intp
         Indicator that a cell switches on, -1: none, `HOLE`: a hole.
     hat : ndarray (n, p) of float64 or None
         Numbers that stand for the columns in what others see; None: codes of the indicators.
     grid, minus, plus : ndarrays (5, M), (5, L), (5, L)
         Size, its inverse, and the signs towards numbers below -eps, near 0, above eps: of nodes, and of codes of indicators off and on.
-        M and L are padded with columns of zeros to whole lanes.
+        M and L are padded with columns of zeros to multiples of `TILE` and `LANES`.
     eps : float
     softmax : bool
         Indicators of a variable are normalised together, otherwise one by one.
@@ -151,34 +164,37 @@ cdef class Conditionals:
     cdef Py_ssize_t size, scratch_size, scratch_whole
     cdef Py_ssize_t[8] place
 
-    def __init__(self, numeric, column, centre, scale, codes, variable, first_cell, first, hit, hat, grid, minus, plus, double eps,
-                 bint softmax, Py_ssize_t runs):
+    def __init__(self, numeric, column, centre, scale, codes, variable, first_cell, first, joint, stride, first_row, hit, hat, grid,
+                 minus, plus, double eps, bint softmax, Py_ssize_t runs):
         cdef sp_table *t = &self.t
-        cdef Py_ssize_t M = grid.shape[1], L = plus.shape[1], p1, C, i
-        self.arrays = (numeric, column, centre, scale, codes, variable, first_cell, first, hit, hat, grid, minus, plus)
-        if M % SP_LANES or L % SP_LANES or minus.shape[1] != L:
-            raise ValueError("tables of whole lanes")
+        cdef Py_ssize_t M = grid.shape[1], L = plus.shape[1], p1, R, i
+        self.arrays = (numeric, column, centre, scale, codes, variable, first_cell, first, joint, stride, first_row, hit, hat, grid,
+                       minus, plus)
+        if M % SP_TILE or L % SP_LANES or minus.shape[1] != L:
+            raise ValueError("tables of whole tiles and lanes")
         read_rows(&t.rows, numeric, column, codes, variable, first_cell, len(hit))
-        p1, C, t.p2 = len(column), len(hit), first[len(first) - 1]
+        p1, R, t.p2 = len(column), first_row[len(first_row) - 1], first[len(first) - 1]
         t.seen = p1 if hat is None else p1 + t.p2
-        if L < t.p2 or len(centre) != p1 or len(scale) != p1 or len(first) != len(variable) + 1:
+        if L < t.p2 or len(centre) != p1 or len(scale) != p1 or len(first) != len(variable) + 1 or len(joint) != len(variable) \
+                or len(stride) != len(variable):
             raise ValueError("arrays that do not fit each other")
         if hat is not None and hat.shape != (len(numeric), p1 + t.p2):
             raise ValueError("hat has another shape than the encoded table")
-        t.softmax, t.eps = softmax, eps
+        t.softmax, t.eps, t.J, t.R = softmax, eps, len(first_row) - 1, R
+        t.joint, t.stride, t.first_row = numbers(joint), numbers(stride), numbers(first_row)
         t.centre, t.scale, t.first, t.hit = cells(centre), cells(scale), numbers(first), numbers(hit)
         t.hat = NULL if hat is None else cells(hat)
         self._scale(&t.grid, grid)
         self._scale(&t.minus, minus)
         self._scale(&t.plus, plus)
         self.n, self.runs, self.seen = len(numeric), runs, t.seen
-        self.shapes = ((1,), (p1, M), (p1, t.seen, SP_LANES), (p1, C, M), (L,), (C, L), (p1, L))
+        self.shapes = ((1,), (p1, M), (p1, t.seen, SP_LANES), (R, p1, M), (L,), (R, L), (p1, L))
         at = np.concatenate([[0], np.cumsum([sp_padded(int(np.prod(shape))) for shape in self.shapes])])
         for i in range(8):
             self.place[i] = at[i]
         self.size = at[7]
-        self.scratch_size = sp_padded(t.seen * M) + sp_padded(p1 * L) + max(M, L) + L + sp_padded(p1 + t.seen) + SP_LANES
-        self.scratch_whole = t.rows.P + t.seen + SP_LANES
+        self.scratch_size = sp_padded(t.seen * M) + p1 * L + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen) + SP_LANES
+        self.scratch_whole = t.rows.P + t.J + t.seen + SP_LANES
 
     cdef int _scale(self, sp_scale *out, array) except -1:
         out.size, out.inverse, out.sign, out.width = cells(array[0]), cells(array[1]), cells(array[2:]), array.shape[1]
@@ -193,11 +209,14 @@ cdef class Conditionals:
         room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
         s.near = room
         s.lift = s.near + sp_padded(self.t.seen * M)
-        s.energy = s.lift + sp_padded(self.t.rows.p1 * L)
-        s.shift = s.energy + max(M, L)
+        s.grid = s.lift + self.t.rows.p1 * L
+        s.most = s.grid + self.t.rows.p1 * M
+        s.energy = s.most + sp_padded(self.t.rows.p1)
+        s.shift = s.energy + L
         s.x = s.shift + L
         s.cell = whole
-        s.there = whole + self.t.rows.P
+        s.row = whole + self.t.rows.P
+        s.there = s.row + self.t.J
 
     cdef void _run(self, const sp_weights *w, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
         cdef sp_sums sums
@@ -218,18 +237,18 @@ cdef class Conditionals:
             ln of the weight of a node and its unary energy; -CUT or less in the padding.
         near : ndarray (p1, seen)
             Weights of the numbers a numeric node sees.
-        table : ndarray (p1, C, M) or None
-            Energies of a numeric node under a cell.
-        bias, cell, lift : ndarrays (L,), (C, L), (p1, L)
-            Of the indicators: their own, what a cell adds, their weights to numeric columns.
+        table : ndarray (R, p1, M) or None
+            Energies of the numeric nodes under a combination of cells.
+        bias, cell, lift : ndarrays (L,), (R, L), (p1, L)
+            Of the indicators: their own, what a combination adds, their weights to numeric columns.
         n_threads : int
 
         Returns
         -------
         tuple of seven arrays
             log Z of the conditionals (1,), where cells that are there count; expected visits of the nodes (p1, M); expected similarities
-            (p1, seen, lanes), to be summed over lanes; expected visits by cell (p1, C, M); y - q of the indicators (L,), by cell
-            (C, L), and times their similarity (p1, L).
+            (p1, seen, lanes), to be summed over lanes; expected visits by combination (R, p1, M); y - q of the indicators (L,), by
+            combination (R, L), and times their similarity (p1, L).
         """
         cdef sp_weights w
         cdef Py_ssize_t run, size = self.size, pieces

@@ -8,6 +8,8 @@ _Positions = NDArray[np.intp]
 
 HOLE: int
 CUT: float
+LANES: int
+TILE: int
 
 class Conditionals:
     n: int
@@ -24,6 +26,9 @@ class Conditionals:
         variable: _Positions,
         first_cell: _Positions,
         first: _Positions,
+        joint: _Positions,
+        stride: _Positions,
+        first_row: _Positions,
         hit: _Positions,
         hat: _Floats | None,
         grid: _Floats,
