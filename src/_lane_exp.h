@@ -1,8 +1,8 @@
-/* exp over vectors, for the clone that includes this: LANE and BITS are its vectors, THIS() names its functions, LANE_ATTRIBUTE its
- * instruction set. */
+/* exp over vectors, for the clone that includes this: LANE and BITS are its vectors, LANE_EXP the name that the function gets,
+ * LANE_ATTRIBUTE its instruction set. */
 
 /* exp(x) for x in [-700, 700]; the error is about one unit of the last place */
-LANE_ATTRIBUTE static inline LANE THIS(lane_exp)(LANE x)
+LANE_ATTRIBUTE static inline LANE LANE_EXP(LANE x)
 {
     const double magic = 0x1.8p52;
     LANE whole = x * 1.4426950408889634 + magic, n = whole - magic, y, out;

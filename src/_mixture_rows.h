@@ -24,6 +24,7 @@ typedef int64_t THIS(mx_bits);
 #define TOGETHER 4              /* vectors of columns whose sums stay in registers */
 
 #define LANE_ATTRIBUTE MX_ATTRIBUTE
+#define LANE_EXP THIS(mx_exp)
 #include "_lane_exp.h"
 
 /* the cells of row i, centred and scaled, missing ones 0 */
@@ -141,7 +142,7 @@ MX_ATTRIBUTE static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t ro
         }
         for (ptrdiff_t k = 0; k < K; k++) {
             LANE *place = (LANE *)(r + k * room + v * W);
-            const LANE below = *place - high, e = PICK(below > -MX_CERTAIN, THIS(lane_exp)(PICK(below > -MX_CERTAIN, below)));
+            const LANE below = *place - high, e = PICK(below > -MX_CERTAIN, THIS(mx_exp)(PICK(below > -MX_CERTAIN, below)));
             owed += e * PICK(below > -MX_CERTAIN, below);
             all += e;
             *place = e;
@@ -311,4 +312,5 @@ MX_ATTRIBUTE static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, con
 #undef MX_WIDTH
 #undef MX_SUFFIX
 #undef LANE_ATTRIBUTE
+#undef LANE_EXP
 #undef MX_ATTRIBUTE

@@ -36,6 +36,7 @@ typedef int64_t THIS(sp_bits);
 #define AT(pointer) (*(LANE *)(pointer))
 #define READ(pointer) (*(const LANE *)(pointer))
 
+#define LANE_EXP THIS(sp_exp)
 #include "_lane_exp.h"
 
 /* where the signs of a scale lie for x, and max(|x|, eps) */
@@ -120,7 +121,7 @@ LANE_ATTRIBUTE static SP_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restr
     memset(sum, 0, sizeof sum);
     for (ptrdiff_t m = 0; m < M; m += SP_TILE)
         for (int v = 0; v < TILE; v++) {
-            const LANE zero = {0}, below = READ(energy + m + v * W) - most, x = THIS(lane_exp)(LARGER(below, zero - SP_LARGE));
+            const LANE zero = {0}, below = READ(energy + m + v * W) - most, x = THIS(sp_exp)(LARGER(below, zero - SP_LARGE));
             AT(energy + m + v * W) = x;
             sum[v % VECTORS] += x;
         }
@@ -259,7 +260,7 @@ LANE_ATTRIBUTE static SP_INLINE void THIS(sp_categorical)(const sp_table *t, con
     }
     for (l = 0; l < L; l += W) {
         const LANE zero = {0}, x = AT(e + l) - AT(shift + l), cut = SMALLER(x, zero + SP_LARGE);
-        AT(e + l) = THIS(lane_exp)(LARGER(cut, zero - SP_LARGE));
+        AT(e + l) = THIS(sp_exp)(LARGER(cut, zero - SP_LARGE));
     }
     for (ptrdiff_t v = 0; v < t->rows.P; v++) {
         const ptrdiff_t start = t->first[v], stop = t->first[v + 1], hit = t->hit[k->cell[v]];
@@ -351,5 +352,6 @@ LANE_ATTRIBUTE static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, 
 #undef AT
 #undef READ
 #undef LANE_ATTRIBUTE
+#undef LANE_EXP
 #undef SP_WIDTH
 #undef SP_SUFFIX
