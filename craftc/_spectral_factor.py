@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,10 @@ class Approximation:
     def table(self) -> Floats:
         """(n, p)."""
         return np.asarray((self.factors.scores @ self.factors.loadings.T - self.mean) * self.scale)
+
+    def take(self, rows: Any) -> Approximation:
+        """That of some rows."""
+        return replace(self, factors=replace(self.factors, scores=self.factors.scores[rows]))
 
     def codes(self, encoding: Encoding, table: MixedTable) -> Floats:
         """(p2, 2) means of an indicator's approximation over the rows that have it off, and on."""

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from craftc._moments import Floats
 from craftc._parallel import effective_n_threads
-from craftc._random import seed_of
+from craftc._random import seed_of, spread
 from craftc._spectral_basis import basis, laplacian
 from craftc._spectral_encoding import Encoding
 from craftc._spectral_factor import Approximation, Factoriser, default_factors
@@ -35,6 +35,7 @@ GROUPS = ("softmax", "logistic")
 FACTORIZATIONS = ("hals", "svd")
 N_COMPONENTS = 5  # what is kept where nothing is asked for, or all where there are fewer
 EPS = 0.1  # times beta
+SAMPLED, SHARE = 16_384, 16  # rows from which on a search goes by way of a sample, and one of how many rows is in it
 
 
 def _scores(model: GraphSpectralFeatures) -> bool:
@@ -135,7 +136,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Negative pseudo-likelihood per row in nats and its penalties, at the end and after every step. "observed": -(log L / n + log n)
         of the returned weights, and after every step of the weights as they were.
     n_iter_ : int
-        Steps.
+        Steps over all rows. Tables of 16 384 rows or more are searched by way of a sixteenth of the rows.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -277,14 +278,22 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """The graph that maximises the penalised pseudo-likelihood."""
         codes = hat.codes(encoding, table)
         self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), codes])
-        likelihood = self._likelihood(encoding, table, hat if self.conditionals == "dense" else None)
-        objective = Objective(likelihood, float(self.l2), bool(self.unary) and self.l1 == 0)
+        seen = hat if self.conditionals == "dense" else None
+        objective = self._penalised(encoding, table, seen)
         coordinates = Coordinates(objective, encoding.scaled(table), self._eps(), self.groups == "softmax")
         search: dict[str, Any] = {"tol": float(self.tol), "max_iter": int(self.max_iter), "told": self._told}
-        found = lasso_fit(objective, coordinates, float(self.l1), **search) if self.l1 else ridge_fit(objective, coordinates, **search)
+        if self.l1:
+            found = lasso_fit(objective, coordinates, float(self.l1), **search)
+        else:
+            rows = spread(table.n_rows, table.n_rows // SHARE, 0) if table.n_rows >= SAMPLED else None
+            sample = None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
+            found = ridge_fit(objective, coordinates, sample, **search)
         self._set_search(found)
         self._parameters = found.parameters
         return found.parameters.theta
+
+    def _penalised(self, encoding: Encoding, table: MixedTable, hat: Approximation | None) -> Objective:
+        return Objective(self._likelihood(encoding, table, hat), float(self.l2), bool(self.unary) and self.l1 == 0)
 
     def _likelihood(self, encoding: Encoding, table: MixedTable, hat: Approximation | None) -> PseudoLikelihood:
         return PseudoLikelihood(
