@@ -52,7 +52,15 @@ class Encoding:
         for j, cells in enumerate(block.T):
             seen = cells[~np.isnan(cells)].astype(np.float64)
             if len(seen):
-                centre[j], low[j], high[j] = seen.mean(), seen.min(), seen.max()
+                with np.errstate(over="ignore", divide="ignore"):
+                    centre[j], low[j], high[j] = seen.mean(), seen.min(), seen.max()
+                    reach = high[j] - low[j]
+                    fits = np.isfinite([centre[j], reach, 8.0 * max(beta, 1.0) / reach if reach else 0.0]).all()
+                if not fits:
+                    raise ValueError(
+                        f"Column {schema.numeric_names[j]!r} reaches from {low[j]:g} to {high[j]:g}: its mean and scale are beyond what "
+                        "float64 holds; scale it."
+                    )
         column = np.flatnonzero(low < high)
         names, source = [schema.numeric_names[j] for j in column], list(schema.numeric_index[column])
         constants: dict[int, Any] = {int(schema.numeric_index[j]): centre[j] for j in range(len(low)) if not low[j] < high[j]}

@@ -98,6 +98,8 @@ def read_table(estimator: Any, X: Any, *, categorical: Any, missing: str) -> Mix
         estimator.n_features_in_ = table.schema.n_columns
         if table.schema.named:
             estimator.feature_names_in_ = np.array(table.schema.columns, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
     else:
         validate_data(estimator, X, skip_check_array=True, reset=True)
     return table

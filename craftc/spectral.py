@@ -318,7 +318,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 f"GraphSpectralFeatures stopped after {self.n_iter_} steps with a gradient of {found.gradient:.1e}, above "
                 f"tol={self.tol:g}; raise max_iter, tol or l2.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _told(self, step: int, value: float, gradient: float) -> None:
@@ -327,6 +327,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _observed(self, encoding: Encoding, table: MixedTable, hat: Approximation) -> Floats:
         """Where so many steps of the paper's equation (6) lead."""
+        self.__dict__.pop("_parameters", None)
         observed = Observed(encoding, table, hat.table(), self._eps())
         sign = int(self.sign)
         rate = RATES[sign] if self.rate is None else float(self.rate)
@@ -380,8 +381,9 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         -------
         float
         """
-        encoding, table = self._encoding, self._new_rows(X)
-        likelihood = self._likelihood(encoding, encoding.clipped(table), None)
+        table, encoding = self._new_rows(X), self._encoding
+        table = encoding.clipped(table)
+        likelihood = self._likelihood(encoding, encoding.filled(table) if encoding.schema.missing == "category" else table, None)
         return likelihood(self._parameters)[0]
 
     # ---- rows ----
@@ -452,6 +454,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         check_number("tol", self.tol, above=0)
         check_number("max_iter", self.max_iter, least=1, whole=True)
         check_number("theta0", self.theta0)
+        check_number("verbose", self.verbose, least=0, whole=True)
         for name in ("normalized", "skip_first", "unary"):
             check_flag(name, getattr(self, name))
         if self.sign not in (-1, 1):

@@ -87,7 +87,7 @@ LANE_ATTRIBUTE static SP_INLINE double THIS(sp_on_grid)(const sp_table *t, const
     double *restrict energy = k->grid + s * M, lane[SP_LANES], most = -INFINITY;
     LANE e[TILE], high[VECTORS];
     for (int v = 0; v < VECTORS; v++)
-        high[v] = READ(unary + v * W);
+        high[v] = (LANE){0} - INFINITY;
     for (ptrdiff_t m = 0; m < M; m += SP_TILE) {
         for (int v = 0; v < TILE; v++)
             e[v] = READ(unary + m + v * W);

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from craftc import CRAFT, BPMeans, ConvexClustering, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture, KFeatures
+from craftc import (
+    CRAFT,
+    BPMeans,
+    ConvexClustering,
+    ConvexCovariateClustering,
+    DPMeans,
+    FeatureSelectionMixture,
+    GraphSpectralFeatures,
+    KFeatures,
+)
 
 AUTOMATIC = CRAFT(n_init=2)
 PRICED = CRAFT(n_clusters=3, cluster_price=0.0, selection="fixed", numeric="raw", n_init=2)
@@ -20,11 +29,18 @@ MIXTURES = [
 ]  # not component="poisson": the checks' tables hold fractions, which it refuses
 COVARIATES = [ConvexCovariateClustering(), ConvexCovariateClustering(1.0, sparsity=1.0), ConvexCovariateClustering(1.0, solver="admm")]
 ROWS = [ConvexClustering(), ConvexClustering(n_clusters=3), ConvexClustering(0.1, solver="ama"), ConvexClustering(0.1, solver="admm")]
+GRAPHS = [
+    GraphSpectralFeatures(),
+    GraphSpectralFeatures(objective="observed"),
+    GraphSpectralFeatures(conditionals="dense", missing="category"),
+    GraphSpectralFeatures(l1=0.05, factorization="svd"),
+    GraphSpectralFeatures(2, groups="logistic", missing="error"),
+]
 
 
 def expected_failures(estimator):
     """Checks that fail for a reason (2026-11)."""
-    if isinstance(estimator, (BPMeans, ConvexCovariateClustering, FeatureSelectionMixture, KFeatures)):
+    if isinstance(estimator, (BPMeans, ConvexCovariateClustering, FeatureSelectionMixture, GraphSpectralFeatures, KFeatures)):
         return {}
     if isinstance(estimator, ConvexClustering) and estimator.fusion_penalty is not None:
         return dict.fromkeys(
@@ -55,7 +71,8 @@ def expected_failures(estimator):
 
 @pytest.mark.filterwarnings("ignore:Columns .* say:UserWarning")  # some checks round their columns into each other
 @parametrize_with_checks(
-    [AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL, *FEATURES, *MIXTURES, *COVARIATES, *ROWS], expected_failed_checks=expected_failures
+    [AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL, *FEATURES, *MIXTURES, *COVARIATES, *ROWS, *GRAPHS],
+    expected_failed_checks=expected_failures,
 )
 def test_estimator_contract(estimator, check):
     check(estimator)
