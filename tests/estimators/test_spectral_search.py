@@ -1,0 +1,88 @@
+"""The search for the weights of a graph by way of a sample of the rows: the same optimum, whatever the sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import craftc.spectral
+from craftc import GraphSpectralFeatures
+from craftc._spectral_encoding import Encoding
+from craftc._spectral_factor import Factoriser
+from craftc._spectral_likelihood import PseudoLikelihood
+from craftc._spectral_search import Coordinates, Objective, ridge_fit
+from craftc.table import MixedTable
+
+
+def large(n=17_000, seed=0):
+    """Rows enough for a sample; columns that depend on each other, a rare level, some holes."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=n)
+    X = pd.DataFrame({"a": common + rng.normal(size=n), "b": np.exp(0.5 * common + 0.5 * rng.normal(size=n)), "c": rng.normal(size=n)})
+    X["d"] = np.where(common + rng.normal(size=n) > 0, "high", "low")
+    X["e"] = np.array(["u", "v", "w", "rare"])[np.where(rng.random(n) < 2e-4, 3, np.digitize(X["c"] + rng.normal(size=n), [-0.5, 0.5]))]
+    return X.mask(rng.random(X.shape) < 0.02)
+
+
+OPTIONS = {"default": {}, "dense": {"conditionals": "dense"}, "logistic": {"groups": "logistic", "unary": False}}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_sample_leads_to_the_optimum_of_all_rows(monkeypatch, options):
+    X = large()
+    by_sample = GraphSpectralFeatures(random_state=0, tol=1e-6, **options).fit(X)
+    monkeypatch.setattr(craftc.spectral, "SAMPLED", 10**9)
+    alone = GraphSpectralFeatures(random_state=0, tol=1e-6, **options).fit(X)
+    assert by_sample.converged_
+    assert alone.converged_
+    assert by_sample.n_iter_ < alone.n_iter_
+    assert (np.diff(by_sample.objective_path_) <= 1e-12).all()
+    assert by_sample.objective_ == pytest.approx(alone.objective_, abs=1e-9)
+    np.testing.assert_allclose(by_sample.graph_, alone.graph_, atol=1e-4)
+
+
+def test_a_sample_gives_the_same_bits_on_any_number_of_threads():
+    one, two, three = (GraphSpectralFeatures(random_state=0, n_threads=n).fit(large()) for n in (1, 2, 3))
+    for other in (two, three):
+        np.testing.assert_array_equal(one.graph_, other.graph_)
+        np.testing.assert_array_equal(one.objective_path_, other.objective_path_)
+
+
+def objective_of(encoding, table, codes):
+    settings = {"beta": 2.0, "eps": 0.2, "grid_size": 16, "softmax": True, "hat": None, "n_threads": 1}
+    return Objective(PseudoLikelihood(encoding, table, codes, **settings), 0.1, True)
+
+
+@pytest.mark.parametrize("sampled", ["few", "one row many times", "other columns' order"])
+def test_a_sample_that_misleads_costs_steps_only(sampled):
+    X = large(2000)
+    table = MixedTable.from_data(X)
+    encoding = Encoding.of(table, 2.0)
+    codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding, table)
+    if sampled == "few":
+        rows = table.take(np.arange(5))
+    elif sampled == "one row many times":
+        rows = table.take(np.zeros(50, np.intp))
+    else:
+        rows = MixedTable(np.ascontiguousarray(table.numeric[:, ::-1]), table.codes, table.schema)
+    objective, sample = objective_of(encoding, table, codes), objective_of(encoding, rows, codes)
+    coordinates = Coordinates(objective, encoding.scaled(table), 0.2, True)
+    search = {"tol": 1e-6, "max_iter": 3000, "told": lambda *step: None}
+    found, alone = ridge_fit(objective, coordinates, sample, **search), ridge_fit(objective, coordinates, None, **search)
+    assert found.converged
+    assert alone.converged
+    np.testing.assert_allclose(found.parameters.theta, alone.parameters.theta, atol=1e-4)
+
+
+def test_coordinates_keep_the_gradient():
+    """`gradient` is the transpose of `vector`, which is linear."""
+    table = MixedTable.from_data(large(500))
+    encoding = Encoding.of(table, 2.0)
+    codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding, table)
+    objective = objective_of(encoding, table, codes)
+    coordinates = Coordinates(objective, encoding.scaled(table), 0.2, True)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, len(objective)))
+    assert coordinates.vector(a) @ b == pytest.approx(a @ coordinates.gradient(b), rel=1e-12)
+    np.testing.assert_allclose(coordinates.vector(2.0 * a - b), 2.0 * coordinates.vector(a) - coordinates.vector(b), atol=1e-12)
