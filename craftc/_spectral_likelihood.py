@@ -172,7 +172,7 @@ class PseudoLikelihood:
         self._bias, self._cell, self._lift = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
         for room in (self._table, self._bias, self._cell, self._lift):
             room[:] = 0.0
-        self._unary[:] = -2.0 * _kernel.CUT
+        self._unary[:] = -np.inf
 
     def __call__(self, at: Parameters) -> tuple[float, Parameters]:
         """The value per row, and its gradient: R + R' for theta, where R is what the conditionals of the rows of theta want."""

@@ -187,8 +187,8 @@ def ridge_fit(
     z = np.zeros(len(objective))
     if sample is not None:
         z = _by_sample(value, sample, coordinates, tol, max_iter, step)
-    if value(z)[2] > tol:
-        z = _lbfgs(value, z, tol, max_iter, step)
+    if len(path) < max_iter and value(z)[2] > tol:
+        z = _lbfgs(value, z, tol, max_iter - len(path), step)
     vector = coordinates.vector(z)
     f, gradient = objective(vector)
     return Found(objective.parameters(vector), f, np.array(path), _largest(gradient), _largest(gradient) <= tol)
@@ -218,7 +218,9 @@ def _by_sample(
     z = _lbfgs(tilted(flat), flat, _SAMPLED, max_iter)
     f, g, largest = value(z)
     step(f, largest)
-    while largest > tol:
+    for _ in range(max_iter - 1):
+        if largest <= tol:
+            break
         tilt = g - tilted(flat)(z)[1]
         way = _lbfgs(tilted(tilt), z, _SHARE * _largest(g), max_iter) - z
         for _ in range(_HALVINGS):

@@ -39,7 +39,8 @@ def check_number(
         for sign, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
         if bound is not None
     ]
-    wanted = f"{name} must be a {'whole ' if whole else ''}number {' and '.join(bounds)}, got {value!r}."
+    kinds = "whole number" if whole else "number"
+    wanted = f"{name} must be a {' '.join([kinds, ' and '.join(bounds)]).strip()}, got {value!r}."
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
         raise TypeError(wanted)
     number = float(value)

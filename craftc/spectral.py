@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -82,8 +82,8 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     unary : bool, default=True
         Every column has terms of its own, so that edges need not explain how frequent a level is. Not in the paper.
     beta : float, default=2.0
-        Numeric columns are scaled to [-beta, beta]: their weight against the +-1 indicators in the features. The graph does not
-        depend on it.
+        Numeric columns are scaled to [-beta, beta]: their weight against the +-1 indicators in the features. The graph depends on it
+        only by way of the tiny ridge of the `unary` terms.
     eps : float, optional
         0 < eps < beta; numbers closer to the mean than eps are alike. None: 0.1 beta. The graph depends on it.
     grid_size : int, default=16
@@ -314,9 +314,11 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if self.verbose > 0:
             print(f"{self.n_iter_} steps: objective {found.objective:.6f}, gradient {found.gradient:.2e}")
         if not found.converged:
+            limit = self.n_iter_ >= self.max_iter
+            way_out = "raise max_iter, tol or l2" if limit else "rounding leaves no better step, so raise tol or l2"
             warnings.warn(
                 f"GraphSpectralFeatures stopped after {self.n_iter_} steps with a gradient of {found.gradient:.1e}, above "
-                f"tol={self.tol:g}; raise max_iter, tol or l2.",
+                f"tol={self.tol:g}; {way_out}.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -382,6 +384,8 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         float
         """
         table, encoding = self._new_rows(X), self._encoding
+        if not hasattr(self, "_parameters"):
+            raise NotFittedError('This model was fitted with objective="observed", which says nothing of rows; fit it again to score.')
         table = encoding.clipped(table)
         likelihood = self._likelihood(encoding, encoding.filled(table) if encoding.schema.missing == "category" else table, None)
         return likelihood(self._parameters)[0]
@@ -457,7 +461,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         check_number("verbose", self.verbose, least=0, whole=True)
         for name in ("normalized", "skip_first", "unary"):
             check_flag(name, getattr(self, name))
-        if self.sign not in (-1, 1):
+        if isinstance(self.sign, bool) or self.sign not in (-1, 1):
             raise ValueError(f"sign must be -1 (as printed) or 1 (uphill), got {self.sign!r}.")
         if self.theta0 == 0:
             raise ValueError('theta0 must not be 0: the gradient of objective="observed" is 0 there, and no step would leave it.')
@@ -492,7 +496,7 @@ def _check_rows(table: MixedTable) -> None:
     if table.n_rows < 2:
         raise ValueError(f"A graph needs at least two rows, got {table.n_rows} sample (n_samples = {table.n_rows}).")
     for d, name in enumerate(table.categorical_names):
-        n_levels = len(np.unique(table.codes[:, d]))
+        n_levels = int((np.unique(table.codes[:, d]) < table.n_levels[d]).sum())
         if n_levels == table.n_rows > 2:
             raise ValueError(
                 f"Column {name!r} has {n_levels} levels in {table.n_rows} rows, one for every row, which says nothing about how "

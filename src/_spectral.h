@@ -54,7 +54,7 @@ typedef struct {
 } sp_table;
 
 typedef struct {
-    const double *unary;    /* (p1, M) ln of the weight of a node and its unary energy; -2 SP_LARGE or less in the padding */
+    const double *unary;    /* (p1, M) ln of the weight of a node and its unary energy; -inf in the padding */
     const double *near;     /* (p1, seen) weights of the numbers a numeric node sees */
     const double *table;    /* (R, p1, M) energies of the numeric nodes under a combination; NULL: they see numbers only */
     const double *bias;     /* (L) of the indicators, L = p2 and padding */

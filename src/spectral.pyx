@@ -234,7 +234,7 @@ cdef class Conditionals:
         Parameters
         ----------
         unary : ndarray (p1, M)
-            ln of the weight of a node and its unary energy; -CUT or less in the padding.
+            ln of the weight of a node and its unary energy; -inf in the padding.
         near : ndarray (p1, seen)
             Weights of the numbers a numeric node sees.
         table : ndarray (R, p1, M) or None

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from craftc import GraphSpectralFeatures, MixedTable
+from craftc import spectral as estimator
 from craftc._spectral_basis import basis, laplacian
 from craftc._spectral_encoding import Encoding
 from craftc._spectral_factor import Factoriser, default_factors
@@ -354,6 +356,36 @@ def test_graphs_of_other_tables(seed, p1, P, l2, beta):
     found = twin.fit(twin_of(data, x_hat), l2, gtol=1e-7)
     np.testing.assert_allclose(model.graph_, found.theta, rtol=0, atol=1e-5)
     assert model.objective_ == pytest.approx(found.objective, abs=1e-9)
+
+
+@every_kind
+def test_the_graph_by_way_of_a_sample_is_the_twins(conditionals, groups, unary, monkeypatch):
+    monkeypatch.setattr(estimator, "SAMPLED", 30)
+    monkeypatch.setattr(estimator, "SHARE", 2)
+    model, _, data, x_hat = fitted(0, conditionals=conditionals, groups=groups, unary=unary, tol=1e-7)
+    found = twin.fit(twin_of(data, x_hat, conditionals, groups), 0.1, unary, gtol=1e-7)
+    assert model.converged_
+    np.testing.assert_allclose(model.graph_, found.theta, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("conditionals", ["codes", "dense"])
+def test_every_parameter_of_the_model_counts(conditionals):
+    """None is left at its default."""
+    numeric, categorical = raw(11, 40)
+    frame, names = frame_of(numeric, categorical)
+    data = twin.encode(numeric, categorical, 1.5)
+    x_hat = twin.factorise(data.D_num, data.D_cat, 3, "svd", weight=2.5, beta=1.5)
+    model = twin.pseudo_model(
+        data.x, data.p1, data.groups, x_hat, eps=0.3, beta=1.5, m=5, mixed=conditionals, categorical="logistic"
+    )  # fmt: skip
+    found = twin.fit(model, 0.25, unary=False, gtol=1e-7)
+    options = {"beta": 1.5, "eps": 0.3, "grid_size": 5, "n_factors": 3, "indicator_weight": 2.5, "l2": 0.25, "unary": False}
+    ours = model_of(categorical=names, conditionals=conditionals, groups="logistic", tol=1e-7, **options).fit(frame)
+    np.testing.assert_allclose(ours.graph_, found.theta, rtol=0, atol=1e-5)
+    for name in options:
+        default = GraphSpectralFeatures().get_params()[name]
+        other = clone(ours).set_params(**{name: default}).fit(frame)
+        assert np.abs(other.graph_ - ours.graph_).max() > (1e-4 if name != "beta" else 1e-6), name
 
 
 @pytest.mark.parametrize("groups", ["softmax", "logistic"])

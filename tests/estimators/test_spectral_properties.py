@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 
 from craftc import CRAFT, GraphSpectralFeatures, MixedTable
 from craftc import _parallel as parallel
+from craftc import spectral as estimator
 from craftc.datasets import load_heart
 from tests.conftest import ROOT
 from tests.twins import spectral as twin
@@ -150,6 +151,16 @@ def test_it_stops_at_max_iter(name):
     assert caught[0].filename == __file__
     assert (model.n_iter_, len(model.objective_path_), model.converged_) == (3, 3, False)
     assert np.isfinite(model.transform(table())).all()
+
+
+@quiet
+@pytest.mark.parametrize("max_iter", [1, 2, 4])
+def test_it_stops_at_max_iter_on_the_way_by_a_sample(max_iter, monkeypatch):
+    monkeypatch.setattr(estimator, "SAMPLED", 100)
+    monkeypatch.setattr(estimator, "SHARE", 3)
+    model = model_of(max_iter=max_iter, tol=1e-9).fit(table())
+    assert model.n_iter_ == len(model.objective_path_) <= max_iter
+    assert not model.converged_
 
 
 def test_a_finer_tolerance_changes_little():
@@ -568,8 +579,8 @@ def test_there_is_no_score_without_a_density(parameters):
 def test_any_number_of_threads(name, dtype, monkeypatch):
     """A small table made to take the way of the large ones: several runs of rows."""
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
-    X = table(1, 4500, 2, 3, 0.02, dtype)
-    fits = [model_of(name, max_iter=8, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3)]
+    X = table(1, 4200, 2, 3, 0.02, dtype)
+    fits = [model_of(name, max_iter=8, n_steps=5, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3)]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
         np.testing.assert_array_equal(fits[0].transform(X), other.transform(X))
@@ -579,8 +590,9 @@ def test_any_number_of_threads(name, dtype, monkeypatch):
 
 @quiet
 def test_a_large_table_on_any_number_of_threads():
-    """Nothing is changed here: there is enough work for several threads."""
-    X = table(2, 30_000, 4, 4)
+    """Nothing is changed here: there is enough work for several threads, and there are rows enough to go by way of a sample."""
+    X = table(2, 17_000, 4, 4)
+    assert len(X) > estimator.SAMPLED
     fits = [model_of(max_iter=3, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3)]
     wanted = {n: fit._likelihood(fit._encoding, MixedTable.from_data(X), None).n_threads for n, fit in zip((1, 2, 3), fits, strict=True)}
     assert wanted == {n: parallel.effective_n_threads(n) for n in (1, 2, 3)}

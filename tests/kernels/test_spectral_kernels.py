@@ -355,7 +355,7 @@ def factor_case(seed, n, p1, levels, k, **more):
     return t, arguments, rng.random((n, k))
 
 
-@pytest.mark.parametrize("k", [1, 3, 20])
+@pytest.mark.parametrize("k", [1, 3, 8, 20])
 @pytest.mark.parametrize(("n", "p1", "levels"), SHAPES)
 def test_a_sweep_of_the_scores(n, p1, levels, k):
     for dtype, runs in ((np.float64, 1), (np.float32, 3)):
@@ -401,13 +401,18 @@ def test_sweeps_have_the_same_bits_on_any_number_of_threads():
 def test_the_same_bits_on_every_instruction_set():
     script = (
         "import hashlib, numpy as np\n"
-        "from tests.kernels.test_spectral_kernels import SHAPES, case, conditionals_of, sums_of\n"
+        "from tests.kernels.test_spectral_kernels import SHAPES, case, conditionals_of, factor_case, hals_rows, sums_of\n"
         "h = hashlib.sha256()\n"
         "for seed, (n, p1, levels) in enumerate(SHAPES):\n"
         "    more = {'dense': seed % 3 == 2, 'softmax': seed % 2 == 0, 'dtype': [np.float32, np.float64][seed % 2]}\n"
         "    t = case(seed, 3 * n, p1, levels, holes=0.1, runs=1 + seed % 3, sd=[0.5, 5.0, 300.0][seed % 3], **more)\n"
         "    for array in (*sums_of(t).values(), *conditionals_of(t).observed(1)):\n"
         "        h.update(np.ascontiguousarray(array).tobytes())\n"
+        "    for k in (1, 2, 3, 4, 7, 8, 9, 20):\n"
+        "        t, arguments, scores = factor_case(seed, n, p1, levels, k, dtype=more['dtype'])\n"
+        "        sums = np.empty((k + p1 + t.C, k))\n"
+        "        hals_rows(*arguments, scores, np.empty((2, *sums.shape)), sums, 1)\n"
+        "        h.update(scores.tobytes() + sums.tobytes())\n"
         "from craftc._kernels import parallel\n"
         "print(h.hexdigest(), parallel.simd())\n"
     )
