@@ -66,7 +66,7 @@ def kernel(pyx):
 
 setup(
     packages=["craftc", "craftc._kernels"],
-    package_data={"craftc": ["py.typed", "data/*.csv"], "craftc._kernels": ["*.pxd", "*.pyi"]},
+    package_data={"craftc": ["py.typed", "*.pxd", "*.h", "data/*.csv"], "craftc._kernels": ["*.pxd", "*.pyi"]},
     ext_modules=cythonize(
         [kernel(pyx) for pyx in sorted(SRC.glob("*.pyx"))],
         include_path=["."],

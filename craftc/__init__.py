@@ -26,17 +26,14 @@ _NAMES = {
     "save_model": "craftc._model_file",
     "show_versions": "craftc._about",
 }
-_MODULES = ("cli", "datasets", "metrics", "plot", "table")
+_MODULES = ("cli", "datasets", "embed", "metrics", "plot", "table")
 
 __all__ = [*_NAMES, *_MODULES]
 
 try:
     importlib.import_module("craftc._kernels.craft")
 except ImportError as error:
-    raise ImportError(
-        f"craftc's kernels are not built here ({error}). In a checkout: `pip install -e .`, or "
-        "`python setup.py build_ext --inplace`; to use an installed craftc, leave the source tree."
-    ) from error
+    raise ImportError(importlib.import_module("craftc._missing_kernels").sentence(error)) from error
 
 
 def __getattr__(name: str) -> Any:

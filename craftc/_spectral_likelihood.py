@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from craftc._kernels import spectral as _kernel
+from craftc._labels import chunks
 from craftc._moments import Floats
 from craftc._parallel import aligned, threads_for
 from craftc._spectral_encoding import Encoding
@@ -21,7 +22,7 @@ _COMBINATIONS = 64  # rows of a table that variables share, at most
 
 
 class Parameters(NamedTuple):
-    """Weights of the edges (p, p), symmetric, and unary terms: b (p2,) of indicators, c (p1, 2) of x and x^2."""
+    """Weights of the edges (p, p), symmetric, and unary terms: b (p2,) of indicators, c (p1, B) of the shapes of numeric columns."""
 
     theta: Floats
     b: Floats
@@ -41,6 +42,42 @@ def log_grid(beta: float, eps: float, m: int) -> Grid:
     half = np.log(beta / eps) / 2.0
     u = np.exp(np.log(eps) + half * (1.0 + z))
     return Grid(np.concatenate([-u[::-1], [0.0], u]), np.concatenate([(half * w * u)[::-1], [2.0 * eps], half * w * u]))
+
+
+class Powers:
+    """Shapes x and x^2."""
+
+    size = 2
+
+    def __call__(self, x: Floats) -> Floats:
+        """(n, 2) values at x (n,)."""
+        return np.stack([x, x**2], axis=1)
+
+
+class Hats:
+    """Shapes that let the log density of a column be anything: one for every node of the grid, 1 there and falling to 0 at the next ones.
+
+    They fall as ln|x| goes; from -eps to eps all numbers are the node at 0.
+    """
+
+    def __init__(self, grid: Grid, eps: float) -> None:
+        self._places, self._eps = self._place(grid.nodes, eps), eps
+        self.size = len(grid.nodes)
+
+    @staticmethod
+    def _place(x: Floats, eps: float) -> Floats:
+        return np.asarray(np.sign(x) * np.log(np.maximum(np.abs(x), eps) / eps))
+
+    def __call__(self, x: Floats) -> Floats:
+        """(n, M) values at x (n,)."""
+        places = self._places
+        at = np.clip(self._place(x, self._eps), places[0], places[-1])
+        right = np.clip(np.searchsorted(places, at), 1, len(places) - 1)
+        share = (at - places[right - 1]) / (places[right] - places[right - 1])
+        out = np.zeros((len(x), len(places)))
+        out[np.arange(len(x)), right - 1] = 1.0 - share
+        out[np.arange(len(x)), right] = share
+        return out
 
 
 def similarity(u: Floats, a: Floats, eps: float) -> Floats:
@@ -128,6 +165,8 @@ class PseudoLikelihood:
     hat : Approximation or None
         "dense": a numeric column sees the others' approximations, and an indicator those of the numeric columns.
     n_threads : int
+    free : bool
+        Unary terms of numeric columns are `Hats`, otherwise `Powers`.
     """
 
     def __init__(
@@ -142,11 +181,14 @@ class PseudoLikelihood:
         softmax: bool,
         hat: Approximation | None,
         n_threads: int,
+        free: bool = False,
     ) -> None:
         e = self.encoding = encoding
         self.n, self.codes, self._joints = table.n_rows, codes, Joints(encoding, table)
         R = int(self._joints.first_row[-1])
         self.grid = log_grid(beta, eps, grid_size)
+        self.shapes = Hats(self.grid, eps) if free else Powers()
+        self._at_nodes = self.shapes(self.grid.nodes)
         self._M, self._L = _padded(2 * grid_size + 1, _kernel.TILE), _padded(e.p2, _kernel.LANES)
         size = self._M * e.p1 * (1 + R) + self._L * (1 + R + e.p1)
         runs = int(np.clip(self.n // _RUN, 1, min(_RUNS, max(1, _ROOM // size))))
@@ -164,7 +206,8 @@ class PseudoLikelihood:
         nodes = self.grid.nodes
         self._off[:, : len(nodes)] = similarity(nodes, codes[:, :1], eps)
         self._rise[:, : len(nodes)] = similarity(nodes, codes[:, 1:], eps) - self._off[:, : len(nodes)]
-        self._powers, self._own = self._conditionals.observed(self.n_threads)
+        powers, self._own = self._conditionals.observed(self.n_threads)
+        self._shapes = self._sums_of_shapes(table) if free else powers[:, 1:]
         self._on = np.flatnonzero(e.hit >= 0)
         self._known = np.flatnonzero(e.hit != _kernel.HOLE)
         self._unary = aligned((e.p1, self._M))
@@ -179,7 +222,7 @@ class PseudoLikelihood:
         e, p1, n = self.encoding, self.encoding.p1, self.n
         theta, b, c = at
         u = self.grid.nodes
-        self._unary[:, : len(u)] = np.log(self.grid.weights) + c[:, :1] * u + c[:, 1:] * u**2
+        self._unary[:, : len(u)] = np.log(self.grid.weights) + c @ self._at_nodes.T
         mixed = theta[:p1, p1:]
         if not self._dense:
             self._table[:] = self._joints.sum(self._by_code(mixed))
@@ -190,7 +233,7 @@ class PseudoLikelihood:
         log_z, node, seen, table, bias, cell, lift = self._conditionals.sums(
             self._unary, near, None if self._dense else self._table, self._bias, self._cell, self._lift, self.n_threads
         )
-        value = float((self._own * theta[:p1]).sum() + (c * self._powers[:, 1:]).sum() - log_z[0])
+        value = float((self._own * theta[:p1]).sum() + (c * self._shapes).sum() - log_z[0])
         R = np.zeros_like(theta)
         R[:p1] = self._own
         R[:p1, : self._conditionals.seen] -= seen.sum(axis=2)
@@ -198,8 +241,16 @@ class PseudoLikelihood:
             R[:p1, p1:] -= self._expected(self._joints.gather(table))
         R[p1:, :p1] = lift[:, : e.p2].T
         R[p1:, p1:] = self._by_indicator(self._joints.gather(cell[:, : e.p2])).T
-        dc = self._powers[:, 1:] - node[:, : len(u)] @ np.stack([u, u**2], axis=1)
+        dc = self._shapes - node[:, : len(u)] @ self._at_nodes
         return value / n, Parameters((R + R.T) / n, bias[: e.p2] / n, dc / n)
+
+    def _sums_of_shapes(self, table: MixedTable) -> Floats:
+        """(p1, B) sums of the shapes over the cells that are there."""
+        out = np.zeros((self.encoding.p1, self.shapes.size))
+        for rows in chunks(self.n):
+            for s, x in enumerate(self.encoding.scaled(table.take(rows)).T):
+                out[s] += self.shapes(x[~np.isnan(x)]).sum(axis=0)
+        return out
 
     def _over_cells(self, weight: Floats) -> Floats:
         """(C, ...) sums over the indicators of a cell's variable of +-1 times weight (p2, ...); 0 for holes."""

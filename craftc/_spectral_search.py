@@ -9,11 +9,12 @@ import numpy as np
 from scipy.optimize import minimize
 
 from craftc._moments import Floats
-from craftc._spectral_likelihood import Parameters, PseudoLikelihood, similarity
+from craftc._spectral_likelihood import Hats, Parameters, PseudoLikelihood, similarity
 
 UNARY_RIDGE = 1e-4
 MEMORY = 10
 _SAMPLE = 500  # rows that the scales of a search are taken from
+_PSEUDO_COUNT = 0.5  # of a node in a histogram
 _PARTNERS = 50  # of them that stand for a numeric neighbour
 _SAMPLED, _SHARE = 1e-3, 0.1  # gradients at which the search in a sample ends: at first, and of that over all rows
 _DESCENT, _HALVINGS, _TURN = 1e-4, 5, 0.7  # Armijo's share; halvings of a way; of the gradient that a turn leaves at most
@@ -39,7 +40,8 @@ class Objective:
         self.likelihood, self.unary = likelihood, unary
         e = likelihood.encoding
         self.edges = e.edges()
-        self.n_edges, self.n_b, self.n_c = len(self.edges[0]), e.p2 * unary, 2 * e.p1 * unary
+        self.n_shapes = likelihood.shapes.size
+        self.n_edges, self.n_b, self.n_c = len(self.edges[0]), e.p2 * unary, self.n_shapes * e.p1 * unary
         self.ridge = np.concatenate([np.full(self.n_edges, l2), np.full(self.n_b + self.n_c, UNARY_RIDGE)])
 
     def __len__(self) -> int:
@@ -48,10 +50,10 @@ class Objective:
     def parameters(self, vector: Floats) -> Parameters:
         """What a vector holds."""
         e = self.likelihood.encoding
-        theta, b, c = np.zeros((e.p, e.p)), np.zeros(e.p2), np.zeros((e.p1, 2))
+        theta, b, c = np.zeros((e.p, e.p)), np.zeros(e.p2), np.zeros((e.p1, self.n_shapes))
         theta[self.edges] = vector[: self.n_edges]
         if self.unary:
-            b[:], c[:] = vector[self.n_edges : self.n_edges + self.n_b], vector[self.n_edges + self.n_b :].reshape(-1, 2)
+            b[:], c[:] = vector[self.n_edges : self.n_edges + self.n_b], vector[self.n_edges + self.n_b :].reshape(-1, self.n_shapes)
         return Parameters(theta + theta.T, b, c)
 
     def vector(self, at: Parameters) -> Floats:
@@ -68,9 +70,9 @@ class Coordinates:
     """Coordinates in which an objective bends alike in all directions, as far as the marginals tell.
 
     Unary terms are measured where the neighbours are at their means: rare indicators, nearly constant, would otherwise be collinear with
-    them. A constant that is added to b of a softmax changes nothing but their ridge; it is left out, so that they sum to zero. x^2 is
-    measured beyond its regression on x. Then every coordinate is scaled by its second derivative. On Adult L-BFGS needs a tenth of the
-    steps that it needs without.
+    them. A constant that is added to b of a softmax, or to free unary terms of a column, changes nothing but their ridge; it is left out,
+    so that they sum to zero. x^2 is measured beyond its regression on x, free terms from the histogram of the column. Then every
+    coordinate is scaled by its second derivative. On Adult L-BFGS needs a tenth of the steps that it needs without.
     """
 
     def __init__(self, objective: Objective, scaled: Floats, eps: float, softmax: bool) -> None:
@@ -93,27 +95,38 @@ class Coordinates:
         curvature = np.zeros((e.p, e.p))
         curvature[e.p1 :] = (q * (1.0 - q))[:, None] * (square - self._mean**2)
         # what a neighbour adds to a numeric column's energy, as a function of the column's own number
-        self._slope = np.zeros((e.p1, e.p, 2))
+        shapes = like.shapes
+        self._free = isinstance(shapes, Hats)
+        self._slope = np.zeros((e.p1, e.p, shapes.size))
         self._bend = np.zeros(e.p1)
-        powers = np.empty((e.p1, 2))
+        spread, origin = np.empty((e.p1, shapes.size)), np.zeros((e.p1, shapes.size))
         partners = x[:: max(1, len(x) // _PARTNERS)]
         for s in range(e.p1):
-            own = x[:, s]
-            base = np.stack([np.ones(len(x)), own, own**2], axis=1)
-            terms = [similarity(own[:, None], partners[:, t], eps) for t in range(e.p1)]
-            sides = similarity(own[:, None], off, eps), similarity(own[:, None], on, eps)
+            at, weight = x[:, s], np.full(len(x), 1.0 / len(x))
+            values = shapes(at)
+            if self._free:
+                at, weight = like.grid.nodes, (values.sum(axis=0) + _PSEUDO_COUNT) / (len(x) + _PSEUDO_COUNT * shapes.size)
+                origin[s], spread[s] = np.log(weight / like.grid.weights), weight * (1.0 - weight)
+                base = np.eye(len(at))
+            else:
+                varies = at.var() > 0.0
+                self._bend[s] = np.cov(at, at**2, bias=True)[0, 1] / at.var() if varies else 0.0
+                spread[s] = at.var(), (at**2 - self._bend[s] * at).var()
+                base = np.column_stack([np.ones(len(at)), values])
+            terms = [similarity(at[:, None], partners[:, t], eps) for t in range(e.p1)]
+            sides = similarity(at[:, None], off, eps), similarity(at[:, None], on, eps)
             average = np.column_stack([term.mean(axis=1) for term in terms] + [sides[0] + q * (sides[1] - sides[0])])
-            fit = np.linalg.lstsq(base, average, rcond=None)[0] if unary else np.zeros((3, e.p))
-            smooth = base @ fit if unary else average.mean(axis=0)
-            self._slope[s] = fit[1:].T
-            curvature[s, : e.p1] = [(term - smooth[..., t, None]).var(axis=0).mean() for t, term in enumerate(terms)]
-            rest = [((side - smooth[..., e.p1 :]).var(axis=0)) for side in sides]
-            curvature[s, e.p1 :] = (1.0 - q) * rest[0] + q * rest[1]
-            spread = own.var()
-            self._bend[s] = np.cov(own, own**2)[0, 1] / spread if len(x) > 1 and spread > 0.0 else 0.0
-            powers[s] = spread, (own**2 - self._bend[s] * own).var()
+            if unary:
+                fit = np.linalg.lstsq(base, average, rcond=None)[0]
+                self._slope[s], smooth = fit[-shapes.size :].T, base @ fit
+            else:
+                smooth = np.broadcast_to(weight @ average, average.shape)
+            curvature[s, : e.p1] = [(weight @ (term - smooth[:, t, None]) ** 2).mean() for t, term in enumerate(terms)]
+            curvature[s, e.p1 :] = (1.0 - q) * (weight @ (sides[0] - smooth[:, e.p1 :]) ** 2)
+            curvature[s, e.p1 :] += q * (weight @ (sides[1] - smooth[:, e.p1 :]) ** 2)
         curvature = curvature + curvature.T
-        unaries = [q * (1.0 - q), powers.ravel()] if unary else []
+        unaries = [q * (1.0 - q), spread.ravel()] if unary else []
+        self._origin = self._level(origin)
         self._scale = np.sqrt(np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge)
 
     @property
@@ -128,19 +141,23 @@ class Coordinates:
         c = at.c.copy()
         c[:, 0] -= self._bend * at.c[:, 1]
         c -= np.einsum("st,stk->sk", at.theta[: self._p1], self._slope)
-        return o.vector(Parameters(at.theta, self._balanced(at.b - (at.theta[self._p1 :] * self._mean).sum(axis=1)), c))
+        b = at.b - (at.theta[self._p1 :] * self._mean).sum(axis=1)
+        return o.vector(Parameters(at.theta, self._balanced(b), self._origin + self._level(c)))
 
     def gradient(self, gradient: Floats) -> Floats:
         """The gradient in z of a gradient of the objective: the transpose of `vector`."""
         o = self.objective
         g = o.parameters(gradient)
-        b = self._balanced(g.b)
+        b, c = self._balanced(g.b), self._level(g.c)
         shift = np.zeros_like(g.theta)
         shift[self._p1 :] = self._mean * b[:, None]
-        shift[: self._p1] = np.einsum("stk,sk->st", self._slope, g.c)
-        c = g.c.copy()
-        c[:, 1] -= self._bend * g.c[:, 0]
+        shift[: self._p1] = np.einsum("stk,sk->st", self._slope, c)
+        c[:, 1] -= self._bend * c[:, 0]
         return np.asarray(o.vector(Parameters(g.theta - shift - shift.T, b, c)) / self._scale)
+
+    def _level(self, c: Floats) -> Floats:
+        """c less the means over shapes that sum to a constant."""
+        return c - c.mean(axis=1, keepdims=True) if self._free else c.copy()
 
     def _balanced(self, b: Floats) -> Floats:
         """b less its mean in every softmax."""
@@ -271,7 +288,7 @@ def lasso_fit(
     """
     metric = coordinates.metric
     thresholds = np.where(np.arange(len(objective)) < objective.n_edges, l1, 0.0)
-    old = y = new = np.zeros(len(objective))
+    old = y = new = coordinates.vector(np.zeros(len(objective)))
     f, gradient = objective(y)
     momentum, bend, largest = 1.0, 1.0, np.inf
     path: list[float] = []

@@ -268,7 +268,10 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         self.fusion_penalty_, self.objective_, self.duality_gap_ = point.fusion_penalty, point.objective, point.gap
         theta = solution.theta if fit is None else fit.theta
         columns = solution.columns() if fit is None else grounded(theta[:-1])[part[:-1]]
-        self.coef_, self.intercept_ = np.ascontiguousarray(loss.basis @ columns.T), loss.basis @ theta[-1]
+        # one product per cluster, then copies: BLAS need not give equal columns equal bits
+        _, first = np.unique(point.labels, return_index=True)
+        self.coef_ = np.ascontiguousarray((loss.basis @ columns[first].T)[:, point.labels])
+        self.intercept_ = loss.basis @ theta[-1]
 
     # ---- rows ----
 

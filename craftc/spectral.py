@@ -68,8 +68,8 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     categorical : "auto", or list of names, of positions, or boolean mask
         Categorical columns; "auto": by dtype.
     l1 : float, default=0
-        Penalty of the absolute weights, which sets weak ones to exactly 0. It adds to `l2` (0 for the lasso alone), and without
-        `unary` terms.
+        Penalty of the absolute weights, which sets weak ones to exactly 0. It adds to `l2` (0 for the lasso alone), and goes without
+        unary terms unless these are "free".
     normalized : bool, default=True
         D^-1/2 L D^-1/2. Without it the first features are rare, weakly tied indicators.
     skip_first : bool, default=False
@@ -79,8 +79,10 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         density behind "dense", and it finds known graphs less often.
     groups : {"softmax", "logistic"}, default="softmax"
         Levels of a variable exclude each other, or are modelled one by one (the paper's +-1 columns, literally).
-    unary : bool, default=True
-        Every column has terms of its own, so that edges need not explain how frequent a level is. Not in the paper.
+    unary : bool or "free", default=True
+        Every column has terms of its own, so that edges need not explain how frequent a level is, or where a column has its middle and
+        how wide it is (c1 x + c2 x^2). "free": they may give a numeric column any shape; to be used where columns have spikes, long
+        tails or two humps, which edges would explain otherwise. Not in the paper.
     beta : float, default=2.0
         Numeric columns are scaled to [-beta, beta]: their weight against the +-1 indicators in the features. The graph depends on it
         only by way of the tiny ridge of the `unary` terms.
@@ -172,7 +174,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         skip_first: bool = False,
         conditionals: str = "codes",
         groups: str = "softmax",
-        unary: bool = True,
+        unary: bool | str = True,
         beta: float = 2.0,
         eps: float | None = None,
         grid_size: int = 16,
@@ -293,7 +295,8 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return found.parameters.theta
 
     def _penalised(self, encoding: Encoding, table: MixedTable, hat: Approximation | None) -> Objective:
-        return Objective(self._likelihood(encoding, table, hat), float(self.l2), bool(self.unary) and self.l1 == 0)
+        unary = self.unary == "free" or (bool(self.unary) and self.l1 == 0)
+        return Objective(self._likelihood(encoding, table, hat), float(self.l2), unary)
 
     def _likelihood(self, encoding: Encoding, table: MixedTable, hat: Approximation | None) -> PseudoLikelihood:
         return PseudoLikelihood(
@@ -306,6 +309,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             softmax=self.groups == "softmax",
             hat=hat,
             n_threads=effective_n_threads(self.n_threads),
+            free=self.unary == "free",
         )
 
     def _set_search(self, found: Found) -> None:
@@ -459,8 +463,10 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         check_number("max_iter", self.max_iter, least=1, whole=True)
         check_number("theta0", self.theta0)
         check_number("verbose", self.verbose, least=0, whole=True)
-        for name in ("normalized", "skip_first", "unary"):
+        for name in ("normalized", "skip_first"):
             check_flag(name, getattr(self, name))
+        if self.unary != "free" and not isinstance(self.unary, (bool, np.bool_)):
+            raise TypeError(f"unary must be True, False or 'free', got {self.unary!r}.")
         if isinstance(self.sign, bool) or self.sign not in (-1, 1):
             raise ValueError(f"sign must be -1 (as printed) or 1 (uphill), got {self.sign!r}.")
         if self.theta0 == 0:

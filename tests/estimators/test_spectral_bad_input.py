@@ -66,7 +66,7 @@ PARAMETERS = [
     ({"normalized": 1}, "normalized must be True or False, got 1"),
     ({"normalized": "yes"}, "normalized must be True or False"),
     ({"skip_first": None}, "skip_first must be True or False"),
-    ({"unary": 0}, "unary must be True or False"),
+    ({"unary": 0}, "unary must be True, False or 'free'"),
     ({"sign": 0}, r"sign must be -1 \(as printed\) or 1 \(uphill\), got 0"),
     ({"sign": 2}, r"sign must be -1 \(as printed\) or 1 \(uphill\), got 2"),
     ({"sign": "up"}, "sign must be -1"),
