@@ -14,6 +14,7 @@ from craftc._spectral_likelihood import Hats, Parameters, PseudoLikelihood, simi
 UNARY_RIDGE = 1e-4
 MEMORY = 10
 _SAMPLE = 500  # rows that the scales of a search are taken from
+_FLAT = 1e-8  # second derivatives that are taken at least: without a ridge the sample may show none
 _PSEUDO_COUNT = 0.5  # of a node in a histogram
 _PARTNERS = 50  # of them that stand for a numeric neighbour
 _SAMPLED, _SHARE = 1e-3, 0.1  # gradients at which the search in a sample ends: at first, and of that over all rows
@@ -127,7 +128,7 @@ class Coordinates:
         curvature = curvature + curvature.T
         unaries = [q * (1.0 - q), spread.ravel()] if unary else []
         self._origin = self._level(origin)
-        self._scale = np.sqrt(np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge)
+        self._scale = np.sqrt(np.maximum(np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge, _FLAT))
 
     @property
     def metric(self) -> Floats:

@@ -86,3 +86,11 @@ def test_coordinates_keep_the_gradient():
     a, b = rng.normal(size=(2, len(objective)))
     assert coordinates.vector(a) @ b == pytest.approx(a @ coordinates.gradient(b), rel=1e-12)
     np.testing.assert_allclose(coordinates.vector(2.0 * a - b), 2.0 * coordinates.vector(a) - coordinates.vector(b), atol=1e-12)
+
+
+def test_a_spike_that_fills_the_sample_has_a_scale():
+    """Without a ridge, columns whose few other values the search's rows miss."""
+    X = pd.DataFrame({"a": np.zeros(3000), "b": np.ones(3000), "c": np.arange(3000) % 2})
+    X.loc[[1, 3], "a"], X.loc[[5, 7], "b"] = (1.0, 2.0), (2.0, 3.0)  # rows 0, 6, 12, ... are looked at
+    model = GraphSpectralFeatures(l2=0.0, tol=1e-2, factorization="svd").fit(X)
+    assert np.isfinite(model.graph_).all()
