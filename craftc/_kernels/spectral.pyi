@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 _Floats = NDArray[np.float64]
 _Positions = NDArray[np.intp]
@@ -11,6 +12,7 @@ CUT: float
 LANES: int
 TILE: int
 
+@disjoint_base
 class Conditionals:
     n: int
     runs: int
