@@ -202,10 +202,12 @@ def ridge_fit(
         f, gradient = objective(coordinates.vector(z))
         return f, coordinates.gradient(gradient), _largest(gradient)
 
-    z = np.zeros(len(objective))
     if sample is not None:
-        z = _by_sample(value, sample, coordinates, tol, max_iter, step)
-    if len(path) < max_iter and value(z)[2] > tol:
+        z, largest = _by_sample(value, sample, coordinates, tol, max_iter, step)
+    else:
+        z = np.zeros(len(objective))
+        largest = value(z)[2]
+    if len(path) < max_iter and largest > tol:
         z = _lbfgs(value, z, tol, max_iter - len(path), step)
     vector = coordinates.vector(z)
     f, gradient = objective(vector)
@@ -217,11 +219,11 @@ Value = Callable[[Floats], tuple[float, Floats, float]]  # value, gradient, and 
 
 def _by_sample(
     value: Value, sample: Objective, coordinates: Coordinates, tol: float, max_iter: int, step: Callable[[float, float], None]
-) -> Floats:
+) -> tuple[Floats, float]:
     """Minimise the objective of a sample, tilted so that its gradient is that of all rows; go there, tilt anew, and so on.
 
     The sample bends nearly as all rows do, so that each turn leaves a fraction of the gradient for one pass over all rows (Shamir, Srebro
-    & Zhang, ICML 2014). Ends at tol, or where a turn gains too little.
+    & Zhang, ICML 2014). Ends at tol, or where a turn gains too little; returns where, and the size of the gradient there.
     """
 
     def tilted(tilt: Floats) -> Value:
@@ -253,7 +255,7 @@ def _by_sample(
         step(f, largest)
         if slow:
             break
-    return z
+    return z, largest
 
 
 def _lbfgs(value: Value, z: Floats, tol: float, max_iter: int, step: Callable[[float, float], None] | None = None) -> Floats:
