@@ -348,7 +348,7 @@ def hals_rows(
     for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
         work[run] = 0.0
         nf_rows(&t, loadings, by_cell, &gram[0, 0], n * run // runs, n * (run + 1) // runs, &scores[0, 0], &work[run, 0, 0],
-                &work[run, t.k, 0], &work[run, t.k, 0] + p1 * t.k, &owed[run, 0])
+                &work[run, 0, 0] + t.k * t.k, &work[run, 0, 0] + (t.k + p1) * t.k, &owed[run, 0])
     with nogil:
         sums[:] = work[0]
         for run in range(1, runs):
