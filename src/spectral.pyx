@@ -344,10 +344,11 @@ def hals_rows(
     t.k, t.low, t.scale, t.fill = scores.shape[1], cells(low), cells(scale), cells(fill)
     cdef const double *loadings = cells(loading)
     cdef const double *by_cell = cells(cell_loading)
+    cdef double *score = cells(np.asarray(scores))      # NULL where there are no rows
     cdef double[:, ::1] owed = np.empty((runs, t.k))
     for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
         work[run] = 0.0
-        nf_rows(&t, loadings, by_cell, &gram[0, 0], n * run // runs, n * (run + 1) // runs, &scores[0, 0], &work[run, 0, 0],
+        nf_rows(&t, loadings, by_cell, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, &work[run, 0, 0],
                 &work[run, 0, 0] + t.k * t.k, &work[run, 0, 0] + (t.k + p1) * t.k, &owed[run, 0])
     with nogil:
         sums[:] = work[0]
