@@ -1,7 +1,9 @@
 """Maps ``src/*.pyx`` to ``craftc._kernels.*``; everything else stands in pyproject.toml.
 
 Switches (environment): ``CRAFTC_DEBUG=1`` bounds checks and monotonicity assertions on, ``CRAFTC_NO_OPENMP=1`` builds
-serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers without a 128-bit type.
+serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers without a 128-bit type,
+``CRAFTC_LINETRACE=1`` lets coverage see the lines of ``src/*.pyx`` (the C then lies beside them), and
+``CRAFTC_SANITIZE=address,undefined`` or ``thread`` builds with these sanitizers. Wheels are built with none of them.
 """
 
 import os
@@ -12,6 +14,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 SRC, PACKAGE, GENERATED = Path("src"), Path("craftc/_kernels"), Path("build/cython")
+UTILITY = "craftc._kernels._cyutility"
 HEADERS = [str(path) for path in sorted(SRC.glob("*.h"))]
 
 
@@ -19,7 +22,7 @@ def switch(name):
     return os.environ.get(name, "0") not in ("", "0")
 
 
-DEBUG = switch("CRAFTC_DEBUG")
+DEBUG, LINETRACE, SANITIZE = switch("CRAFTC_DEBUG"), switch("CRAFTC_LINETRACE"), os.environ.get("CRAFTC_SANITIZE", "")
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -30,8 +33,11 @@ DIRECTIVES = {
     "cpow": False,
     "embedsignature": True,
     "freethreading_compatible": True,
+    "linetrace": LINETRACE,
 }
 MACROS = [(name, "1") for name in ("CRAFTC_DEBUG", "CRAFTC_NO_INT128") if switch(name)]
+if LINETRACE:
+    MACROS += [("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
 
 
 def flags():
@@ -45,32 +51,48 @@ def flags():
         openmp = (["-Xpreprocessor", "-fopenmp"], ["-lomp"]) if mac else (["-fopenmp"], ["-fopenmp"])
     if switch("CRAFTC_NO_OPENMP"):
         openmp = ([], [])
-    return compile_flags + openmp[0], openmp[1]
+    sanitize = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
+    if SANITIZE:
+        compile_flags += ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
+    return compile_flags + openmp[0] + sanitize, openmp[1] + sanitize
+
+
+def extension(name, source, depends=()):
+    compile_flags, link_flags = flags()
+    return Extension(
+        name,
+        [str(source)],
+        include_dirs=[str(SRC)],
+        define_macros=MACROS,
+        extra_compile_args=compile_flags,
+        extra_link_args=link_flags,
+        depends=list(depends),
+    )
 
 
 def kernel(pyx):
     own, generated = PACKAGE / f"{pyx.stem}.pxd", GENERATED / pyx.with_suffix(".c")
     if own.exists() and generated.exists() and own.stat().st_mtime > generated.stat().st_mtime:
         generated.unlink()  # cythonize tracks a module's own .pxd only when it lies beside the .pyx
-    compile_flags, link_flags = flags()
-    return Extension(
-        f"craftc._kernels.{pyx.stem}",
-        [str(pyx)],
-        include_dirs=[str(SRC)],
-        define_macros=MACROS,
-        extra_compile_args=compile_flags,
-        extra_link_args=link_flags,
-        depends=[str(pyx), *HEADERS],
+    return extension(f"craftc._kernels.{pyx.stem}", pyx, [str(pyx), *HEADERS])
+
+
+def kernels():
+    """Every kernel, and the module that holds Cython's memoryviews once for all of them."""
+    pyx = [kernel(path) for path in sorted(SRC.glob("*.pyx"))]
+    if LINETRACE:  # the coverage plugin looks for the C beside the .pyx and knows no shared module
+        return cythonize(pyx, include_path=["."], compiler_directives=DIRECTIVES, force=True)
+    return cythonize(
+        [*pyx, extension(UTILITY, SRC / "_cyutility.c")],
+        include_path=["."],
+        build_dir=str(GENERATED),
+        compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=UTILITY,
     )
 
 
 setup(
     packages=["craftc", "craftc._kernels"],
     package_data={"craftc": ["py.typed", "*.pxd", "*.h", "data/*.csv"], "craftc._kernels": ["*.pxd", "*.pyi"]},
-    ext_modules=cythonize(
-        [kernel(pyx) for pyx in sorted(SRC.glob("*.pyx"))],
-        include_path=["."],
-        build_dir=str(GENERATED),
-        compiler_directives=DIRECTIVES,
-    ),
+    ext_modules=kernels(),
 )

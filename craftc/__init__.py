@@ -31,6 +31,7 @@ _MODULES = ("cli", "datasets", "embed", "metrics", "plot", "table")
 __all__ = [*_NAMES, *_MODULES]
 
 try:
+    importlib.import_module("craftc._kernels.parallel")  # says so where the others cannot run
     importlib.import_module("craftc._kernels.craft")
 except ImportError as error:
     raise ImportError(importlib.import_module("craftc._missing_kernels").sentence(error)) from error

@@ -13,6 +13,8 @@ _OPENMP = ("gomp", "libomp", "iomp", "vcomp")
 
 def sentence(error: ImportError) -> str:
     """Say why the kernels could not be imported and what to do."""
+    if str(error).startswith("craftc's kernels"):
+        return str(error)
     folder = Path(__file__).parent / "_kernels"
     built = sorted(path.name for path in folder.glob("parallel.*") if path.suffix in (".so", ".pyd"))
     if not built:

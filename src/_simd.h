@@ -29,14 +29,15 @@
 #define SIMD_DISPATCH(stem, arguments) SIMD_NAME(stem, _baseline) arguments
 #endif
 
-/* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512) */
+/* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512); threads that ask for the first time all find the same */
 static inline int simd_level(void)
 {
-    static int level = -1;
-    if (level < 0) {
-        int found = 0;
 #if CRAFTC_CLONES
+    static int level = -1;
+    int found = __atomic_load_n(&level, __ATOMIC_RELAXED);
+    if (found < 0) {
         const char *asked = getenv("CRAFTC_SIMD");
+        found = 0;
         __builtin_cpu_init();
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
             found = 3;
@@ -47,10 +48,52 @@ static inline int simd_level(void)
             found = 0;
         else if (asked && !strcmp(asked, "v3") && found > 3)
             found = 3;
-#endif
-        level = found;
+        __atomic_store_n(&level, found, __ATOMIC_RELAXED);
     }
-    return level;
+    return found;
+#else
+    return 0;
+#endif
+}
+
+/* The first instruction set that the compiler was told to take for granted (CFLAGS=-march=...) and this processor lacks, or NULL. */
+static inline const char *simd_missing(void)
+{
+#if CRAFTC_CLONES
+#define SIMD_NEED(feature)                 \
+    if (!__builtin_cpu_supports(feature))  \
+        return feature;
+    __builtin_cpu_init();
+#ifdef __SSE4_2__
+    SIMD_NEED("sse4.2")
+#endif
+#ifdef __AVX__
+    SIMD_NEED("avx")
+#endif
+#ifdef __FMA__
+    SIMD_NEED("fma")
+#endif
+#ifdef __BMI2__
+    SIMD_NEED("bmi2")
+#endif
+#ifdef __AVX2__
+    SIMD_NEED("avx2")
+#endif
+#ifdef __AVX512F__
+    SIMD_NEED("avx512f")
+#endif
+#ifdef __AVX512BW__
+    SIMD_NEED("avx512bw")
+#endif
+#ifdef __AVX512VL__
+    SIMD_NEED("avx512vl")
+#endif
+#if defined(__AVX512FP16__) && !defined(__clang__)
+    SIMD_NEED("avx512fp16")
+#endif
+#undef SIMD_NEED
+#endif
+    return NULL;
 }
 
 #endif

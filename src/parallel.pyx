@@ -1,7 +1,7 @@
 """What this build and this machine offer: OpenMP, threads, instruction set."""
 
 from craftc._kernels._common cimport (
-    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, omp_get_max_threads, omp_get_num_procs, simd_level,
+    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, omp_get_max_threads, omp_get_num_procs, simd_level, simd_missing,
 )
 
 cdef extern from *:
@@ -13,6 +13,12 @@ cdef extern from *:
     #endif
     """
     int CRAFTC_DEBUG_BUILD
+
+if simd_missing() is not NULL:
+    raise ImportError(
+        f"craftc's kernels were compiled for processors with {simd_missing().decode()}, and this one has none. Wheels run everywhere: "
+        "`pip install --force-reinstall craftc`; or build here, without -march in CFLAGS: `pip install --no-binary craftc craftc`."
+    )
 
 
 def openmp():

@@ -16,6 +16,7 @@ cdef extern from "_openmp.h" nogil:
 
 cdef extern from "_simd.h" nogil:
     int simd_level()
+    const char *simd_missing()
 
 cdef extern from "_int128.h" nogil:
     int CRAFTC_NATIVE_INT128

@@ -76,7 +76,10 @@ def compiled(downstream, at, craftc_folder, **environment):
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    """Folder of an unpacked wheel of this tree. What is up to date in the checkout is taken as it is; the rest is compiled anew."""
+    """Folder of an unpacked wheel: CRAFTC_WHEEL where that is set, else built from this tree (what is up to date is taken as it is)."""
+    unpacked = tmp_path_factory.mktemp("wheel")
+    if "CRAFTC_WHEEL" in os.environ:
+        return extracted(os.environ["CRAFTC_WHEEL"], unpacked)
     need("setuptools", "Cython")
     tree = tmp_path_factory.mktemp("tree")
     ignore = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
@@ -92,11 +95,14 @@ def wheel(tmp_path_factory):
         shutil.copy2(built, kernels / built.name)
     code, said = run([sys.executable, "setup.py", "-q", "build", "--build-lib", "build/lib", "bdist_wheel", "--dist-dir", "dist"], tree)
     assert code == 0, said
-    unpacked = tmp_path_factory.mktemp("wheel")
     [found] = (tree / "dist").glob("*.whl")
-    with zipfile.ZipFile(found) as archive:
-        archive.extractall(unpacked)
-    return unpacked
+    return extracted(found, unpacked)
+
+
+def extracted(wheel, folder):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
 
 
 @pytest.fixture(params=["checkout", "wheel"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,10 +18,12 @@ SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 @pytest.fixture
 def package(tmp_path):
-    """A copy of the package with one kernel, the first to be loaded."""
+    """A copy of the package with one kernel, the first to be loaded, and what every kernel loads."""
     shutil.copytree(ROOT / "craftc", tmp_path / "craftc", ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__", "data"))
     kernel = tmp_path / "craftc" / "_kernels" / f"parallel{SUFFIX}"
-    shutil.copy2(ROOT / "craftc" / "_kernels" / kernel.name, kernel)
+    for name in (kernel.name, f"_cyutility{SUFFIX}"):
+        if (ROOT / "craftc" / "_kernels" / name).exists():  # a build for coverage has no shared module
+            shutil.copy2(ROOT / "craftc" / "_kernels" / name, kernel.with_name(name))
     return kernel
 
 
@@ -53,3 +56,27 @@ def test_kernels_that_do_not_load(package):
     said = said_by_import(package)
     assert "craftc's kernels are here, but Python 3." in said
     assert "cannot load them (" in said
+
+
+def test_kernels_compiled_for_another_processor(package, tmp_path):
+    """`-march=` of a newer processor: told before an illegal instruction ends the process."""
+    if not sys.platform.startswith("linux") or shutil.which("gcc") is None or b"avx512fp16" in processor_flags():
+        pytest.skip("needs gcc, and an x86-64 processor without AVX512-FP16 whose instructions it can be told to use")
+    tree = tmp_path / "tree"
+    for folder in ("craftc", "src"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.so", "[!p_]*.pyx", "__pycache__"))
+    shutil.copy2(ROOT / "setup.py", tree)
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    environment = os.environ | {"CFLAGS": "-mavx512fp16 -O0", "CC": "gcc"}
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    shutil.copy2(tree / "craftc" / "_kernels" / package.name, package)
+    said = said_by_import(package)
+    assert "ImportError: craftc's kernels were compiled for processors with avx512" in said
+    assert "pip install --force-reinstall craftc" in said
+
+
+def processor_flags():
+    """The `flags` of the first processor; all of them where this is not x86-64."""
+    with open("/proc/cpuinfo", "rb") as stream:
+        return next((line for line in stream if line.startswith(b"flags")), b"avx512fp16").replace(b"avx512_fp16", b"avx512fp16")
