@@ -43,7 +43,7 @@ if LINETRACE:
 def flags():
     """Compile and link flags: never -march=native, never -ffast-math, no contraction (same bits on every clone)."""
     if sys.platform == "win32":
-        compile_flags = ["/O2"]
+        compile_flags = ["/O2", "/std:c11"]
         openmp = (["/openmp"], [])
     else:
         compile_flags = ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden"]

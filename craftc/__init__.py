@@ -38,11 +38,17 @@ except ImportError as error:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"craftc.{name}")
-    raise AttributeError(f"module 'craftc' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'craftc' has no attribute {name!r}")
+    try:
+        module = importlib.import_module(_NAMES.get(name, f"craftc.{name}"))
+    except ModuleNotFoundError as error:
+        if (error.name or "craftc").partition(".")[0] == "craftc":
+            raise
+        raise ImportError(
+            f"craftc.{name} needs {error.name}, which is not installed; only the kernels do without. `pip install craftc` brings it along."
+        ) from error
+    return getattr(module, name) if name in _NAMES else module
 
 
 def __dir__() -> list[str]:

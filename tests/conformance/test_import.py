@@ -24,3 +24,10 @@ def test_import_is_light_and_the_kernels_need_numpy_only():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_without_its_dependencies_the_package_says_so():
+    script = "import sys; sys.modules['sklearn'] = None; import craftc\ntry:\n    craftc.CRAFT\nexcept ImportError as e:\n    print(e)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.startswith("craftc.CRAFT needs sklearn")
+    assert "`pip install craftc`" in done.stdout
