@@ -50,8 +50,8 @@ class RowsPoint(NamedTuple):
 class ConvexClustering(ClusterMixin, BaseEstimator):
     """Clusters of rows by convex clustering: every row has a centre of its own, and a penalty fuses the centres of near rows.
 
-    Minimises over U (n, D), with a row u_i for every row p_i, 1/2 sum_i |p_i - u_i|^2 + g sum_{i<j} w_ij |u_i - u_j|; rows whose u_i are
-    equal are a cluster. There is one optimum, no start to choose, and a duality gap certifies it.
+    Minimises over U (n, D), with a row u_i for every row p_i, ``1/2 sum_i |p_i - u_i|^2 + g sum_{i<j} w_ij |u_i - u_j|``; rows whose
+    u_i are equal are a cluster. There is one optimum, no start to choose, and a duality gap certifies it.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         clusters of one variance (BIC of the classification likelihood, up to a cluster for five rows).
     weights : {"gaussian-knn"}, array or sparse array (n, n), or callable, default="gaussian-knn"
         w, symmetric, >= 0; 0 is no edge, and rows without a path of edges between them are never fused. "gaussian-knn":
-        exp(-|p_i - p_j|^2 / (2 s^2)), but no less than .01, where one row is among the nearest of the other, s the median distance to
+        ``exp(-|p_i - p_j|^2 / (2 s^2))``, but no less than .01, where one row is among the nearest of the other, s the median distance to
         the last of these; groups without an edge between them get one where they are nearest. A callable gets X.
     n_neighbors : int, default=8
         Nearest rows of "gaussian-knn".
@@ -261,7 +261,8 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
     size = float(np.median(distance[:, -1])) or 1.0
     i, j, d = np.repeat(np.arange(n), k), place.ravel(), distance.ravel()
     while True:
-        count, label = connected_components(coo_array((np.ones(len(i)), (i, j)), (n, n)), directed=False)
+        edges = coo_array((np.ones(len(i)), (i.astype(np.int32), j.astype(np.int32))), (n, n))  # SciPy 1.11 takes no wider index
+        count, label = connected_components(edges, directed=False)
         if count == 1:
             break
         # the nearest other row of every group but the largest: that halves their number
