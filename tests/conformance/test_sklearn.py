@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import sklearn
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 
 from craftc import (
     CRAFT,
@@ -38,8 +40,14 @@ GRAPHS = [
 ]
 
 
+#: scikit-learn before 1.8 takes a fraction off whole numbers in place, for models of categories that take no missing cell.
+WHOLE_NUMBERS = parse_version(sklearn.__version__) < parse_version("1.8")
+
+
 def expected_failures(estimator):
     """Checks that fail for a reason (2026-11)."""
+    if WHOLE_NUMBERS and isinstance(estimator, (CRAFT, GraphSpectralFeatures)) and estimator.missing == "error":
+        return {"check_positive_only_tag_during_fit": "the check itself fails"}
     if isinstance(estimator, (BPMeans, ConvexCovariateClustering, FeatureSelectionMixture, GraphSpectralFeatures, KFeatures)):
         return {}
     if isinstance(estimator, ConvexClustering) and estimator.fusion_penalty is not None:
