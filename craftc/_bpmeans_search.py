@@ -1,4 +1,4 @@
-"""The searches of the feature models: restarts, stepwise K, and the choice of K by description length (spec: MAD-Bayes, 3 and 5)."""
+"""The searches of the feature models: restarts, stepwise K, and the choice of K by description length."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Large problems: the paper's ADMM in its form with one vector per edge, and the accelerated dual ascent of convex clustering.
-
-(spec: covariates, sections 3 and 9)
-"""
+"""Large problems: the paper's ADMM in its form with one vector per edge, and the accelerated dual ascent of convex clustering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How probable the labels are under a clustering of the covariates: Laplace's approximation (spec: covariates, section 7)."""
+"""How probable the labels are under a clustering of the covariates: Laplace's approximation."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = NEIGHBOURS) -> Any:
     Returns
     -------
     scipy.sparse array (d, d)
-        exp(-|v_i - v_j|^2 / (2 s^2)), s the median distance to the last neighbour; symmetric, nothing on the diagonal.
+        ``exp(-|v_i - v_j|^2 / (2 s^2))``, s the median distance to the last neighbour; symmetric, nothing on the diagonal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The multinomial loss in the c - 1 directions that matter, on columns that may be sums of covariates (spec: covariates, section 1)."""
+"""The multinomial loss in the c - 1 directions that matter, on columns that may be sums of covariates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small reduced problems: an augmented Lagrangian whose minima semismooth Newton steps find (spec: covariates, section 6)."""
+"""Small reduced problems: an augmented Lagrangian whose minima semismooth Newton steps find."""
 
 from __future__ import annotations
 

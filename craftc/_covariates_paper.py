@@ -1,4 +1,4 @@
-"""The paper's own ADMM, copies of both ends of every edge, and its stopping rule: the reference path (spec: covariates, section 2)."""
+"""The paper's own ADMM, copies of both ends of every edge, and its stopping rule: the reference path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certified optima along a decreasing fusion penalty: coarsen, solve small, certify, split (spec: covariates, sections 4 to 6)."""
+"""Certified optima along a decreasing fusion penalty: coarsen, solve small, certify, split."""
 
 from __future__ import annotations
 

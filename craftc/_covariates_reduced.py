@@ -1,4 +1,4 @@
-"""The problem on clusters of covariates, small enough to be solved (spec: covariates, section 6)."""
+"""The problem on clusters of covariates, small enough to be solved."""
 
 from __future__ import annotations
 

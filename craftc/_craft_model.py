@@ -63,7 +63,7 @@ def _entropy(p: float) -> float:
 
 @dataclass(frozen=True)
 class Rules:
-    """What is priced and how features are chosen; the numbers of spec and paper by name."""
+    """What is priced and how features are chosen; the papers' numbers by name."""
 
     model: str = "likelihood"  # | "paper" | "paper-fixed"
     selection: str = "fixed"  # | "priced" | "free" | "threshold" | "global"
@@ -323,7 +323,7 @@ def top(scores: Floats, usable: Mask, n: int) -> NDArray[np.bool_]:
 
 
 def _selected(clusters: Clusters) -> Mask:
-    """(K, p + q) features of every cluster under the rules' selection (spec section 3b)."""
+    """(K, p + q) features of every cluster under the rules' selection."""
     rules, background, gains = clusters.rules, clusters.background, clusters.gains
     p, usable = clusters.moments.grid.p, background.usable
     mask: NDArray[np.bool_]

@@ -1,6 +1,6 @@
 """The search of CRAFT: start partitions, passes over the rows, clusters that open.
 
-A pass equals the word-for-word loop over the rows (spec section 6): every row against the clusters that existed before it, in
+A pass equals the word-for-word loop over the rows: every row against the clusters that existed before it, in
 parallel; then a serial walk over the few rows dear enough to open a cluster, each newcomer shown at once to the rows behind it.
 """
 
@@ -212,7 +212,7 @@ class Walk:
         return moments, tables
 
     def newcomer(self, row: int, odds: Floats | None = None) -> tuple[_kernel.Tables, Mask]:
-        """Cost tables and (1, D) mask of the one-point cluster of a row (spec section 3a)."""
+        """Cost tables and (1, D) mask of the one-point cluster of a row."""
         problem = self.problem
         rules, background = problem.rules, problem.background
         unit = 1.0 if problem.unit_weight is None or not rules.coherent else float(problem.unit_weight[row])

@@ -1,4 +1,4 @@
-"""The search of DP-means: sweeps over the rows from a start partition until nothing moves (spec: MAD-Bayes, section 2).
+"""The search of DP-means: sweeps over the rows from a start partition until nothing moves.
 
 Bounds on the distances of every row to its own centre and to all others (Hamerly 2010) are carried from sweep to sweep: a row whose
 centre surely stays the nearest, and within lambda, is not looked at.

@@ -1,4 +1,4 @@
-"""Components with a covariance over the columns they select (spec: mixture, section 4).
+"""Components with a covariance over the columns they select.
 
 q(y) is a point: a column is in or out. Sigma ~ IW(nu0 + q - 1, s0 I) on the q columns that are in, so that one column alone is the diagonal
 model's; the noise, lambda, m and the sticks are those of the diagonal model, whose bound counts everything but the components here.

@@ -25,7 +25,7 @@ _COMMENSURATE = 10.0  # columns whose standard deviations differ less keep their
 
 @dataclass(frozen=True)
 class Beliefs:
-    """The parameters of the model, checked: spec section 1.
+    """The parameters of the model, checked.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is kept of a fit: clusters and densities of new rows, and rows drawn from the clusters (spec: mixture, section 3)."""
+"""What is kept of a fit: clusters and densities of new rows, and rows drawn from the clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ascent of the mixture's bound: sweeps of updates, merges, starts (spec: mixture, sections 3 and 7)."""
+"""The ascent of the mixture's bound: sweeps of updates, merges, starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Laplacian of a signed graph and its basis (spec: spectral, section 5)."""
+"""The Laplacian of a signed graph and its basis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mixed table as columns of numbers: numeric ones scaled to [-beta, beta], categories as +-1 indicators (spec: spectral, section 2)."""
+"""A mixed table as columns of numbers: numeric ones scaled to [-beta, beta], categories as +-1 indicators."""
 
 from __future__ import annotations
 

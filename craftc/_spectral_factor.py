@@ -1,4 +1,4 @@
-"""Codes of the levels: a mixed table factorised as one, nonnegative or by singular vectors (spec: spectral, section 3)."""
+"""Codes of the levels: a mixed table factorised as one, nonnegative or by singular vectors."""
 
 from __future__ import annotations
 

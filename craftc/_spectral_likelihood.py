@@ -1,4 +1,4 @@
-"""The node-wise pseudo-likelihood of a mixed table: its value and gradient (spec: spectral, section 4)."""
+"""The node-wise pseudo-likelihood of a mixed table: its value and gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objective of the paper as printed, equations (5) to (7), which cannot learn a graph (spec: spectral, section 1)."""
+"""The objective of the paper as printed, equations (5) to (7), which cannot learn a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weights of a graph: L-BFGS with ridge penalties, FISTA with an l1 penalty (spec: spectral, section 4)."""
+"""The weights of a graph: L-BFGS with ridge penalties, FISTA with an l1 penalty."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _WORTH = 1e-12  # of the sum of squares: a start must be so much better to take 
 class KFeatures(FeatureModel):
     """K features whose sums make the rows: k-means for rows that belong to several groups at once.
 
-    Minimises |X - Z A|^2 over memberships Z of 0 and 1 and K features A (Eq. 14). Columns are taken as they are, and the features
+    Minimises ``|X - Z A|^2`` over memberships Z of 0 and 1 and K features A (Eq. 14). Columns are taken as they are, and the features
     are sums, not means: where the rows have an offset in common, one feature (the `base`) carries it.
 
     Parameters
@@ -180,7 +180,7 @@ class KFeatures(FeatureModel):
 class BPMeans(FeatureModel):
     """Features whose sums make the rows, and how many there are: DP-means for rows that belong to several groups at once.
 
-    Minimises |X - Z A|^2 + K lambda^2 over memberships Z of 0 and 1, features A and K (Eq. 6). A row that stays further than lambda
+    Minimises ``|X - Z A|^2 + K lambda^2`` over memberships Z of 0 and 1, features A and K (Eq. 6). A row that stays further than lambda
     from the sum of its features becomes a feature itself: its residual.
 
     Parameters

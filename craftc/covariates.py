@@ -52,8 +52,8 @@ class PathPoint(NamedTuple):
 class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator):
     """A multinomial classifier whose covariates are grouped: similar ones share their coefficients exactly.
 
-    Minimises, over B (c, d) with columns b_i and a free intercept, the multinomial loss + ridge |B|^2 + nu sum_{i<j} S_ij |b_i - b_j|
-    + gamma sum_i |b_i|. The problem is convex, and a duality gap certifies its optimum. Along a path of penalties nu the clustering is
+    Minimises, over B (c, d) with columns b_i and a free intercept, the multinomial loss + ``ridge |B|^2 + nu sum_{i<j} S_ij |b_i - b_j|
+    + gamma sum_i |b_i|``. The problem is convex, and a duality gap certifies its optimum. Along a path of penalties nu the clustering is
     chosen under which the classes are most probable.
 
     Parameters
@@ -64,7 +64,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     similarity : {"correlation", "knn"}, array or sparse array (d, d), or callable, optional
         S, symmetric, >= 0; 0 is no edge, the diagonal is ignored. "correlation" (None means that too): the positive correlations of
         each covariate with its eight nearest. "knn": a Gaussian similarity of each standardised column and its eight nearest. A
-        callable gets X. For vectors that describe covariates see :func:`knn_similarity`.
+        callable gets X. For vectors that describe covariates see :func:`~craftc.covariates.knn_similarity`.
     ridge : float, default=0.1
         0 is the paper's own problem: it has no certificate, and no optimum where the fused model separates the classes (as on the data
         of the paper's experiment), of which a warning tells. The gap is then an estimate: what the objective could fall by if the

@@ -38,7 +38,7 @@ _LABEL_DRAW, _CHOICE_DRAW = 22, 23  # first keys of the random streams
 class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means that finds the number of clusters: a row further than lambda from every centre opens a new one.
 
-    Minimises J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2 over labels, means and K. Columns are taken as they are: scale them
+    Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. Columns are taken as they are: scale them
     first if their units differ; for categories or missing cells use :class:`CRAFT`.
 
     Parameters

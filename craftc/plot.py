@@ -289,7 +289,7 @@ def dependence_graph(model: Any, *, top: int = 30, names: Sequence[str] | None =
     model : GraphSpectralFeatures
         Fitted.
     top : int, default=30
-        Edges to draw: those of the largest |weight|. A weight of 0 is no edge.
+        Edges to draw: those of the largest ``|weight|``. A weight of 0 is no edge.
     names : sequence of str (p,), optional
         A name for every encoded column; None: `encoded_names_`. Long ones are shortened.
     axes : matplotlib Axes, optional

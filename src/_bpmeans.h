@@ -1,4 +1,4 @@
-/* Feature models: every row is a sum of some of K features (spec: MAD-Bayes, sections 3 and 4).
+/* Feature models: every row is a sum of some of K features.
  *
  * With G = A A' and b = A x, everything a row has to decide stands in K numbers: c = b - G z are the inner products of its residual with
  * the features, and flipping bit k changes |r|^2 by G_kk -+ 2 c_k. A row's features are the bits of one 64-bit mask.

@@ -1,4 +1,4 @@
-/* Collapsed BP-means: features are never held, only what the least squares fit of the other rows makes of them (spec section 4).
+/* Collapsed BP-means: features are never held, only what the least squares fit of the other rows makes of them.
  *
  * A row put back as z raises the squared error by f(z) = |x - z B|^2 / (1 + z H z'), where H = inv(Z_-'Z_-) and B = H Z_-'X belong to the
  * other rows: with b = B x and G = B B', three quadratic forms in z. They follow from those of all rows by one rank-one step. */

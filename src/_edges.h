@@ -1,4 +1,4 @@
-/* One pass over the edges of a fusion penalty (spec: covariates, section 3). Compiled for the usual numbers of classes, so that the
+/* One pass over the edges of a fusion penalty. Compiled for the usual numbers of classes, so that the
  * few numbers of an edge stay in registers. */
 #ifndef CRAFTC_EDGES_H
 #define CRAFTC_EDGES_H

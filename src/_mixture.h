@@ -1,4 +1,4 @@
-/* The mixture with feature selection (spec: mixture, section 3): the updates of q, each the exact maximiser of the bound, and the bound.
+/* The mixture with feature selection: the updates of q, each the exact maximiser of the bound, and the bound.
  *
  * Gaussian and Poisson columns differ in two places only, the posterior of a component's column and that of the noise. Both leave three
  * numbers that say the expected log density of a cell, E ln p(x) = reach * constant + x * linear + x^2 * square, so that the likelihood of

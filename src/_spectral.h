@@ -1,4 +1,4 @@
-/* The node-wise pseudo-likelihood of a mixed table (spec: spectral, section 4): what a pass over the rows leaves.
+/* The node-wise pseudo-likelihood of a mixed table: what a pass over the rows leaves.
  *
  * Numeric nodes are normalised on a grid of M nodes u_m; categorical variables by a softmax or a sigmoid. A categorical neighbour enters
  * by tables with a row for every cell: a level of a variable, or its hole. Variables of few cells share a table, whose rows are the

@@ -1,4 +1,4 @@
-/* Rows of a nonnegative factorisation of a mixed table (spec: spectral, section 3): one turn of hierarchical alternating least squares. */
+/* Rows of a nonnegative factorisation of a mixed table: one turn of hierarchical alternating least squares. */
 #ifndef CRAFTC_SPECTRAL_FACTOR_H
 #define CRAFTC_SPECTRAL_FACTOR_H
 

@@ -1,4 +1,4 @@
-"""BP-means and K-features: sweeps, collapsed moves, and whole restarts side by side (spec: MAD-Bayes, sections 3 and 4)."""
+"""BP-means and K-features: sweeps, collapsed moves, and whole restarts side by side."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Starts and fits of the feature models: proposals that become features, sums of rows, least squares (spec: MAD-Bayes, section 3)."""
+"""Starts and fits of the feature models: proposals that become features, sums of rows, least squares."""
 
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint64_t

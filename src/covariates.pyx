@@ -1,4 +1,4 @@
-"""Edges of a fusion penalty: what they add to a Newton system, flows inside clusters, and groups (spec: covariates, sections 3, 5, 6).
+"""Edges of a fusion penalty: what they add to a Newton system, flows inside clusters, and groups.
 
 Nodes are covariates or clusters of them, each with a vector of q numbers; edge e joins nodes i and j and holds its dual variable lam_e in
 a ball of radius r_e. Node `ground`, if there is one, stands for the zero vector: edges to it are the group lasso. Whether an edge is

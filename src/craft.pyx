@@ -1,6 +1,6 @@
 """One step of CRAFT: gains of a partition, cost tables of its clusters, one pass of the rows over them.
 
-Costs are in nats, relative to a row's background (spec: the coherent model); the tables are described in src/_craft.h.
+Costs are in nats, relative to a row's background; the tables are described in src/_craft.h.
 """
 
 import numpy as np
@@ -82,7 +82,7 @@ def gains(
     double prior,                           # alpha = kappa
     double[:, ::1] gain,                    # OUT (K, p + q) nats, >= 0
 ):
-    """What each (cluster, feature) saves over the background, pseudo-count penalties paid (spec section 3)."""
+    """What each (cluster, feature) saves over the background, pseudo-count penalties paid."""
     cdef Py_ssize_t k, d
     cdef double S
     with nogil:
@@ -114,7 +114,7 @@ def cost_tables(
     double[:, ::1] offset,                  # OUT (p, lanes)
     double[:, ::1] level,                   # OUT (n_levels, lanes)
 ):
-    """own - background of every selected cell as a table over its value (spec section 3 and section 6)."""
+    """own - background of every selected cell as a table over its value."""
     cdef Py_ssize_t k, d, t, lanes = constant.shape[0]
     with nogil:
         for k in range(lanes):

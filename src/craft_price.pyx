@@ -1,6 +1,6 @@
 """CRAFT priced by description length: exact cost of a cluster and of every merge and split.
 
-A cluster costs (spec: number of clusters, section 1)
+A cluster costs
 
     h + log(D + 1) + log C(D, q) + sum_{d in v} (p_d h - gain_d) - S log(S / N),      h = price_factor * (1/2) log N
 

@@ -1,4 +1,4 @@
-"""DP-means: the sweep over the rows, exact sums, distances. The serial sweep of the paper in three phases (spec section 2)."""
+"""DP-means: the sweep over the rows, exact sums, distances. The serial sweep of the paper in three phases."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The mixture with feature selection: the updates of q, and one pass over the rows (spec: mixture, section 3)."""
+"""The mixture with feature selection: the updates of q, and one pass over the rows."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Gaussian components with a covariance over the columns they select: columns are switched one by one (spec: mixture, section 4).
+"""Gaussian components with a covariance over the columns they select: columns are switched one by one.
 
 The evidence of a component's columns S is that of a normal-inverse-Wishart, Sigma ~ IW(nu0 + q - 1, s0 I) on q columns, whose marginals
 agree for every S. Of the data it needs ln |Psi_S| alone, so a Cholesky factor of Psi_S is kept: one column more is a solve and a row,

@@ -1,4 +1,4 @@
-"""Conditionals of a mixed table for its pseudo-likelihood, and sweeps of a nonnegative factorisation (spec: spectral, sections 3, 4).
+"""Conditionals of a mixed table for its pseudo-likelihood, and sweeps of a nonnegative factorisation.
 
 Cells are levels of categorical variables, each followed by its hole: row ``first_cell[v] + code`` of a table belongs to a row whose code
 of variable v is ``code``. Sums over rows belong to fixed runs of rows and are added in their order.

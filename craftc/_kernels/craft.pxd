@@ -40,7 +40,7 @@ cdef class Tables:
 
 
 cdef inline double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil:
-    """What a Gaussian of its own saves: S present cells, spread = SS / sigma_0^2, shift = (zeta_k - zeta_0) / sigma_0 (spec section 3)."""
+    """What a Gaussian of its own saves: S present cells, spread = SS / sigma_0^2, shift = (zeta_k - zeta_0) / sigma_0."""
     cdef double gain = 0.5 * (spread + S * shift * shift - S - (S + prior) * log((spread + prior) / (S + prior)))
     return gain if gain > 0 else 0.0
 
@@ -48,7 +48,7 @@ cdef inline double numeric_gain(double S, double spread, double shift, double pr
 cdef inline double categorical_gain(
     const int64_t *counts, const double *frequency, Py_ssize_t n_levels, double unit, double prior,
 ) noexcept nogil:
-    """(S + alpha) KL(eta_k || eta_0) of one column (spec section 3)."""
+    """(S + alpha) KL(eta_k || eta_0) of one column."""
     cdef Py_ssize_t t
     cdef int64_t seen = 0
     cdef double total, count, gain = 0.0
@@ -74,7 +74,7 @@ cdef inline void table_lane(
     const double *precision, const uint8_t *mask, double extra, double prior, bint background, double *base, double *constant,
     double *square, double *linear, double *offset, double *level,
 ) noexcept nogil:
-    """Cost tables of one cluster, own - background over the value of every selected cell (spec sections 3 and 6)."""
+    """Cost tables of one cluster, own - background over the value of every selected cell."""
     cdef Py_ssize_t d, t, n_levels, at
     cdef const int64_t *counts
     cdef const double *eta

@@ -876,7 +876,7 @@ def test_verbose_prints(capsys):
 
 
 def test_known_graphs_are_found():
-    """Ten samples of a graph with 14 edges (spec: spectral, section 4): AUC .950, plain correlation .928."""
+    """Ten samples of a graph with 14 edges: AUC .950, plain correlation .928."""
     found = {"graph": [], "correlation": []}
     for seed in range(10):
         numeric, categorical, theta = twin.gibbs("hard", seed)

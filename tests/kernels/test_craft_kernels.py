@@ -1,4 +1,4 @@
-"""The kernels of CRAFT against NumPy twins written from the spec."""
+"""The kernels of CRAFT against NumPy twins written from the maths."""
 
 from __future__ import annotations
 

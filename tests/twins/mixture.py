@@ -61,7 +61,7 @@ class NormalGamma:
         self.x, self.present, self.k0, self.a0, self.b0, self.tied = np.where(present, x, 0.0), present, k0, a0, b0, tied
 
     def posterior(self, w):
-        """Spec 3.1 and 3.3; the sum of squares is taken about the mean of the cells, not about 0."""
+        """The sum of squares is taken about the mean of the cells, not about 0."""
         w = w * self.present
         N = w.sum(axis=0)
         center = (w * self.x).sum(axis=0) / np.where(N > 0.0, N, 1.0)
@@ -90,7 +90,7 @@ class NormalGamma:
 
 
 class PoissonGamma:
-    """x_nd ~ Poisson(e_n phi_d), phi_d ~ Gamma(a0, b0_d) (spec 5)."""
+    """x_nd ~ Poisson(e_n phi_d), phi_d ~ Gamma(a0, b0_d)."""
 
     def __init__(self, x, present, exposure, a0, b0):
         self.x, self.e, self.a0, self.b0 = np.where(present, x, 0.0), present * exposure[:, None], a0, b0
@@ -115,7 +115,7 @@ class PoissonGamma:
 
 
 class NormalWishart:
-    """x_S ~ N(mu, Sigma), mu | Sigma ~ N(0, Sigma / k0), Sigma ~ IW(nu0 + |S| - 1, s0 I) (spec 4).
+    """x_S ~ N(mu, Sigma), mu | Sigma ~ N(0, Sigma / k0), Sigma ~ IW(nu0 + |S| - 1, s0 I).
 
     S is a set of columns (booleans), w (n,) are weights of rows. One column: Normal-Gamma with
     a0 = nu0 / 2, b0 = s0 / 2.
@@ -325,7 +325,7 @@ class Twin:
         return self.R.T @ self.noise_density.expected(self.q_noise)
 
     # ------------------------------------------------------------------------------------
-    # Bound (spec 3)
+    # Bound
     # ------------------------------------------------------------------------------------
 
     def bound(self):
@@ -345,15 +345,15 @@ class Twin:
         return float(cells_and_rows + masks - divergences)
 
     # ------------------------------------------------------------------------------------
-    # Updates (spec 3.1 to 3.8)
+    # Updates
     # ------------------------------------------------------------------------------------
 
     def theta(self):
-        """Spec 3.1: q(theta_kd | y_kd = 1), whatever p_kd."""
+        """q(theta_kd | y_kd = 1), whatever p_kd."""
         self.q = [self.density.posterior(self.R[:, k : k + 1]) for k in range(self.K)]
 
     def masks(self):
-        """Spec 3.2, equations (12) to (14): log-odds of y_kd."""
+        """Equations (12) to (14): log-odds of y_kd."""
         fits = np.stack([self.R[:, k] @ self.density.expected(self.q[k]) - self.density.kl(self.q[k]) for k in range(self.K)])
         odds = fits - self.noise_likelihoods()
         if self.shared:
@@ -362,17 +362,17 @@ class Twin:
         self.p = expit(odds + log_in - log_out)
 
     def noise(self):
-        """Spec 3.3: cells weighted by sum_k r_nk (1 - p_kd)."""
+        """Cells weighted by sum_k r_nk (1 - p_kd)."""
         self.q_noise = self.noise_density.posterior(self.R @ (1 - self.p))
 
     def shares(self):
-        """Spec 3.4, equations (15) and (16): q(lambda_d)."""
+        """Equations (15) and (16): q(lambda_d)."""
         y, kappa = self.own_masks(), self.kappa(self.m)
         self.A = self.m * kappa + y.sum(axis=0)
         self.B = (1 - self.m) * kappa + (1 - y).sum(axis=0)
 
     def fraction(self):
-        """Spec 3.5: the m of the largest bound with kappa >= .05, kept if the bound does not fall."""
+        """The m of the largest bound with kappa >= .05, kept if the bound does not fall."""
         log_in, log_out = (part.sum() for part in self.log_shares())
 
         def part_of_bound(m):
@@ -388,12 +388,12 @@ class Twin:
             self.m = m
 
     def sticks(self):
-        """Spec 3.6, equation (10): q(v_k) = Beta(1 + N_k, alpha + mass behind k), K - 1 of them."""
+        """Equation (10): q(v_k) = Beta(1 + N_k, alpha + mass behind k), K - 1 of them."""
         self.g1 = 1 + self.N[:-1]
         self.g2 = self.alpha + behind(self.N)
 
     def responsibilities(self):
-        """Spec 3.7, equation (11); an empty component stays empty."""
+        """Equation (11); an empty component stays empty."""
         alive = self.N > 0.0
         logs = self.log_joint()[:, alive]
         R = np.zeros_like(self.R)
@@ -402,7 +402,7 @@ class Twin:
         self.R = R
 
     def sort(self):
-        """Spec 3.8: components by falling size, if the bound rises."""
+        """Components by falling size, if the bound rises."""
         order = np.argsort(-self.N, kind="stable")
         if (order != np.arange(self.K)).any() and stick_term(self.N[order], self.alpha) > stick_term(self.N, self.alpha):
             self.R, self.p, self.q = self.R[:, order], self.p[order], [self.q[k] for k in order]
@@ -558,7 +558,7 @@ def stick_term(N, alpha):
 
 
 # ----------------------------------------------------------------------------------------
-# Full covariances (spec 4)
+# Full covariances
 # ----------------------------------------------------------------------------------------
 
 

@@ -97,7 +97,7 @@ def test_the_evidence_of_columns_with_a_covariance_is_a_chain_of_predictions():
 
 
 def test_the_bracket_of_the_masks_is_the_evidence():
-    """E loglik - KL at the optimum of theta (spec 3.2)."""
+    """E loglik - KL at the optimum of theta."""
     X, R = random_case(3)
     weights, present = R[:, :1], ~np.isnan(X)
     gaussian = twin.NormalGamma(X, present, 0.1, 1.0, 0.5)

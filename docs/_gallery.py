@@ -1,0 +1,18 @@
+"""The order of the examples: that of the pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ORDER = ("craft", "how_many", "missing", "dp_means", "feature_models", "mixture", "covariates", "convex_clustering", "spectral")
+
+
+class InOrder:
+    """Sort key of sphinx-gallery: files as in `ORDER`, others behind them by name."""
+
+    def __init__(self, src_dir: str) -> None:
+        self.src_dir = src_dir
+
+    def __call__(self, filename: str) -> tuple[int, str]:
+        name = Path(filename).stem.removeprefix("plot_")
+        return (ORDER.index(name) if name in ORDER else len(ORDER), name)

@@ -1,0 +1,34 @@
+"""Which methods the page of a class describes: those that craftc wrote. The others are scikit-learn's, and are named."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import craftc
+from craftc import embed, table
+
+
+def of(cls: type) -> dict[str, list[str]]:
+    """The public methods and properties of a class, craftc's own and those that come from elsewhere."""
+    found: dict[str, list[str]] = {"own": [], "properties": [], "other": []}
+    for name in sorted(name for name in dir(cls) if not name.startswith("_")):
+        thing: Any = inspect.getattr_static(cls, name)
+        if isinstance(thing, property):
+            found["properties"].append(name)
+            continue
+        try:
+            thing = getattr(cls, name)
+        except AttributeError:  # there only under some parameters; what it wraps has the module
+            thing = getattr(thing, "fn", thing)
+        if callable(thing):
+            ours = str(getattr(thing, "__module__", "")).startswith("craftc")
+            found["own" if ours else "other"].append(name)
+    return found
+
+
+def of_all() -> dict[str, dict[str, list[str]]]:
+    """The same for all public classes, by the name under which the API reference has them."""
+    classes = {f"craftc.{name}": getattr(craftc, name) for name in craftc.__all__ if inspect.isclass(getattr(craftc, name))}
+    classes |= {"craftc.embed.CraftCosts": embed.CraftCosts, "craftc.table.Schema": table.Schema}
+    return {name: of(cls) for name, cls in classes.items()}

@@ -1,0 +1,120 @@
+"""How the site is built: ``python -m sphinx -W --keep-going -b html docs build/docs``, from a checkout where craftc can be imported.
+
+The gallery and the pages of the API are written to docs/generated, which git ignores. The build needs no network: mathematics are
+MathML (``_mathml.py``), and no page asks another server for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(HERE), str(ROOT)]
+
+import _methods  # noqa: E402 (beside this file)
+import _performance  # noqa: E402
+
+# ---- what it is about ----
+
+project = "craftc"
+author = "The craftc developers"
+copyright = author
+try:
+    release = metadata.version("craftc")
+except metadata.PackageNotFoundError:  # a checkout that was built in place
+    release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+version = release
+
+# ---- pages ----
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "_mathml",
+]
+html_math_renderer = "mathml"
+templates_path = ["_templates"]
+exclude_patterns = ["generated/**/*.ipynb", "generated/**/*.py", "generated/performance.md", "generated/gallery/GALLERY_HEADER.rst"]
+nitpicky = True
+myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+highlight_language = "none"  # an indented block of a page is a formula or the output of a program
+default_role = "code"  # single backticks of the docstrings are names
+pygments_style = "friendly"
+
+autosummary_generate = True
+autosummary_context = {"described": _methods.of_all()}
+autodoc_typehints = "none"  # the docstrings say the types, with shapes
+numpydoc_show_class_members = False  # the template of the class pages lists them
+numpydoc_class_members_toctree = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["generated/gallery"],
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"tabletop",  # programs that need data of their own
+    "within_subsection_order": "_gallery.InOrder",
+    "reset_modules": ("matplotlib",),
+    "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_", "__repr__"),
+    "download_all_examples": False,
+    "min_reported_time": 10**6,  # seconds in the pages would make every build another one
+    "write_computation_times": False,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "plot_gallery": "True",
+    "doc_module": (),
+    "backreferences_dir": None,
+    "image_srcset": ["2x"],
+}
+
+_performance.write(ROOT / "benches" / "peers" / "README.md", HERE / "generated")
+
+# ---- looks ----
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"craftc {release}"
+html_static_path = ["_static"]
+html_css_files = ["craftc.css"]
+html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("embedding", "glossary", "index", "performance", "tables")}  # pages without a section
+html_copy_source = False
+html_last_updated_fmt = None
+html_theme_options = {
+    "logo": {"text": "craftc"},
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_toc_level": 2,
+}
+
+
+def strip_last_lines(app: Any, doctree: nodes.document) -> None:
+    """Code of the pages ends in an empty line, which doctest needs and readers do not."""
+    for node in doctree.findall(nodes.literal_block):
+        text = node.astext().rstrip()
+        if node.rawsource == node.astext():  # else it is no code to be coloured
+            node.rawsource = text
+            node.children = []
+            node += nodes.Text(text)
+
+
+def setup(app: Any) -> None:
+    app.connect("doctree-read", strip_last_lines)

@@ -1,0 +1,163 @@
+"""What the site says is there: names, links, pictures and tables; and its examples run. Sphinx is not needed."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+
+import numpy as np
+import pytest
+
+import craftc
+from tests.conftest import ROOT
+
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+GALLERY = sorted(EXAMPLES.glob("plot_*.py"))
+MODULES = ("datasets", "embed", "metrics", "plot", "table")
+
+
+def text_of(page):
+    return page.read_text(encoding="utf-8")
+
+
+def prose_of(page):
+    """A page without its code."""
+    return re.sub(r"^(`{3,})(?!\{).*?^\1\s*$", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors_of(page):
+    """What headings of a page are called in links to them."""
+    headings = re.findall(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.fixture
+def performance(monkeypatch):
+    """The module that makes the page of measurements."""
+    monkeypatch.syspath_prepend(DOCS)
+    return importlib.import_module("_performance")
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = text_of(DOCS / "api.rst")
+    listed = set(re.findall(r"^   ([\w.]+)$", reference, flags=re.MULTILINE))
+    wanted = {name for name in craftc.__all__ if name not in (*MODULES, "cli")} | {"cli.main"}
+    for module in MODULES:
+        wanted |= {f"{module}.{name}" for name in getattr(craftc, module).__all__}
+    wanted |= {f"covariates.{name}" for name in importlib.import_module("craftc.covariates").__all__}
+    at_the_top = {f"table.{name}" for name in craftc.__all__} | {f"covariates.{name}" for name in craftc.__all__}
+    assert listed == wanted - at_the_top
+    for module in ("datasets", "metrics", "plot", "table", "cli"):
+        assert f".. automodule:: craftc.{module}\n" in reference
+
+
+@pytest.mark.parametrize("example", GALLERY, ids=lambda example: example.stem)
+def test_examples_run(example, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="the examples draw with matplotlib")
+    pytest.importorskip("pandas", reason="the examples read frames")
+    pytest.importorskip("networkx", reason="an example draws a graph")
+    pyplot.switch_backend("Agg")
+    pyplot.close("all")  # of other tests
+    shown = []
+    monkeypatch.setattr(pyplot, "show", lambda: shown.append(len(pyplot.get_fignums())) or pyplot.close("all"))
+    try:
+        runpy.run_path(str(example), run_name="__main__")
+    finally:
+        pyplot.close("all")
+    assert shown == [1] * len(shown)
+    assert len(shown) == len(re.findall(r"^plt\.show\(\)$", text_of(example), flags=re.MULTILINE)) > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    found = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
+    for link in found:
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name} links to {link}"
+        if anchor:
+            assert anchor in anchors_of(target), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_and_examples_are_made_by_the_gallery(page):
+    names = {example.stem: text_of(example).count("\nplt.show()\n") for example in GALLERY}
+    for name, number in re.findall(r"sphx_glr_(plot_\w+?)_(\d{3})(?:_2_00x)?\.png", text_of(page)):
+        assert 1 <= int(number) <= names.get(name, 0), f"{page.name} shows picture {number} of {name}"
+    for name in re.findall(r"</generated/gallery/(\w+)>", text_of(page)):
+        assert name in names, f"{page.name} names the example {name}"
+
+
+def test_every_example_is_linked_from_a_page_and_names_its_page():
+    everything = "".join(map(text_of, PAGES))
+    pages = {page.stem for page in DOCS.glob("*.md")}
+    for example in GALLERY:
+        assert f"</generated/gallery/{example.stem}>" in everything
+        named = re.findall(r":doc:`/([\w-]+)`", text_of(example))
+        assert named
+        assert set(named) <= pages
+
+
+def test_terms_are_in_the_glossary():
+    glossary = {term.lower() for term in re.findall(r"^(\S.*)\n  \S", text_of(DOCS / "glossary.md"), flags=re.MULTILINE)}
+    used = set()
+    for page in PAGES:
+        for words in re.findall(r"\{term\}`([^`]+)`", text_of(page)):
+            target = re.search(r"<(.+)>$", words)
+            used.add((target[1] if target else words).lower())
+    assert used
+    assert used <= glossary
+
+
+def test_performance_has_every_table_and_a_picture_of_every_table_of_times(performance, tmp_path):
+    pytest.importorskip("matplotlib", reason="the page's pictures are drawn with matplotlib")
+    source = text_of(ROOT / "benches" / "peers" / "README.md")
+    page = performance.page(source, tmp_path)
+    tables, timed = [], 0
+    for section in performance.sections_of(source):
+        for before, part in zip(["", *section.parts], section.parts, strict=False):
+            if isinstance(part, performance.Table):
+                tables.append(part)
+                timed += bool(performance.times(part, before if isinstance(before, str) else ""))
+    assert sum(line.startswith("|") for line in source.splitlines()) == sum(2 + len(table.rows) for table in tables)
+    for table in tables:
+        for row in (table.header, *table.rows):
+            assert "| " + " | ".join(row) + " |" in page
+    pictures = re.findall(r"/generated/performance/(\d+\.svg)", page)
+    assert len(pictures) == timed > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)
+    captions = re.findall(r":width: 100%\n\n(.+)\n:::", page)
+    assert len(captions) == len(pictures)
+    assert all(re.search(r"\d{4}-\d\d-\d\d.*: the times of the table below\. .+\.", caption) for caption in captions)
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "ends", "unit"),
+    [
+        ("0.018", 0.018, (0.018, 0.018), ""),
+        (".14", 0.14, (0.14, 0.14), ""),
+        ("0.73 ms", 0.73, (0.73, 0.73), "ms"),
+        ("4.1 s, 2 threads 2.7 s", 4.1, (4.1, 4.1), "s"),
+        ("27-53, median 37", 37.0, (27.0, 53.0), ""),
+        ("16 to 25, earlier that day", np.nan, (16.0, 25.0), ""),
+        ("50 (.33191009)", 50.0, (50.0, 50.0), ""),
+    ],
+)
+def test_cells_of_times(performance, cell, value, ends, unit):
+    found = performance.value_of(cell)
+    np.testing.assert_allclose(found[0], value)
+    assert found[1:] == (ends, unit)
+
+
+def test_cells_without_a_time_are_left_out(performance):
+    assert all(np.isnan(performance.value_of(cell)[0]) for cell in ("-", "not run", ""))
+    table = performance.Table(["size", "craftc", "steps", "NumPy"], [["small", "2 ms", "7", "30"], ["large", "1.5 s", "9", "-"]])
+    ours, theirs = performance.times(table, "")
+    assert (ours.name, theirs.name) == ("craftc", "NumPy")
+    np.testing.assert_allclose(ours.seconds, [0.002, 1.5])
+    np.testing.assert_allclose(theirs.seconds, [0.03, np.nan])
+    assert [performance.kind(name) for name in ("craftc", "NumPy", "floor")] == ["ours", "peer", "floor"]
