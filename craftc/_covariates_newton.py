@@ -17,6 +17,7 @@ _NEWTON = 60  # steps of a minimisation
 _SLOWER = 0.4  # a step on an old factor that promises more of the last one's fall asks for a new factor
 _NEAR = 1e-2  # of the objective: a step that promises no more than this is near enough for an old factor
 _STEEPER = 5.0  # sigma grows so where the dual lags
+_SOFTER = 100.0  # and falls so where every step ends at the next kink, as it does far from the optimum
 _LAST = 0.05  # of the goal: a step that promises no more is not made
 _STIFFEST = 1e4  # times that: more would drown the loss in rounding
 _OUTER = 40  # changes of the multipliers
@@ -42,7 +43,7 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
 
     for _ in range(_OUTER):
         value, gradient, point = look(theta)
-        promised, before = 0.0, np.inf
+        promised, before, settled = 0.0, np.inf, False
         for _ in range(_NEWTON):
             if factor is None:
                 if curvature is None:
@@ -57,7 +58,8 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
             goal = task.accuracy * max(abs(value), task.least)
             # where sigma is large a small fall says little of the forces that are left: they are to fall until they cannot
             rest = gap_of(gradient[:m], theta[:m], task.ridge, reduced.size, task.unit)
-            if steps >= most_steps or (fall <= _LAST * goal and (rest <= goal or (fall <= 1e-4 * goal and rest > 0.5 * before))):
+            settled = fall <= _LAST * goal and (rest <= goal or (fall <= 1e-4 * goal and rest > 0.5 * before))
+            if settled or steps >= most_steps:
                 break
             before = rest
             t = 1.0
@@ -73,9 +75,13 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
                 factor = curvature = None
             promised = fall
         flow[:] = after
-        if task.slack(theta, flow) <= goal:
+        if steps >= most_steps or (settled and task.slack(theta, flow) <= goal):
             break
-        if reduced.stiffness < _STIFFEST:
+        if not settled:
+            sigma /= _SOFTER
+            reduced.stiffness /= _SOFTER
+            factor = None
+        elif reduced.stiffness < _STIFFEST:
             sigma *= _STEEPER
             reduced.stiffness *= _STEEPER
             factor = None

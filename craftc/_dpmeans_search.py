@@ -6,6 +6,7 @@ centre surely stays the nearest, and within lambda, is not looked at.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -83,7 +84,8 @@ class Descent:
         """J from the exact sums: the scatter about the grand mean less what lies between the clusters."""
         points = self.points
         shift = self.mu - points.mean
-        between = float(self.sums.counts[: self.K] * points.unit @ (shift**2).sum(axis=1))
+        weight = self.sums.counts[: self.K] * points.unit
+        between = math.fsum(weight * (shift**2).sum(axis=1))  # BLAS would add in an order of the processor's
         return max(points.scatter - between, 0.0) + self.price(self.K)
 
     def price(self, K: int) -> float:

@@ -362,10 +362,15 @@ def _far_from_normal(values: Floats, counts: NDArray[Any]) -> bool:
     middle, half = low / 2 + high / 2, high / 2 - low / 2
     n = int(counts.sum(dtype=np.int64))
     slices = [slice(start, start + _ROWS) for start in range(0, len(values), _ROWS)]
-    mean = sum(float((counts[part] * ((values[part] - middle) / half)).sum()) for part in slices) / n
+
+    def scaled(part: slice) -> Floats:
+        with np.errstate(over="ignore"):  # NumPy 1.26 sees one where it divides subnormal numbers
+            return np.asarray((values[part] - middle) / half)
+
+    mean = sum(float((counts[part] * scaled(part)).sum()) for part in slices) / n
     second = third = fourth = 0.0
     for part in slices:
-        x = (values[part] - middle) / half - mean
+        x = scaled(part) - mean
         square = x * x
         second += float((counts[part] * square).sum()) / n
         third += float((counts[part] * square * x).sum()) / n

@@ -6,8 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from craftc import BPMeans, KFeatures
-from craftc import _bpmeans_search as search
+from .tools import Imports
+
+new = Imports()
+with new:
+    from craftc import BPMeans, KFeatures
+    from craftc import _bpmeans_search as search
+    from craftc._kernels import bpmeans_rows as kernel
+setup = new.setup
 
 
 def tabletop_like(n: int = 100) -> Any:
@@ -67,29 +73,55 @@ class Search:
         self.model.fit(self.X)
         return float(self.model.inertia_ + 2.0 * self.model.n_features_)
 
-    def track_features(self, choice: str) -> int:
+    def track_n_features(self, choice: str) -> int:
         return int(self.model.fit(self.X).n_features_)
 
     track_objective.unit = "J"
-    track_features.unit = "features"
+    track_n_features.unit = "features"
 
 
 class Sweep:
     """BP-means on 20 000 x 64: one sweep over all rows and the features after it."""
 
-    params: Any = (["float32", "float64"], [1, 2])
-    param_names = ("dtype", "threads")
+    params: Any = (["float32", "float64"],)
+    param_names = ("dtype",)
     number = 1  # a sweep leaves other memberships behind
 
-    def setup(self, dtype: str, threads: int) -> None:
+    def setup(self, dtype: str) -> None:
         rng = np.random.default_rng(1)
         X, Z, penalty = *long_table(20_000, 64, 8, dtype), 2000.0
-        rows = search.Rows(X, threads)
-        self.run = search.run_for(rows, BPMeans(penalty)._plan(penalty, 0, 64), threads)
+        rows = search.Rows(X, 1)
+        self.run = search.run_for(rows, BPMeans(penalty)._plan(penalty, 0, 64), 1)
         self.run.start(search.pack(Z ^ (rng.random(Z.shape) < 0.1)), 8)  # a tenth of the memberships is wrong
 
     def time_sweep(self, *_: Any) -> None:
         self.run.advance(1)
+
+
+class Rows:
+    """20 000 x 64 beside given features: memberships by sweeps and by all combinations, what they leave over, inner products."""
+
+    params: Any = (["float32", "float64"],)
+    param_names = ("dtype",)
+
+    def setup(self, dtype: str) -> None:
+        self.X, Z = long_table(20_000, 64, 8, dtype)
+        self.A = 2 * np.random.default_rng(0).normal(size=(8, 64))
+        self.masks, self.residual = np.zeros(len(Z), np.uint64), np.empty(len(Z))
+        self.out = np.empty((len(Z), 8))
+
+    def time_assign(self, dtype: str) -> None:
+        self.masks.fill(0)
+        kernel.assign(self.X, self.A, 0, self.masks, self.residual, 1)
+
+    def time_assign_exact(self, dtype: str) -> None:
+        kernel.assign(self.X, self.A, 10, self.masks, self.residual, 1)
+
+    def time_left_over(self, dtype: str) -> None:
+        kernel.left_over(self.X, self.A, self.masks, self.residual, 1)
+
+    def time_products(self, dtype: str) -> None:
+        kernel.products(self.X, self.A, self.out, 1)
 
 
 class Fit:
@@ -105,6 +137,9 @@ class Fit:
     def time_fit(self, collapsed: bool) -> None:
         self.model.fit(self.X)
 
+    def peakmem_fit(self, collapsed: bool) -> None:
+        self.model.fit(self.X)
+
     def track_objective(self, collapsed: bool) -> float:
         """Lower is better."""
         return float(self.model.fit(self.X).objective_)
@@ -113,23 +148,28 @@ class Fit:
 
 
 class LongTable:
-    """A whole fit of 50 000 x 64, told how many features."""
+    """A whole fit of 20 000 x 64, told how many features or their lambda^2, and the memberships of its rows."""
 
-    params: Any = ([1, 2],)
-    param_names = ("threads",)
+    params: Any = (["KFeatures", "BPMeans"],)
+    param_names = ("model",)
 
-    def setup(self, threads: int) -> None:
-        self.X, _ = long_table(50_000, 64, 8, "float32")
-        self.model = KFeatures(8, n_init=1, random_state=0, n_threads=threads)
+    def setup(self, name: str) -> None:
+        self.X, _ = long_table(20_000, 64, 8, "float32")
+        given = {"n_init": 1, "random_state": 0, "n_threads": 1}
+        self.model = KFeatures(8, **given) if name == "KFeatures" else BPMeans(40_000.0, **given)
+        self.fitted = KFeatures(8, **given).fit(self.X[:1_000])
 
-    def time_fit(self, threads: int) -> None:
+    def time_fit(self, name: str) -> None:
         self.model.fit(self.X)
 
-    def peakmem_fit(self, threads: int) -> None:
+    def time_predict(self, name: str) -> None:
+        self.fitted.transform(self.X)
+
+    def peakmem_fit(self, name: str) -> None:
         self.model.fit(self.X)
 
-    def track_objective(self, threads: int) -> float:
-        """Lower is better; unit noise leaves 50 000 x 64 less what the features take."""
+    def track_objective(self, name: str) -> float:
+        """Lower is better; unit noise leaves 20 000 x 64 less what the features take."""
         return float(self.model.fit(self.X).objective_)
 
     track_objective.unit = "J"

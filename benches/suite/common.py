@@ -1,4 +1,4 @@
-"""Tables and partitions the benchmarks share; each is made once per process."""
+"""Tables and partitions the benchmarks of CRAFT share; each is made once per process."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ SEED = 20160509
 @lru_cache(maxsize=4)
 def made(n: int, p: int, q: int, k: int = 5) -> Any:
     """A made mixed table: k clusters, half of the p + q columns are own features of some."""
-    return make_mixed(
-        n, k, p, q, 0, n_own=max((p + q) // 2, 1), n_levels=4, missing=0.02, random_state=SEED
-    )
+    return make_mixed(n, k, p, q, 0, n_own=max((p + q) // 2, 1), n_levels=4, missing=0.02, random_state=SEED)
 
 
 @lru_cache(maxsize=4)

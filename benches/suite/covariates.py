@@ -6,17 +6,24 @@ Small versions of benches/peers/covariates.py.
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from craftc import ConvexClustering, ConvexCovariateClustering
-from craftc._kernels.covariates import edge_pass
-from craftc.covariates import knn_similarity
+from .tools import Imports, Replay
 
-SHAPES = {"40 x 400": (40, 400), "200 x 400": (200, 400)}  # covariates x rows
-ROWS = {"300 x 2": (300, 2), "1000 x 10": (1000, 10)}
+new = Imports()
+with new:
+    from sklearn.exceptions import ConvergenceWarning
+
+    from craftc import ConvexClustering, ConvexCovariateClustering
+    from craftc._kernels.covariates import edge_pass
+    from craftc.covariates import knn_similarity
+setup = new.setup
+
+SHAPES = {"40 x 400": (40, 400), "120 x 200": (120, 200)}  # covariates x rows
+ROWS = {"300 x 2": (300, 2), "200 x 10": (200, 10)}
 BLOCKS = 16  # parts that edges are cut into
 
 
@@ -49,52 +56,96 @@ def points(shape: str) -> Any:
 class EdgePass:
     """Ten passes over all edges, four classes."""
 
-    params: Any = (["8 nearest", "complete"], [1, 2])
-    param_names = ("graph", "threads")
+    params: Any = (["8 nearest", "complete"],)
+    param_names = ("graph",)
 
-    def setup(self, name: str, threads: int) -> None:
+    def setup(self, name: str) -> None:
         rng, (nodes, edge) = np.random.default_rng(0), graph(name)
         count, q = len(edge), 3
         step, lam, fused = np.full(count, 0.3), np.zeros((count, q)), np.zeros(count, np.uint8)
         sums, work = np.zeros((nodes, q)), np.zeros((BLOCKS, nodes, q))
-        self.arguments = rng.normal(size=(nodes, q)), edge, rng.random(count), step, 1.0, lam, fused, sums, work, threads
+        self.arguments = rng.normal(size=(nodes, q)), edge, rng.random(count), step, 1.0, lam, fused, sums, work, 1
 
-    def time_passes(self, *_: Any) -> None:
+    def time_passes(self, name: str) -> None:
         for _ in range(10):
             edge_pass(*self.arguments)
 
 
+class Steps:
+    """What a certified path calls, once more: terms of Newton's steps, components of fused edges, flows of the merge test."""
+
+    params: Any = (["covariates.newton_terms", "covariates.components", "covariates.flows"], ["120 x 200", "300 x 2"])
+    param_names = ("kernel", "shape")
+    number = 1
+
+    def setup(self, kernel: str, shape: str) -> None:
+        self.calls = steps(kernel, shape).ready()
+
+    def time_calls(self, *_: Any) -> None:
+        self.calls()
+
+
+@lru_cache(maxsize=1)
+def steps(kernel: str, shape: str) -> Replay:
+    if shape in ROWS:
+        return Replay(kernel, lambda: _quietly(ConvexClustering(n_clusters=10, n_threads=1), points(shape)))
+    return Replay(kernel, lambda: _quietly(*path_of(shape, "certified")))
+
+
+def path_of(shape: str, solver: str) -> tuple[Any, Any, Any]:
+    """A model of fifteen penalties, and what it is fitted to."""
+    X, y, S = classes(shape)
+    penalties = len(y) * 2.0 ** (-0.7 * np.arange(15))
+    return ConvexCovariateClustering(penalties, similarity=S, solver=solver, n_threads=1), X, y
+
+
 class Path:
-    """Forty penalties, with the evidence that chooses one of them."""
+    """Fifteen penalties, with the evidence that chooses one of them."""
 
     params: Any = (list(SHAPES), ["certified", "admm"])
     param_names = ("shape", "solver")
 
     def setup(self, shape: str, solver: str) -> None:
-        self.X, self.y, S = classes(shape)
-        penalties = len(self.y) * 2.0 ** (-0.25 * np.arange(40))
-        self.model = ConvexCovariateClustering(penalties, similarity=S, solver=solver, n_threads=1)
+        self.fit = path_of(shape, solver)
 
     def time_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.X, self.y)
+        _quietly(*self.fit)
 
     def peakmem_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.X, self.y)
+        _quietly(*self.fit)
 
     def track_objective(self, *_: Any) -> float:
         """The sum over the path, nats; lower is better."""
-        return float(_quietly(self.model, self.X, self.y).path_.objective.sum())
+        return float(_quietly(*self.fit).path_.objective.sum())
 
     def track_gap(self, *_: Any) -> float:
         """The largest of the path, relative."""
-        return float(_quietly(self.model, self.X, self.y).path_.gap.max())
+        return float(_quietly(*self.fit).path_.gap.max())
 
     def track_n_clusters(self, *_: Any) -> int:
-        return int(_quietly(self.model, self.X, self.y).n_clusters_)
+        return int(_quietly(*self.fit).n_clusters_)
 
     track_objective.unit = "nats"
     track_gap.unit = "of the dual bound"
     track_n_clusters.unit = "clusters"
+
+
+class NewRows:
+    """A fitted classifier meets 20 000 rows."""
+
+    params: Any = (list(SHAPES),)
+    param_names = ("shape",)
+
+    def setup(self, shape: str) -> None:
+        X, y, S = classes(shape)
+        self.model = _quietly(ConvexCovariateClustering(0.1 * len(y), similarity=S, n_threads=1), X, y)
+        self.X = np.resize(X, (20_000, X.shape[1]))
+
+    def time_predict_proba(self, shape: str) -> None:
+        self.model.predict_proba(self.X)
+
+    def time_transform(self, shape: str) -> None:
+        self.model.transform(self.X)
 
 
 class Rows:

@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from craftc import DPMeans
-from craftc._dpmeans_search import Descent
-from craftc._kernels import dpmeans as kernel
-from craftc._points import Points
+from .tools import Imports
+
+new = Imports()
+with new:
+    from craftc import DPMeans
+    from craftc._dpmeans_search import Descent
+    from craftc._kernels import dpmeans as kernel
+    from craftc._points import Points
+setup = new.setup
 
 SHAPES = {"16 columns": (20_000, 16, 10, 2.0, 80.0), "256 columns": (3_000, 256, 30, 1.0, 450.0)}  # rows, columns, K, spread, lambda^2
 
@@ -23,13 +28,13 @@ def blobs(shape: str, dtype: str) -> Any:
 
 
 class Sweep:
-    """One sweep that moves nothing, bounds off, and one with bounds on."""
+    """One sweep that moves nothing, bounds off, and ten with bounds on."""
 
-    params: Any = (list(SHAPES), ["float32", "float64"], [1, 2])
-    param_names = ("shape", "dtype", "threads")
+    params: Any = (list(SHAPES), ["float32", "float64"])
+    param_names = ("shape", "dtype")
 
-    def setup(self, shape: str, dtype: str, threads: int) -> None:
-        points = Points(blobs(shape, dtype), None, threads)
+    def setup(self, shape: str, dtype: str) -> None:
+        points = Points(blobs(shape, dtype), None, 1)
         self.descent = Descent(points, SHAPES[shape][-1], len(points), np.zeros(len(points), np.int32), points.order(0, 0))
         while self.descent.delayed():
             self.descent.mu = points.means(self.descent.sums, self.descent.K)
@@ -39,11 +44,12 @@ class Sweep:
         self.descent._assign()
 
     def time_assign_bounded(self, *_: Any) -> None:
-        self.descent._assign()
+        for _sweep in range(10):
+            self.descent._assign()
 
 
 class Distances:
-    """The exact formula for every row and centre."""
+    """The exact formula for every row and centre; and distances to a new centre, where they are less."""
 
     params: Any = (list(SHAPES), ["float32", "float64"])
     param_names = ("shape", "dtype")
@@ -51,21 +57,21 @@ class Distances:
     def setup(self, shape: str, dtype: str) -> None:
         self.X = blobs(shape, dtype)
         self.mu = self.X[:30].astype(np.float64)
-        self.out = np.empty((len(self.X), 30))
+        self.out, self.nearest = np.empty((len(self.X), 30)), np.full(len(self.X), np.inf)
 
     def time_distances(self, *_: Any) -> None:
         kernel.distances(self.X, self.mu, self.out, 1)
 
+    def time_draw_near(self, *_: Any) -> None:
+        for centre in self.mu:
+            kernel.draw_near(self.X, centre, self.nearest, 1)
 
-class Fit:
-    """A whole fit at a given lambda^2."""
 
-    params: Any = (list(SHAPES), ["delayed", "collapsed"], [False, True])
-    param_names = ("shape", "mode", "polish")
+class _Fit:
+    """Time and peak memory of a fit, and guards on what it reaches."""
 
-    def setup(self, shape: str, mode: str, polish: bool) -> None:
-        self.X = blobs(shape, "float32")
-        self.model = DPMeans(SHAPES[shape][-1], mode=mode, polish=polish, n_threads=1)
+    X: Any
+    model: Any
 
     def time_fit(self, *_: Any) -> None:
         self.model.fit(self.X)
@@ -85,19 +91,47 @@ class Fit:
     track_n_iter.unit = "sweeps"
 
 
-class Choice:
-    """No argument: lambda^2 by description length."""
+class Fit(_Fit):
+    """A whole fit at a given lambda^2."""
 
-    params: Any = ([1_000, 50_000],)
-    param_names = ("rows",)
+    params: Any = (list(SHAPES), ["delayed", "collapsed"], [False, True])
+    param_names = ("shape", "mode", "polish")
 
-    def setup(self, n: int) -> None:
+    def setup(self, shape: str, mode: str, polish: bool) -> None:
+        self.X = blobs(shape, "float32")
+        self.model = DPMeans(SHAPES[shape][-1], mode=mode, polish=polish, n_threads=1)
+
+
+class Asked(_Fit):
+    """5000 rows of 8 columns: lambda^2 by description length, by the farthest-first heuristic and given; full covariances."""
+
+    params: Any = (["no arguments", "six clusters", "serial", "full covariances"],)
+    param_names = ("fit",)
+
+    def setup(self, asked: str) -> None:
         rng = np.random.default_rng(0)
-        self.X = 3 * rng.normal(size=(6, 8))[rng.integers(0, 6, n)] + rng.normal(size=(n, 8))
+        self.X = 3 * rng.normal(size=(6, 8))[rng.integers(0, 6, 5_000)] + rng.normal(size=(5_000, 8))
+        parameters: dict[str, Any] = {
+            "no arguments": {},
+            "six clusters": {"n_clusters": 6},
+            "serial": {"cluster_penalty": 120.0},
+            "full covariances": {"cluster_penalty": 60.0, "covariance": "full"},
+        }[asked]
+        self.model = DPMeans(n_threads=1, **parameters)
 
-    def time_fit(self, n: int) -> None:
-        DPMeans(n_threads=1).fit(self.X)
 
-    def track_objective(self, n: int) -> float:
-        """J at the lambda^2 that was chosen."""
-        return float(DPMeans(n_threads=1).fit(self.X).objective_)
+class NewRows:
+    """A fitted model meets rows."""
+
+    params: Any = (list(SHAPES),)
+    param_names = ("shape",)
+
+    def setup(self, shape: str) -> None:
+        self.X = blobs(shape, "float32")
+        self.model = DPMeans(SHAPES[shape][-1], mode="delayed", n_threads=1).fit(self.X[:2_000])
+
+    def time_predict(self, shape: str) -> None:
+        self.model.predict(self.X)
+
+    def time_transform(self, shape: str) -> None:
+        self.model.transform(self.X)

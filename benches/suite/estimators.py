@@ -1,16 +1,21 @@
-"""Whole fits as a user runs them, and what leads to them."""
+"""CRAFT as a user runs it: whole fits, new rows, and the table that leads to them."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
+from .tools import Imports
 
-from craftc import CRAFT, MixedTable
-from craftc.datasets import load_heart
+new = Imports()
+with new:
+    from sklearn.exceptions import ConvergenceWarning
 
-from .common import frame, mixed_table
+    from craftc import CRAFT, MixedTable
+    from craftc.datasets import load_heart
+
+    from .common import frame, mixed_table
+setup = new.setup
 
 CAPPED = {"n_clusters": 5, "cluster_price": 0.0, "feature_fraction": 0.5, "max_iter": 50}
 
@@ -49,12 +54,25 @@ class _Fit:
 class Mixed(_Fit):
     """A made table of 8 numbers and 8 categories, 5 clusters, two starts of a capped fit."""
 
-    params: Any = ([1_000, 10_000], ["fixed", "free", "threshold"], ["likelihood", "paper"])
+    params: Any = ([1_000, 10_000], ["fixed", "free", "threshold", "global"], ["likelihood", "paper"])
     param_names = ("rows", "selection", "model")
 
     def setup(self, n: int, selection: str, model: str) -> None:
         self.X = mixed_table(n, 8, 8)
         self.parameters = CAPPED | {"n_init": 2, "selection": selection, "model": model}
+
+
+class Price(_Fit):
+    """The same table: the automatic price, a numeric one, and the paper's heuristic; features that pay their price."""
+
+    params: Any = ([1_000, 10_000], ["auto", 50.0, "farthest-first"])
+    param_names = ("rows", "price")
+
+    def setup(self, n: int, price: Any) -> None:
+        self.X = mixed_table(n, 8, 8)
+        self.parameters = {"cluster_price": price, "n_init": 4}
+        if price == "farthest-first":
+            self.parameters |= {"n_clusters": 5}
 
 
 class Heart(_Fit):

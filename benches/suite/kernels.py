@@ -1,15 +1,22 @@
-"""One step of a CRAFT fit at a time, on one thread."""
+"""CRAFT step by step: the pass over all rows, exact sums, gains and cost tables, and what the automatic search calls."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from craftc._kernels import craft as craft_kernel
-from craftc._kernels import moments as moments_kernel
+from .tools import Imports, Replay, aligned, aligned_copy
 
-from .common import partition
+new = Imports()
+with new:
+    from craftc import CRAFT
+    from craftc._kernels import craft as craft_kernel
+    from craftc._kernels import moments as moments_kernel
+
+    from .common import mixed_table, partition
+setup = new.setup
 
 COLUMNS = {  # numbers, categories, dtype of the numbers
     "16 numbers": (16, 0, "float64"),
@@ -22,27 +29,26 @@ COLUMNS = {  # numbers, categories, dtype of the numbers
 
 
 class _OnRows:
-    """Work that grows with the rows."""
+    """Work that grows with the rows: 20 000 of them."""
 
-    params: Any = ([20_000, 100_000], [*COLUMNS][:-1], [4, 16, 64])
-    param_names = ("rows", "columns", "clusters")
+    params: Any = ([*COLUMNS][:-1], [4, 64])
+    param_names = ("columns", "clusters")
 
-    def setup(self, n: int, columns: str, k: int) -> None:
+    def setup(self, columns: str, k: int) -> None:
         p, q, dtype = COLUMNS[columns]
-        self.given = partition(n, p, q, k, dtype)
+        self.given = partition(20_000, p, q, k, dtype)
 
 
 class Assign(_OnRows):
-    """The pass over all rows: cheapest cluster, moments of the rows that move."""
+    """The pass over all rows: cheapest cluster, moments of the rows that move; and the pass against one newcomer."""
 
-    def setup(self, n: int, columns: str, k: int) -> None:
-        super().setup(n, columns, k)
+    def setup(self, columns: str, k: int) -> None:
+        super().setup(columns, k)
         self.tables = self.given.clusters.tables()
-        self.scratch = np.empty((1, craft_kernel.scratch_size(self.tables)))
-        self.best = np.empty(n)
-        self.groups = np.empty_like(self.given.moments.groups)
-        self.partial = np.zeros((1, *self.groups.shape), np.int64)
-        self.labels = np.empty_like(self.given.labels)
+        self.scratch = aligned((1, craft_kernel.scratch_size(self.tables)))
+        self.best = aligned(self.given.labels.shape)
+        self.groups, self.labels = aligned_copy(self.given.moments.groups), aligned_copy(self.given.labels)
+        self.partial = aligned_copy(np.zeros((1, *self.groups.shape), np.int64))
         self.restart()
         self.assign()
 
@@ -64,14 +70,22 @@ class Assign(_OnRows):
         self.restart()
         self.assign()
 
+    def time_challenge(self, *_: Any) -> None:
+        """By the last cluster, which wins nothing more."""
+        table = self.given.table
+        craft_kernel.challenge(
+            table.numeric, table.codes, self.given.weight, self.tables, len(self.groups) - 1, 0, self.labels, self.best,
+            self.scratch, self.partial, self.groups, 1,
+        )  # fmt: skip
+
 
 class Accumulate(_OnRows):
     """Exact moments of all rows from scratch."""
 
-    def setup(self, n: int, columns: str, k: int) -> None:
-        super().setup(n, columns, k)
-        self.groups = np.empty_like(self.given.moments.groups)
-        self.partial = np.zeros((1, *self.groups.shape), np.int64)
+    def setup(self, columns: str, k: int) -> None:
+        super().setup(columns, k)
+        self.groups = aligned_copy(self.given.moments.groups)
+        self.partial = aligned_copy(np.zeros((1, *self.groups.shape), np.int64))
 
     def time_accumulate(self, *_: Any) -> None:
         given = self.given
@@ -83,9 +97,9 @@ class Accumulate(_OnRows):
 
 
 class Refit:
-    """What a pass costs per cluster and feature: gains, and the cost tables of the next pass."""
+    """What a pass costs per cluster and feature: gains, and the cost tables of the next pass. Fifty times each."""
 
-    params: Any = (["8 + 8", "100 + 100"], [4, 16, 64])
+    params: Any = (["8 + 8", "100 + 100"], [4, 64])
     param_names = ("columns", "clusters")
 
     def setup(self, columns: str, k: int) -> None:
@@ -98,10 +112,40 @@ class Refit:
     def time_gains(self, *_: Any) -> None:
         given = self.given
         background, clusters = given.background, given.clusters
-        craft_kernel.gains(
-            given.moments.groups, given.grid, given.unit, background.frequency, background.variance,
-            background.usable, clusters.shift, clusters.deviations, 1.0, self.gain,
-        )  # fmt: skip
+        for _time in range(50):
+            craft_kernel.gains(
+                given.moments.groups, given.grid, given.unit, background.frequency, background.variance,
+                background.usable, clusters.shift, clusters.deviations, 1.0, self.gain,
+            )  # fmt: skip
 
     def time_cost_tables(self, *_: Any) -> None:
-        self.given.clusters.tables()
+        for _time in range(50):
+            self.given.clusters.tables()
+
+
+class Automatic:
+    """What the search for the number of clusters calls, once more: passes at a price, prices of groups, merges, splits."""
+
+    params: Any = (
+        [
+            "craft_passes.passes",
+            "craft_price.price_groups",
+            "craft_price.pair_deltas",
+            "craft_price.split_moments",
+            "craft_price.split_scores",
+        ],
+    )
+    param_names = ("kernel",)
+    number = 1
+
+    def setup(self, kernel: str) -> None:
+        self.calls = automatic(kernel).ready()
+
+    def time_calls(self, kernel: str) -> None:
+        self.calls()
+
+
+@lru_cache(maxsize=1)
+def automatic(kernel: str) -> Replay:
+    X = mixed_table(2_000, 20, 20, 8)
+    return Replay(kernel, lambda: CRAFT(n_init=8, random_state=0, n_threads=1).fit(X))

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from craftc import FeatureSelectionMixture
+from .tools import Imports, Replay
 
-SHAPES = {"60 columns": (600, 60, 6), "20 columns": (50_000, 20, 10), "256 columns": (2_000, 256, 10)}  # rows, columns, clusters
+new = Imports()
+with new:
+    from sklearn.exceptions import ConvergenceWarning
+
+    from craftc import FeatureSelectionMixture
+setup = new.setup
+
+SHAPES = {"60 columns": (600, 60, 6), "20 columns": (20_000, 20, 10), "256 columns": (2_000, 256, 10)}  # rows, columns, clusters
 
 
 def clusters(shape: str, dtype: str = "float64", missing: float = 0.0) -> Any:
@@ -35,16 +42,34 @@ def counts(n: int = 1_000, D: int = 200, K: int = 8) -> Any:
 class Sweep:
     """Fits of 2 and of 12 sweeps from the same start, merges off: a tenth of their difference is a sweep."""
 
-    params: Any = (list(SHAPES), ["float64", "float32"], [1, 2], [2, 12])
-    param_names = ("shape", "dtype", "threads", "sweeps")
+    params: Any = (list(SHAPES), ["float64", "float32"], [2, 12])
+    param_names = ("shape", "dtype", "sweeps")
 
-    def setup(self, shape: str, dtype: str, threads: int, sweeps: int) -> None:
+    def setup(self, shape: str, dtype: str, sweeps: int) -> None:
         self.X = clusters(shape, dtype)
         few = {"max_iter": sweeps, "tol": 0.0, "merge": False, "n_init": 1}
-        self.model = FeatureSelectionMixture(20, random_state=0, n_threads=threads, **few)
+        self.model = FeatureSelectionMixture(20, random_state=0, n_threads=1, **few)
 
     def time_sweeps(self, *_: Any) -> None:
         _quietly(self.model, self.X)
+
+
+class Switches:
+    """What a fit with full covariances calls, once more: switches of features, column by column."""
+
+    number = 1
+
+    def setup(self) -> None:
+        self.calls = switches().ready()
+
+    def time_calls(self) -> None:
+        self.calls()
+
+
+@lru_cache(maxsize=1)
+def switches() -> Replay:
+    X, model = clusters("60 columns"), FeatureSelectionMixture(20, covariance="full", n_init=1, random_state=0, n_threads=1)
+    return Replay("mixture_full.switch_columns", lambda: _quietly(model, X))
 
 
 class Fit:
@@ -103,7 +128,7 @@ class Kinds:
 class NewRows:
     """A fitted model meets rows."""
 
-    params: Any = ([1_000, 50_000],)
+    params: Any = ([1_000, 20_000],)
     param_names = ("rows",)
 
     def setup(self, n: int) -> None:

@@ -91,7 +91,7 @@ def test_the_objective_never_rises(seed, collapsed, penalty, assignment, init, b
     if init != "given":
         assert model.objective_ <= square(X) * (1.0 + 1e-12)  # no feature at all competes
     K = model.n_features_
-    assert np.linalg.matrix_rank(model.assignments_) == K
+    assert K == 0 or np.linalg.matrix_rank(model.assignments_) == K
 
 
 @settings(max_examples=150, deadline=None)

@@ -97,6 +97,15 @@ def test_random_problems_equal_the_twin(solver, seed):
         np.testing.assert_array_equal(model.labels_, reference.labels)
 
 
+def test_a_chain_whose_minimisation_starts_far_away():
+    """All rows are fused at first; with multipliers for a nearby optimum every Newton step would end at the next kink."""
+    X, W, penalty = rows_of(655367)
+    reference = twin.convex_clustering(X, W, penalty, max_iter=20000)
+    model = model_of(penalty, W).fit(X)
+    assert model.duality_gap_ <= 1e-8
+    np.testing.assert_array_equal(model.labels_, reference.labels)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_the_solvers_agree(seed):
     X, W, penalty = rows_of(100 + seed, KINDS[seed % 4])
