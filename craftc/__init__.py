@@ -28,6 +28,8 @@ _NAMES = {
 }
 _MODULES = ("cli", "datasets", "embed", "metrics", "plot", "table")
 
+_DEPENDENCIES = ("narwhals", "scipy", "sklearn", "threadpoolctl")  # beside NumPy
+
 __all__ = [*_NAMES, *_MODULES]
 
 try:
@@ -43,7 +45,7 @@ def __getattr__(name: str) -> Any:
     try:
         module = importlib.import_module(_NAMES.get(name, f"craftc.{name}"))
     except ModuleNotFoundError as error:
-        if (error.name or "craftc").partition(".")[0] == "craftc":
+        if (error.name or "").partition(".")[0] not in _DEPENDENCIES:
             raise
         raise ImportError(
             f"craftc.{name} needs {error.name}, which is not installed; only the kernels do without. `pip install craftc` brings it along."
