@@ -38,8 +38,8 @@ def uniform(seed: int, *key: Any) -> Any:
 
     Examples
     --------
-    >>> uniform(0, 3, 17) == uniform(0, 3, np.arange(20))[17]
-    np.True_
+    >>> bool(uniform(0, 3, 17) == uniform(0, 3, np.arange(20))[17])
+    True
     """
     with np.errstate(over="ignore"):
         state = _mix(np.asarray(seed, np.uint64) + _GOLDEN)

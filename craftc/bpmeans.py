@@ -91,8 +91,8 @@ class KFeatures(FeatureModel):
     >>> from craftc import KFeatures
     >>> X = np.array([[3.0, 0, 0], [0, 2.0, 2.0], [3.0, 2.0, 2.0], [3.0, 0, 0.1]])
     >>> model = KFeatures(2, random_state=0).fit(X)
-    >>> model.predict([[3.1, 2, 2]]).sum()
-    np.int64(2)
+    >>> int(model.predict([[3.1, 2, 2]]).sum())
+    2
     """
 
     def __init__(
