@@ -261,8 +261,7 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
     size = float(np.median(distance[:, -1])) or 1.0
     i, j, d = np.repeat(np.arange(n), k), place.ravel(), distance.ravel()
     while True:
-        edges = coo_array((np.ones(len(i)), (i.astype(np.int32), j.astype(np.int32))), (n, n))  # SciPy 1.11 takes no wider index
-        count, label = connected_components(edges, directed=False)
+        count, label = connected_components(coo_array((np.ones(len(i)), (i, j)), (n, n)), directed=False)
         if count == 1:
             break
         # the nearest other row of every group but the largest: that halves their number

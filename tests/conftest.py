@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +33,16 @@ def random_table(seed, n=None, p=None, q=None, missing=0.1, dtype=np.float64, co
     if constant and p:
         X[:, 0] = 3.0
     return MixedTable.from_data(X.astype(dtype), categorical=list(range(p, p + q)))
+
+
+def need(*packages):
+    """Skip where extensions cannot be compiled."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: pip install 'setuptools>=80' 'Cython>=3.3.1,<3.4'")
+    compiler = (sysconfig.get_config_var("CC") or "cl").split()[0]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no C compiler here ({compiler} is not on the path)")
 
 
 @pytest.fixture(scope="session")

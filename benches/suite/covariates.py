@@ -5,18 +5,15 @@ Small versions of benches/peers/covariates.py.
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from .tools import Imports, Replay
+from .tools import Imports, Replay, quietly
 
 new = Imports()
 with new:
-    from sklearn.exceptions import ConvergenceWarning
-
     from craftc import ConvexClustering, ConvexCovariateClustering
     from craftc._kernels.covariates import edge_pass
     from craftc.covariates import knn_similarity
@@ -88,8 +85,8 @@ class Steps:
 @lru_cache(maxsize=1)
 def steps(kernel: str, shape: str) -> Replay:
     if shape in ROWS:
-        return Replay(kernel, lambda: _quietly(ConvexClustering(n_clusters=10, n_threads=1), points(shape)))
-    return Replay(kernel, lambda: _quietly(*path_of(shape, "certified")))
+        return Replay(kernel, lambda: quietly(ConvexClustering(n_clusters=10, n_threads=1), points(shape)))
+    return Replay(kernel, lambda: quietly(*path_of(shape, "certified")))
 
 
 def path_of(shape: str, solver: str) -> tuple[Any, Any, Any]:
@@ -109,21 +106,21 @@ class Path:
         self.fit = path_of(shape, solver)
 
     def time_fit(self, *_: Any) -> None:
-        _quietly(*self.fit)
+        quietly(*self.fit)
 
     def peakmem_fit(self, *_: Any) -> None:
-        _quietly(*self.fit)
+        quietly(*self.fit)
 
     def track_objective(self, *_: Any) -> float:
         """The sum over the path, nats; lower is better."""
-        return float(_quietly(*self.fit).path_.objective.sum())
+        return float(quietly(*self.fit).path_.objective.sum())
 
     def track_gap(self, *_: Any) -> float:
         """The largest of the path, relative."""
-        return float(_quietly(*self.fit).path_.gap.max())
+        return float(quietly(*self.fit).path_.gap.max())
 
     def track_n_clusters(self, *_: Any) -> int:
-        return int(_quietly(*self.fit).n_clusters_)
+        return int(quietly(*self.fit).n_clusters_)
 
     track_objective.unit = "nats"
     track_gap.unit = "of the dual bound"
@@ -138,7 +135,7 @@ class NewRows:
 
     def setup(self, shape: str) -> None:
         X, y, S = classes(shape)
-        self.model = _quietly(ConvexCovariateClustering(0.1 * len(y), similarity=S, n_threads=1), X, y)
+        self.model = quietly(ConvexCovariateClustering(0.1 * len(y), similarity=S, n_threads=1), X, y)
         self.X = np.resize(X, (20_000, X.shape[1]))
 
     def time_predict_proba(self, shape: str) -> None:
@@ -159,17 +156,17 @@ class Rows:
         self.model = ConvexClustering(n_clusters=10, n_threads=1)
 
     def time_fit(self, shape: str) -> None:
-        _quietly(self.model, self.X)
+        quietly(self.model, self.X)
 
     def peakmem_fit(self, shape: str) -> None:
-        _quietly(self.model, self.X)
+        quietly(self.model, self.X)
 
     def track_gap(self, shape: str) -> float:
         """The largest of the path, relative."""
-        return float(_quietly(self.model, self.X).path_.gap.max())
+        return float(quietly(self.model, self.X).path_.gap.max())
 
     def track_n_clusters(self, shape: str) -> int:
-        return int(_quietly(self.model, self.X).n_clusters_)
+        return int(quietly(self.model, self.X).n_clusters_)
 
     track_gap.unit = "of the dual bound"
     track_n_clusters.unit = "clusters"
@@ -186,25 +183,18 @@ class Solvers:
         self.model = ConvexClustering(2.5, solver=solver, n_threads=1)
 
     def time_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.X)
+        quietly(self.model, self.X)
 
     def track_objective(self, *_: Any) -> float:
         """Half squared distances and penalty; lower is better."""
-        return float(_quietly(self.model, self.X).objective_)
+        return float(quietly(self.model, self.X).objective_)
 
     def track_gap(self, *_: Any) -> float:
-        return float(_quietly(self.model, self.X).duality_gap_)
+        return float(quietly(self.model, self.X).duality_gap_)
 
     def track_n_clusters(self, *_: Any) -> int:
-        return int(_quietly(self.model, self.X).n_clusters_)
+        return int(quietly(self.model, self.X).n_clusters_)
 
     track_objective.unit = "half squares"
     track_gap.unit = "of the dual bound"
     track_n_clusters.unit = "clusters"
-
-
-def _quietly(model: Any, X: Any, y: Any = None) -> Any:
-    """A fit that may run out of steps without a word."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, y)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from .tools import Imports
+from .tools import Imports, quietly
 
 new = Imports()
 with new:
-    from sklearn.exceptions import ConvergenceWarning
-
     from craftc import CRAFT, MixedTable
     from craftc.datasets import load_heart
 
@@ -21,10 +18,8 @@ CAPPED = {"n_clusters": 5, "cluster_price": 0.0, "feature_fraction": 0.5, "max_i
 
 
 def fit(X: Any, **parameters: Any) -> CRAFT:
-    """A fit that may run out of passes without a word."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return CRAFT(random_state=0, n_threads=1, **parameters).fit(X)
+    model: CRAFT = quietly(CRAFT(random_state=0, n_threads=1, **parameters), X)
+    return model
 
 
 class _Fit:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from .tools import Imports, Replay
+from .tools import Imports, Replay, quietly
 
 new = Imports()
 with new:
-    from sklearn.exceptions import ConvergenceWarning
-
     from craftc import FeatureSelectionMixture
 setup = new.setup
 
@@ -51,7 +48,7 @@ class Sweep:
         self.model = FeatureSelectionMixture(20, random_state=0, n_threads=1, **few)
 
     def time_sweeps(self, *_: Any) -> None:
-        _quietly(self.model, self.X)
+        quietly(self.model, self.X)
 
 
 class Switches:
@@ -69,7 +66,7 @@ class Switches:
 @lru_cache(maxsize=1)
 def switches() -> Replay:
     X, model = clusters("60 columns"), FeatureSelectionMixture(20, covariance="full", n_init=1, random_state=0, n_threads=1)
-    return Replay("mixture_full.switch_columns", lambda: _quietly(model, X))
+    return Replay("mixture_full.switch_columns", lambda: quietly(model, X))
 
 
 class Fit:
@@ -83,17 +80,17 @@ class Fit:
         self.model = FeatureSelectionMixture(20, selection=selection, n_init=2, random_state=0, n_threads=1)
 
     def time_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.X)
+        quietly(self.model, self.X)
 
     def peakmem_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.X)
+        quietly(self.model, self.X)
 
     def track_objective(self, *_: Any) -> float:
         """The bound with opposite sign, nats; lower is better."""
-        return float(_quietly(self.model, self.X).objective_)
+        return float(quietly(self.model, self.X).objective_)
 
     def track_n_clusters(self, *_: Any) -> int:
-        return int(_quietly(self.model, self.X).n_clusters_)
+        return int(quietly(self.model, self.X).n_clusters_)
 
     track_objective.unit = "nats"
     track_n_clusters.unit = "clusters"
@@ -116,11 +113,11 @@ class Kinds:
         self.model = FeatureSelectionMixture(20, n_init=1, random_state=0, n_threads=1, **parameters)
 
     def time_fit(self, kind: str) -> None:
-        _quietly(self.model, self.X)
+        quietly(self.model, self.X)
 
     def track_objective(self, kind: str) -> float:
         """The bound with opposite sign, nats; lower is better."""
-        return float(_quietly(self.model, self.X).objective_)
+        return float(quietly(self.model, self.X).objective_)
 
     track_objective.unit = "nats"
 
@@ -144,10 +141,3 @@ class NewRows:
 
     def time_score_samples(self, n: int) -> None:
         self.model.score_samples(self.X)
-
-
-def _quietly(model: FeatureSelectionMixture, X: Any) -> FeatureSelectionMixture:
-    """A fit that may run out of sweeps without a word."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X)

@@ -5,18 +5,15 @@ Small versions of benches/peers/spectral.py.
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from .tools import Imports, Replay
+from .tools import Imports, Replay, quietly
 
 new = Imports()
 with new:
-    from sklearn.exceptions import ConvergenceWarning
-
     from craftc import GraphSpectralFeatures, MixedTable
     from craftc._spectral_factor import Factoriser, default_factors
     from craftc.datasets import load_heart
@@ -46,7 +43,7 @@ def table(name: str) -> MixedTable:
 
 def started(name: str, **parameters: Any) -> GraphSpectralFeatures:
     """After two steps, so that no weight is zero."""
-    return _quietly(GraphSpectralFeatures(max_iter=2, random_state=0, n_threads=1, **parameters), table(name))
+    return quietly(GraphSpectralFeatures(max_iter=2, random_state=0, n_threads=1, **parameters), table(name))
 
 
 class Likelihood:
@@ -103,7 +100,7 @@ class HalsRows:
 
 @lru_cache(maxsize=1)
 def hals_rows(name: str) -> Replay:
-    return Replay("spectral.hals_rows", lambda: _quietly(GraphSpectralFeatures(random_state=0, n_threads=1), table(name)))
+    return Replay("spectral.hals_rows", lambda: quietly(GraphSpectralFeatures(random_state=0, n_threads=1), table(name)))
 
 
 class Fit:
@@ -117,17 +114,17 @@ class Fit:
         self.model = GraphSpectralFeatures(random_state=0, n_threads=1)
 
     def time_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.table)
+        quietly(self.model, self.table)
 
     def peakmem_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.table)
+        quietly(self.model, self.table)
 
     def track_objective(self, *_: Any) -> float:
         """Penalised, per row; lower is better."""
-        return float(_quietly(self.model, self.table).objective_)
+        return float(quietly(self.model, self.table).objective_)
 
     def track_steps(self, *_: Any) -> int:
-        return int(_quietly(self.model, self.table).n_iter_)
+        return int(quietly(self.model, self.table).n_iter_)
 
     track_objective.unit = "nats"
     track_steps.unit = "steps"
@@ -144,10 +141,10 @@ class Options:
         self.table, self.model = table(name), GraphSpectralFeatures(random_state=0, n_threads=1, **options)
 
     def time_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.table)
+        quietly(self.model, self.table)
 
     def track_objective(self, *_: Any) -> float:
-        return float(_quietly(self.model, self.table).objective_)
+        return float(quietly(self.model, self.table).objective_)
 
     track_objective.unit = "nats"
 
@@ -173,10 +170,3 @@ class Rows:
 
     def time_score(self, name: str) -> None:
         self.model.score(self.table)
-
-
-def _quietly(model: Any, X: Any) -> Any:
-    """A fit that may run out of steps without a word."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X)

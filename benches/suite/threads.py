@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .tools import Imports
+from .tools import Imports, quietly
 
 new = Imports()
 with new:
@@ -13,7 +13,6 @@ with new:
 
     from .bpmeans import long_table
     from .common import mixed_table
-    from .covariates import _quietly
     from .dpmeans import blobs
     from .mixture import clusters
     from .spectral import table
@@ -63,4 +62,4 @@ class Fit:
         self.model.set_params(n_threads=threads)
 
     def time_fit(self, *_: Any) -> None:
-        _quietly(self.model, self.X)
+        quietly(self.model, self.X)

@@ -1,7 +1,8 @@
-"""What the benchmarks share: imports that a past commit may lack, and kernels called again as a fit called them."""
+"""What the benchmarks share: imports that a past commit may lack, quiet fits, and kernels called again as a fit called them."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from types import TracebackType
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 
 class Imports:
@@ -107,3 +109,10 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return a.tobytes() == b.tobytes()
+
+
+def quietly(model: Any, *given: Any) -> Any:
+    """A fit that may run out of steps without a word."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(*given)

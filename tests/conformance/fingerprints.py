@@ -7,6 +7,7 @@ import json
 import warnings
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import (
@@ -55,7 +56,7 @@ MODELS = {
 def fit(name, n_threads=None):
     """A fitted clone of a model; threads by default as OMP_NUM_THREADS says."""
     model, X, y = MODELS[name]
-    fitted = type(model)(**model.get_params()).set_params(n_threads=n_threads)
+    fitted = clone(model).set_params(n_threads=n_threads)
     return fitted.fit(X) if y is None else fitted.fit(X, y)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 import craftc
 from craftc._kernels import embed
-from tests.conftest import ROOT
+from tests.conftest import ROOT, need
 
 HERE = ROOT / "tests" / "embedding"
 MODULES = {"downstream_cython": "rider", "downstream_c": "plain"}
@@ -52,16 +51,6 @@ def run(command, cwd, **environment):
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "CFLAGS", "LDFLAGS")}
     done = subprocess.run(list(map(str, command)), cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout + done.stderr
-
-
-def need(*packages):
-    """Skip where extensions cannot be compiled."""
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed: pip install 'setuptools>=80' 'Cython>=3.3.1,<3.4'")
-    compiler = (sysconfig.get_config_var("CC") or "cl").split()[0]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"no C compiler here ({compiler} is not on the path)")
 
 
 def compiled(downstream, at, craftc_folder, **environment):

@@ -11,7 +11,7 @@ import sysconfig
 import pytest
 
 from craftc._kernels import parallel
-from tests.conftest import ROOT
+from tests.conftest import ROOT, need
 
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
@@ -62,8 +62,7 @@ def test_kernels_compiled_for_another_processor(package, tmp_path):
     """`-march=` of a newer processor: told before an illegal instruction ends the process."""
     if not sys.platform.startswith("linux") or shutil.which("gcc") is None or b"avx512fp16" in processor_flags():
         pytest.skip("needs gcc, and an x86-64 processor without AVX512-FP16 whose instructions it can be told to use")
-    for needed in ("Cython", "setuptools"):
-        pytest.importorskip(needed, reason=f"{needed} is not installed: pip install 'setuptools>=80' 'Cython>=3.3.1,<3.4'")
+    need("setuptools", "Cython")
     tree = tmp_path / "tree"
     for folder in ("craftc", "src"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.so", "[!p_]*.pyx", "__pycache__"))
