@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 
 SRC, PACKAGE, GENERATED = Path("src"), Path("craftc/_kernels"), Path("build/cython")
 UTILITY = "craftc._kernels._cyutility"
@@ -92,7 +92,7 @@ def kernels():
 
 
 setup(
-    packages=["craftc", "craftc._kernels"],
+    packages=find_packages(include=["craftc*"]),
     package_data={"craftc": ["py.typed", "*.pxd", "*.h", "data/*.csv"], "craftc._kernels": ["*.pxd", "*.pyi"]},
     ext_modules=kernels(),
 )

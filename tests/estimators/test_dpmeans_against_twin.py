@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from craftc import DPMeans
-from craftc._points import Points
+from craftc._common.points import Points
 from tests.twins import dpmeans as twin
 
 MODES = ("serial", "delayed", "collapsed")

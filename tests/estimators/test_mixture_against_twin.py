@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from craftc import FeatureSelectionMixture
-from craftc._mixture_search import Ascent, Plan
+from craftc.mixture.variational import Ascent, Plan
 from tests.twins.mixture import FullTwin, Twin
 
 SETTINGS = st.fixed_dictionaries(

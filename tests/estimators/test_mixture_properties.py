@@ -19,9 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 
 from craftc import FeatureSelectionMixture
-from craftc import _parallel as parallel
-from craftc import mixture as estimator
-from craftc._mixture_model import Beliefs
+from craftc._common import threads as parallel
+from craftc.mixture import estimator
+from craftc.mixture.priors import Beliefs
 from tests.conftest import ROOT
 
 MODELS = {

@@ -23,9 +23,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from craftc import CRAFT, GraphSpectralFeatures, MixedTable
-from craftc import _parallel as parallel
-from craftc import spectral as estimator
+from craftc._common import threads as parallel
 from craftc.datasets import load_heart
+from craftc.spectral import estimator
 from tests.conftest import ROOT
 from tests.twins import spectral as twin
 
