@@ -1,4 +1,4 @@
-"""What the site says is there: names, links, pictures and tables; and its examples run. Sphinx is not needed."""
+"""Names, links, pictures and tables of the documentation exist, and its examples run. Sphinx is not needed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def prose_of(page):
 
 
 def anchors_of(page):
-    """What headings of a page are called in links to them."""
+    """Anchors of the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 @pytest.fixture
 def performance(monkeypatch):
-    """The module that makes the page of measurements."""
+    """The module that generates the performance page."""
     monkeypatch.syspath_prepend(DOCS)
     return importlib.import_module("_performance")
 
