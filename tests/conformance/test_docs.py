@@ -70,6 +70,19 @@ def test_examples_run(example, monkeypatch):
     assert len(shown) == len(re.findall(r"^plt\.show\(\)$", text_of(example), flags=re.MULTILINE)) > 0
 
 
+def test_readme_is_a_landing_page_whose_code_runs(capsys):
+    pytest.importorskip("pandas", reason="the code prints a frame")
+    readme = text_of(ROOT / "README.md")
+    assert readme.count("\n") <= 90
+    [picture] = re.findall(r"!\[.+\]\((.+)\)", readme)
+    assert (ROOT / picture).stat().st_size < 80_000
+    [code] = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    names = {}
+    exec(code, names)
+    assert names["model"].n_clusters_ == 2
+    assert "max_hr" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     found = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
