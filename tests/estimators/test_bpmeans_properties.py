@@ -19,7 +19,7 @@ from craftc import BPMeans, KFeatures
 from craftc import _bpmeans_search as search
 from craftc import _parallel as parallel
 from tests.conftest import ROOT
-from tests.twins import bpmeans as twin
+from tests.reference import bpmeans as ref
 
 MODELS = {
     "births": BPMeans(12.0),
@@ -122,7 +122,7 @@ def check_state(model, X, penalty):
     assert model.converged_
     assert (Z.dtype, Z.shape, A.dtype, A.shape) == (bool, (len(X), K), np.float64, (K, X.shape[1]))
     assert Z.any(axis=0).all()
-    np.testing.assert_allclose(A, twin.lstsq(Z, X.astype(np.float64)), rtol=1e-8, atol=1e-8 * float(np.abs(X).max()))
+    np.testing.assert_allclose(A, ref.lstsq(Z, X.astype(np.float64)), rtol=1e-8, atol=1e-8 * float(np.abs(X).max()))
     assert model.inertia_ == pytest.approx(square(X - Z @ A), rel=1e-10, abs=1e-24 * scatter)
     assert model.objective_ == pytest.approx(model.inertia_ + penalty * K, rel=1e-14)
     last = model.inertia_ if isinstance(model, KFeatures) else model.objective_
@@ -155,7 +155,7 @@ def test_brute_force_is_never_undercut_and_often_reached(model, of_noise, of_sum
             X = 0.05 * X + (rng.random((n, 2)) < 0.6) @ rng.normal(size=(2, D)) * 3.0
         penalty = float(np.square(X).sum(axis=1).mean() * np.exp(rng.uniform(-2.5, 0.5)))
         free = isinstance(model, BPMeans)
-        best = twin.optimum(X, penalty, 3) if free else twin.k_optimum(X, 3)
+        best = ref.optimum(X, penalty, 3) if free else ref.k_optimum(X, 3)
         fitted = clone(model).set_params(n_init=20, random_state=seed, n_threads=1, **({"feature_penalty": penalty} if free else {})).fit(X)
         assert best - 1e-12 * square(X) <= fitted.objective_
         reached.append(best + 1e-9 * square(X) >= fitted.objective_)
@@ -647,7 +647,7 @@ def test_predict_is_the_nearest_of_all_sums(seed, K, dtype):
     X = sums(seed).astype(dtype)
     new = (np.repeat(X, 4, axis=0) + np.random.default_rng(seed).normal(size=(360, 6))).astype(dtype)
     model = KFeatures(K, random_state=0, n_init=3).fit(X)
-    codes = twin.all_codes(model.n_features_)
+    codes = ref.all_codes(model.n_features_)
     distances = np.square(new[:, None].astype(float) - codes @ model.features_).sum(axis=2)
     best = np.sort(distances, axis=1)
     clear = best[:, 1] - best[:, 0] > 1e-9
@@ -675,7 +675,7 @@ def test_predict_of_many_features(K, assignment):
         flipped = np.square(left + sign * model.features_[k]).sum(axis=1)
         assert (flipped >= np.square(left).sum(axis=1) * (1 - 1e-9)).all()
     if assignment == "exact":
-        best = [np.square(x - twin.all_codes(K) @ model.features_).sum(axis=1).min() for x in new[:20]]
+        best = [np.square(x - ref.all_codes(K) @ model.features_).sum(axis=1).min() for x in new[:20]]
         np.testing.assert_allclose(np.square(left[:20]).sum(axis=1), best, rtol=1e-9)
 
 

@@ -27,7 +27,7 @@ from craftc import _parallel as parallel
 from craftc import spectral as estimator
 from craftc.datasets import load_heart
 from tests.conftest import ROOT
-from tests.twins import spectral as twin
+from tests.reference import spectral as ref
 
 MODELS = {
     "default": {},
@@ -879,13 +879,13 @@ def test_known_graphs_are_found():
     """Ten samples of a graph with 14 edges: AUC .950, plain correlation .928."""
     found = {"graph": [], "correlation": []}
     for seed in range(10):
-        numeric, categorical, theta = twin.gibbs("hard", seed)
+        numeric, categorical, theta = ref.gibbs("hard", seed)
         X = pd.DataFrame(numeric, columns=[f"n{j}" for j in range(6)]).join(pd.DataFrame(categorical, columns=[f"c{j}" for j in range(6)]))
         model = model_of(n_components=12, l2=0.3).fit(X)
         s, t = np.triu_indices(12, 1)
         truth = theta[s, t] != 0.0
-        found["graph"].append(twin.auc(model.graph_[s, t], truth))
-        found["correlation"].append(twin.auc(np.corrcoef(encoded(model, X).T)[s, t], truth))
+        found["graph"].append(ref.auc(model.graph_[s, t], truth))
+        found["correlation"].append(ref.auc(np.corrcoef(encoded(model, X).T)[s, t], truth))
         right = np.sign(model.graph_[s, t]) == np.sign(theta[s, t])
         assert right[truth & (np.abs(theta[s, t]) > 0.3)].mean() > 0.7
     graph, correlation = (np.array(values) for values in found.values())

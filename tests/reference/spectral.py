@@ -1,4 +1,4 @@
-"""Graph spectral features word for word: the twin that the library is compared with.
+"""Graph spectral features word for word: the reference implementation.
 
 Sahoo & Chakraborty, "Graph Spectral Feature Learning for Mixed Data of Categorical and Numerical Type",
 arXiv 2005.02817. Sections are those of the specification. Nothing here is fast: every similarity of

@@ -1,4 +1,4 @@
-"""Variational Dirichlet process mixture with feature selection, word for word: the twin of the kernels.
+"""Variational Dirichlet process mixture with feature selection, word for word: the reference implementation of the kernels.
 
 Guan, Dy & Jordan, "A Unified Probabilistic Model for Global and Local Unsupervised Feature
 Selection", ICML 2011; section numbers are those of the specification. Nothing here is fast: every
@@ -208,7 +208,7 @@ def exposures(X):
 # ----------------------------------------------------------------------------------------
 
 
-class Twin:
+class ReferenceMixture:
     """Mixture with feature selection, Gaussian or Poisson cells that are independent given the component.
 
     Parameters
@@ -562,7 +562,7 @@ def stick_term(N, alpha):
 # ----------------------------------------------------------------------------------------
 
 
-class FullTwin(Twin):
+class ReferenceFullMixture(ReferenceMixture):
     """Gaussian components with a full covariance on the selected columns; y is 0 or 1, no cell is missing.
 
     Parameters
@@ -570,7 +570,7 @@ class FullTwin(Twin):
     y0 : array (K, columns), optional
         Masks of the start, in all columns of X; nothing selected if not given. Equal rows for "shared".
 
-    The other parameters and the attributes are those of `Twin`.
+    The other parameters and the attributes are those of `ReferenceMixture`.
     """
 
     def __init__(self, X, R0, *, y0=None, **parameters):

@@ -1,6 +1,6 @@
-"""CRAFT with the number of clusters and of features from the data: the twin of that search.
+"""CRAFT with the number of clusters and of features from the data: the reference implementation of that search.
 
-The model is the likelihood model of `tests.twins.craft` with alpha = kappa = 1. A partition
+The model is the likelihood model of `tests.reference.craft` with alpha = kappa = 1. A partition
 costs (classification likelihood with prices, ICL)
 
     J = sum_n sum_d l0_d(x_n) + sum_k cost_k
@@ -27,7 +27,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tests.twins import craft
+from tests.reference import craft
 
 SELECTIONS = ("priced", "free", "fixed", "global", "threshold")
 QUANTUM = 1e-9  # values of J, Deltas and scores closer than this are ties
@@ -91,7 +91,7 @@ def problem(
     t.categorical_threshold, t.numeric_threshold = categorical_threshold, numeric_threshold
     t.columns = np.concatenate([numbers, back.p + categories])  # kernel order of the whole table
     t.all_columns = back.D
-    # the background as the selection rules of the other twin read it, on the scale of z
+    # the background as the selection rules of the reference implementation in craft.py read it, on the scale of z
     t.back = SimpleNamespace(p=t.P, D=t.D, varies=[True] * t.D, variance=[1.0] * t.P)
     t.back.counts = [back.counts[d] for d in categories]
     return t

@@ -1,11 +1,11 @@
-"""The twin keeps the promises of the paper and of its repaired objective."""
+"""The reference implementation of CRAFT has the properties of the paper's objective and of the repaired one."""
 
 from math import log
 
 import numpy as np
 import pytest
 
-from tests.twins import craft
+from tests.reference import craft
 
 SELECTIONS = ("fixed", "free", "global", "threshold")
 MODELS = ("likelihood", "paper", "paper-fixed")

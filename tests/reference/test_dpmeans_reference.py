@@ -1,9 +1,9 @@
-"""The twin of DP-means keeps the promises of the papers."""
+"""The reference implementation of DP-means has the properties proved in the papers."""
 
 import numpy as np
 import pytest
 
-from tests.twins import dpmeans
+from tests.reference import dpmeans
 
 MODES = ("serial", "delayed", "collapsed")
 

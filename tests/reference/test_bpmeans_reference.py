@@ -1,9 +1,9 @@
-"""The twin of the feature models keeps the promises of the paper."""
+"""The reference implementation of the feature models has the properties proved in the paper."""
 
 import numpy as np
 import pytest
 
-from tests.twins import bpmeans
+from tests.reference import bpmeans
 
 VARIANTS = [(kind, exact) for kind in ("bp", "k_drop", "k_reseed", "collapsed") for exact in (False, True)]
 

@@ -1,4 +1,4 @@
-"""Convex covariate clustering word for word: the twin that the library is compared with.
+"""Convex covariate clustering word for word: the reference implementation.
 
 Andrade, Fukumizu & Okajima, "Convex Covariate Clustering for Classification", arXiv 1903.01680.
 Nothing here is fast: Hessians are dense, every B has all c rows, every edge its own dual vector.

@@ -1,4 +1,4 @@
-"""The twin of the search with prices keeps the promises of its objective."""
+"""The reference implementation of the automatic search has the properties of its objective."""
 
 from itertools import combinations, pairwise
 from math import comb, log
@@ -6,8 +6,8 @@ from math import comb, log
 import numpy as np
 import pytest
 
-from tests.twins import automatic, craft
-from tests.twins.test_craft_twin import random_table
+from tests.reference import automatic, craft
+from tests.reference.test_craft_reference import random_table
 
 PRICED = ("priced", "free", "fixed", "global")  # masks that minimise J, so that it never rises
 
@@ -102,7 +102,7 @@ def test_a_mask_that_only_breaks_even_stays_empty():
 
 @pytest.mark.parametrize("selection", automatic.SELECTIONS)
 @pytest.mark.parametrize("seed", range(12))
-def test_objective_is_built_from_the_other_twins_clusters(seed, selection):
+def test_objective_is_built_from_the_clusters_of_craft(seed, selection):
     """l0 of all rows, then for every cluster its prices minus its gains, by the formula."""
     (numeric, codes, n_levels, labels), _ = random_table(seed, n=40)
     weight = np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 2.0], size=40)
