@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 import craftc
 from craftc import CRAFT, load_model, save_model
 from craftc.datasets import load_heart
-from tests.conftest import random_table
+from tests.common import random_table
 
 FITTED = [
     "objective_",

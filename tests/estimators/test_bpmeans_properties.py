@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from craftc import BPMeans, KFeatures
 from craftc import _bpmeans_search as search
 from craftc import _parallel as parallel
-from tests.conftest import ROOT
+from tests.common import ROOT, examples
 from tests.reference import bpmeans as ref
 
 MODELS = {
@@ -64,7 +64,7 @@ def assert_same_bits(a, b):
 # ---- the objective ----
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     seed=st.integers(0, 10**6),
     collapsed=st.booleans(),
@@ -94,7 +94,7 @@ def test_the_objective_never_rises(seed, collapsed, penalty, assignment, init, b
     assert K == 0 or np.linalg.matrix_rank(model.assignments_) == K
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     seed=st.integers(0, 10**6),
     K=st.integers(1, 7),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
@@ -17,6 +17,7 @@ from craftc import ConvexCovariateClustering
 from craftc import covariates as estimator
 from craftc._covariates_evidence import SIGMAS, log_evidence
 from craftc.covariates import correlation_similarity, knn_similarity
+from tests.common import examples
 from tests.reference import covariates as ref
 
 FROZEN = [instance for instance in ref.frozen() if instance["ridge"] > 0]
@@ -92,14 +93,14 @@ def test_frozen_instances_at_the_end_of_a_path(stored):
     np.testing.assert_array_equal(frame["labels"].iloc[-1], stored["labels"])
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), ridge=st.sampled_from([0.02, 0.1, 1.0]))
 def test_random_problems_equal_the_reference(seed, ridge):
     X, y, S, nu = small(seed)
     check_against_reference(X, y, S, nu, ridge, 0.0)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), ridge=st.sampled_from([0.02, 0.1, 1.0]), sparsity=st.sampled_from([0.3, 1.5, 6.0]))
 def test_random_problems_with_sparsity_equal_the_reference(seed, ridge, sparsity):
     X, y, S, nu = small(seed)
@@ -121,7 +122,7 @@ def check_against_reference(X, y, S, nu, ridge, sparsity):
         np.testing.assert_array_equal(~model.coef_.any(axis=0), reference.zero)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), tol=st.sampled_from([1e-2, 1e-4, 1e-6, 1e-8]), sparsity=st.sampled_from([0.0, 0.0, 1.5]))
 def test_the_gap_bounds_the_excess(seed, tol, sparsity):
     X, y, S, nu = small(seed)

@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from craftc import ConvexCovariateClustering
 from craftc._covariates_evidence import SIGMAS, log_evidence, map_fit, sigma_by_folds
 from craftc._covariates_loss import Loss, column_sums
-from tests.conftest import ROOT
+from tests.common import BAD_ROWS, MISSING_ROWS, ROOT
 from tests.estimators.test_covariates import assert_same_bits, check_state, model_of
 from tests.reference import covariates as ref
 
@@ -202,8 +202,6 @@ PARAMETERS = [
     ({"verbose": -1}, "verbose must be a whole number >= 0"),
 ]
 ROWS = np.random.default_rng(0).normal(size=(20, 4))
-CORNER = np.zeros((20, 4))
-CORNER[3, 1] = 1.0
 CLASSES = np.arange(20) % 2
 
 
@@ -222,11 +220,7 @@ def test_bad_parameters(parameters, sentence):
         (ROWS, ["only"] * 20, "y must hold at least two classes, got one class: .*only"),
         (ROWS, np.linspace(0, 1, 20), "Unknown label type"),
         (ROWS, CLASSES[:19], "inconsistent numbers of samples"),
-        (np.where(CORNER > 0, np.nan, ROWS), CLASSES, "contains NaN"),
-        (np.where(CORNER > 0, np.inf, ROWS), CLASSES, "infinity"),
-        (ROWS[:, 0], CLASSES, "Expected 2D array"),
-        (ROWS[:0], CLASSES[:0], "0 sample"),
-        (ROWS[:, :0], CLASSES, "0 feature"),
+        *[(X, CLASSES, sentence) for X, sentence in BAD_ROWS + MISSING_ROWS if not sparse.issparse(X)],
     ],
 )
 def test_bad_tables(X, y, sentence):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
@@ -19,6 +19,7 @@ from craftc._covariates_graph import graph_of
 from craftc._covariates_loss import Loss
 from craftc._covariates_paper import PaperAdmm
 from craftc._covariates_reduced import Reduced, Task
+from tests.common import examples
 from tests.estimators.test_covariates import assert_same_bits, check_state, every_frozen, model_of, objective_of, small
 from tests.reference import covariates as ref
 
@@ -93,7 +94,7 @@ def test_admm_is_as_exact_along_a_path(stored):
     assert model.path_["objective"].iloc[-1] == pytest.approx(stored["objective"], rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10**6), sparsity=st.sampled_from([0.0, 0.0, 1.5]), ridge=st.sampled_from([0.02, 0.1, 1.0]))
 def test_admm_finds_the_certified_optimum(seed, sparsity, ridge):
     X, y, S, nu = small(seed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT
-from tests.conftest import random_table
+from tests.common import random_table
 from tests.reference import craft as ref
 
 SELECTIONS = ("fixed", "free", "threshold", "global")

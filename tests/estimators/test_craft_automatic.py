@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import CRAFT, MixedTable
 from craftc._craft_moves import common_parts
 from craftc.datasets import load_heart, make_mixed
-from tests.conftest import random_table
+from tests.common import examples, random_table
 from tests.reference import automatic as ref
 
 
@@ -99,7 +99,7 @@ def test_clusters_that_are_there_are_found(n_clusters):
     assert adjusted_rand_score(made.target, model.labels_) > 0.9
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10**6))
 def test_every_better_start_and_step_lowers_the_objective(seed):
     table = random_table(seed, n=60)

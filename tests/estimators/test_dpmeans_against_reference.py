@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import DPMeans
 from craftc._points import Points
+from tests.common import examples
 from tests.reference import dpmeans as ref
 
 MODES = ("serial", "delayed", "collapsed")
@@ -56,7 +57,7 @@ def assert_same(ours, theirs, X, exact=True):
     assert (ours.n_iter_, ours.converged_) == (theirs.n_iter + theirs.n_polish, theirs.converged)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     seed=st.integers(0, 10**6),
     mode=st.sampled_from(MODES),

@@ -10,14 +10,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import DPMeans
 from craftc import _parallel as parallel
-from tests.conftest import ROOT
+from tests.common import ROOT, examples
 from tests.reference import dpmeans as ref
 
 MODES = ("serial", "delayed", "collapsed")
@@ -41,7 +41,7 @@ def assert_same_bits(a, b):
 # ---- the objective ----
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(
     seed=st.integers(0, 10**6),
     mode=st.sampled_from(MODES),

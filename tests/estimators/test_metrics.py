@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, f1_score, normalized_mutual_info_score
 
@@ -25,6 +25,7 @@ from craftc.metrics import (
     separability,
     total_cluster_label_entropy,
 )
+from tests.common import examples
 from tests.reference import spectral as ref
 
 NUMBERS = (chance_rand_index, cluster_label_entropy, macro_f1, nmi, purity, rand_index, total_cluster_label_entropy)
@@ -113,7 +114,7 @@ def test_rand_and_total_entropy_are_those_of_the_reference(rows):
         assert (rand_index(true, pred) - chance) / (1.0 - chance) == pytest.approx(adjusted_rand_score(true, pred))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=6))
 def test_chance_is_the_mean_over_all_permutations(rows):
     true, pred = zip(*rows, strict=True)

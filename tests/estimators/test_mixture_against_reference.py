@@ -7,11 +7,12 @@ from threading import Event
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import FeatureSelectionMixture
 from craftc._mixture_search import Ascent, Plan
+from tests.common import examples
 from tests.reference.mixture import ReferenceFullMixture, ReferenceMixture
 
 SETTINGS = st.fixed_dictionaries(
@@ -28,7 +29,7 @@ SETTINGS = st.fixed_dictionaries(
 HOLES = st.sampled_from(["none", "few", "many", "rows and columns"])
 
 
-def random_table(seed, component="gaussian", holes="none", most=24):
+def random_rows(seed, component="gaussian", holes="none", most=24):
     """Up to three clusters, told by some columns; one column may be constant. Columns in the thousands, units or thousandths."""
     rng = np.random.default_rng(seed)
     n, D = int(rng.integers(2, most + 1)), int(rng.integers(1, 7))
@@ -64,7 +65,7 @@ def model_of(R, parameters, **more):
 
 def both(seed, parameters, holes, **more):
     """(model, its ascent from a given start, the reference from the same)."""
-    X = random_table(seed, parameters["component"], holes)
+    X = random_rows(seed, parameters["component"], holes)
     R = random_start(seed + 1, len(X))
     model = model_of(R, parameters, **more)
     with warnings.catch_warnings():
@@ -79,7 +80,7 @@ def assert_close(ours, theirs, name="", slack=1e-8):
     assert abs(ours - theirs) <= slack * max(1.0, abs(theirs)), (name, ours, theirs)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(seed=st.integers(0, 10**6), parameters=SETTINGS, holes=HOLES, learn=st.booleans())
 def test_the_bound_after_every_single_update(seed, parameters, holes, learn):
     """m after lambda, as in the reference; a sweep of the ascent leaves it to the end, which is the same (whole fits below)."""
@@ -115,13 +116,13 @@ def test_the_bound_after_every_single_update(seed, parameters, holes, learn):
         np.testing.assert_allclose(q.p, ref.p, rtol=0, atol=1e-8)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)  # a merge or a stop may hang on rounding, though rarely
+@examples(150, derandomize=True)  # a merge or a stop may hang on rounding, though rarely
 @given(
     seed=st.integers(0, 10**6), parameters=SETTINGS, holes=HOLES, learn=st.booleans(), merge=st.booleans(), most=st.sampled_from([3, 40])
 )
 def test_whole_fits(seed, parameters, holes, learn, merge, most):
     learn &= parameters["feature_variance"] != 0.19
-    X = random_table(seed, parameters["component"], holes)
+    X = random_rows(seed, parameters["component"], holes)
     check_fit(X, random_start(seed + 1, len(X)), parameters, learn, merge, most)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 from sklearn.base import clone
@@ -22,7 +22,7 @@ from craftc import FeatureSelectionMixture
 from craftc import _parallel as parallel
 from craftc import mixture as estimator
 from craftc._mixture_model import Beliefs
-from tests.conftest import ROOT
+from tests.common import ROOT, examples
 
 MODELS = {
     "local": {},
@@ -80,7 +80,7 @@ def assert_close(a, b, columns=slice(None)):
 # ---- the bound ----
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     seed=st.integers(0, 10**6),
     name=st.sampled_from(sorted(MODELS)),

@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from craftc import MixedTable
 from craftc import _numeric as module
 from craftc._numeric import NumericEncoding
-from tests.conftest import random_table
+from tests.common import examples, random_table
 
 MODES = ("auto", "rank", "raw")
 
@@ -247,8 +247,8 @@ def test_the_noise_of_real_tables():
         "value 0 set apart (50 %), rest by rank": [np.where(np.arange(n) % 2, tail, 0.0)],
         "7 values: categories": [rng.integers(0, 7, n)],
     }
-    for expected, examples in columns.items():
-        for x in examples:
+    for expected, columns_of_kind in columns.items():
+        for x in columns_of_kind:
             assert words(x) == expected
 
 
@@ -293,7 +293,7 @@ def test_factors_of_two_spikes_and_a_rest_of_numbers():
     assert factors == pytest.approx(direct, rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6))
 def test_every_cell_can_be_told_from_its_pieces(seed):
     x = any_column(np.random.default_rng(seed), 150)
@@ -320,7 +320,7 @@ def test_every_cell_can_be_told_from_its_pieces(seed):
 # ---------------------------------------------------------------- weights, order
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), mode=st.sampled_from(["auto", "rank"]))
 def test_a_weight_is_so_many_rows(seed, mode):
     rng = np.random.default_rng(seed)
@@ -353,7 +353,7 @@ def test_rows_of_weight_zero_are_not_looked_at_but_encoded():
     assert decode(derived)["x0"][-1] is None
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), weighted=st.booleans())
 def test_the_order_of_the_rows_does_not_matter(seed, weighted):
     rng = np.random.default_rng(seed)
@@ -399,7 +399,7 @@ def test_only_the_very_value_is_the_spike():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10**6))
 def test_a_row_depends_on_itself_alone(dtype, seed):
     rng = np.random.default_rng(seed)
@@ -575,7 +575,7 @@ def test_memory_is_the_derived_table_and_little_more():
 # ---------------------------------------------------------------- files
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10**6), dtype=st.sampled_from([np.float32, np.float64]))
 def test_through_json_and_pickle_to_the_last_bit(seed, dtype):
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -21,6 +21,7 @@ from craftc._spectral_factor import Factoriser, default_factors
 from craftc._spectral_likelihood import Parameters, PseudoLikelihood, log_grid, similarity
 from craftc._spectral_observed import Observed
 from craftc._spectral_search import Coordinates, Objective
+from tests.common import examples
 from tests.reference import spectral as ref
 
 ALL = list(product(["codes", "dense"], ["softmax", "logistic"], [True, False]))
@@ -85,7 +86,7 @@ def random_parameters(encoding, seed, sd=0.5, unary=True):
 # ---- encoding ----
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 10**6),
     p1=st.integers(0, 3),

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -26,7 +26,7 @@ from craftc import CRAFT, GraphSpectralFeatures, MixedTable
 from craftc import _parallel as parallel
 from craftc import spectral as estimator
 from craftc.datasets import load_heart
-from tests.conftest import ROOT
+from tests.common import ROOT, examples
 from tests.reference import spectral as ref
 
 MODELS = {
@@ -81,7 +81,7 @@ def encoded(model, X):
 # ---- the objective ----
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     seed=st.integers(0, 10**6),
     conditionals=st.sampled_from(["codes", "dense"]),

@@ -10,11 +10,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
 from craftc.table import MixedTable, Schema
+from tests.common import examples
 
 from_data = MixedTable.from_data
 
@@ -811,7 +812,7 @@ CELLS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(cells=CELLS, missing=st.sampled_from(["ignore", "category"]))
 def test_decoding_gives_the_column_back(cells, missing):
     if all(cell is None for cell in cells):
@@ -837,7 +838,7 @@ def test_decoding_gives_the_column_back(cells, missing):
         )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), dtype=st.sampled_from([np.float32, np.float64]))
 def test_any_numeric_array(data, dtype):
     shape = data.draw(st.tuples(st.integers(1, 8), st.integers(1, 4)))

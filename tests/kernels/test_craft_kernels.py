@@ -10,7 +10,7 @@ from craftc._craft_search import assign_only
 from craftc._kernels import craft as kernel
 from craftc._moments import Moments, integer_grid, integer_weights
 from craftc._parallel import aligned
-from tests.conftest import random_table
+from tests.common import random_table
 
 
 def fitted(seed, n=120, n_clusters=5, **shape):

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc._kernels import moments as kernel
 from craftc._moments import Moments, integer_grid, integer_weights
-from tests.conftest import random_table
+from tests.common import examples, random_table
 
 WORD = 1 << 64
 
@@ -30,7 +30,7 @@ def wrap(value):
     return value - (1 << 128) if value >= 1 << 127 else value
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     a=st.integers(-(1 << 127), (1 << 127) - 1),
     b=st.integers(-(1 << 127), (1 << 127) - 1),

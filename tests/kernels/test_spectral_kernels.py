@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from craftc._kernels import spectral as kernel
 from craftc._kernels.spectral import CUT, HOLE, LANES, TILE, Conditionals, hals_rows
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.reference.spectral import grid, similarity
 
 EPS = 0.2
