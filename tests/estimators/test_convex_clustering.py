@@ -20,6 +20,7 @@ from craftc.convex import gaussian_weights
 from craftc.covariates import knn_similarity
 from tests.common import BAD_ROWS, MISSING_ROWS, examples
 from tests.reference import covariates as ref
+from tests.reference import covariates_points as ref_points
 
 SOLVERS = ("certified", "ama", "admm")
 KINDS = ("gaussian", "flat", "knn", "chain")
@@ -83,7 +84,7 @@ def assert_same_bits(a, b):
 @given(seed=st.integers(0, 10**6))
 def test_random_problems_equal_the_reference(solver, seed):
     X, W, penalty = rows_of(seed)
-    reference = ref.convex_clustering(X, W, penalty, max_iter=20000)
+    reference = ref_points.convex_clustering(X, W, penalty, max_iter=20000)
     model = model_of(penalty, W, solver=solver).fit(X)
     check_state(model, X)
     floor = 1e-9 * 0.5 * ((X - X.mean(axis=0)) ** 2).sum()
@@ -101,7 +102,7 @@ def test_random_problems_equal_the_reference(solver, seed):
 def test_a_chain_whose_minimisation_starts_far_away():
     """All rows are fused at first; with multipliers for a nearby optimum every Newton step would end at the next kink."""
     X, W, penalty = rows_of(655367)
-    reference = ref.convex_clustering(X, W, penalty, max_iter=20000)
+    reference = ref_points.convex_clustering(X, W, penalty, max_iter=20000)
     model = model_of(penalty, W).fit(X)
     assert model.duality_gap_ <= 1e-8
     np.testing.assert_array_equal(model.labels_, reference.labels)

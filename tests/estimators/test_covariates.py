@@ -19,6 +19,7 @@ from craftc._covariates_evidence import SIGMAS, log_evidence
 from craftc.covariates import correlation_similarity, knn_similarity
 from tests.common import examples
 from tests.reference import covariates as ref
+from tests.reference import covariates_evidence as ref_evidence
 
 FROZEN = [instance for instance in ref.frozen() if instance["ridge"] > 0]
 every_frozen = pytest.mark.parametrize(
@@ -371,11 +372,11 @@ def test_a_path_returns_the_map_fit_whose_evidence_is_highest(selection):
     X, y, S = ref.recipe("dense", 10, 80, 3, 4)
     model = model_of(np.geomspace(40, 0.01, 15), S, selection=selection).fit(X, y)
     check_state(model, X)
-    fitted = ref.map_fit(X, y, model.covariate_labels_, model.sigma_)
+    fitted = ref_evidence.map_fit(X, y, model.covariate_labels_, model.sigma_)
     np.testing.assert_allclose(model.coef_, fitted.B[:, model.covariate_labels_], rtol=0, atol=1e-4 * np.abs(fitted.B).max())
     kind = "full" if selection == "evidence-full" else "diagonal"
     for labels, evidence in zip(model.path_["labels"], model.path_["evidence"], strict=True):
-        assert evidence == pytest.approx(ref.log_evidence(X, y, labels, model.sigma_, kind), rel=1e-5, abs=1e-4)
+        assert evidence == pytest.approx(ref_evidence.log_evidence(X, y, labels, model.sigma_, kind), rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize("agree", [True, False])

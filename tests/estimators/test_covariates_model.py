@@ -21,6 +21,7 @@ from craftc._covariates_loss import Loss, column_sums
 from tests.common import BAD_ROWS, MISSING_ROWS, ROOT
 from tests.estimators.test_covariates import assert_same_bits, check_state, model_of
 from tests.reference import covariates as ref
+from tests.reference import covariates_evidence as ref_evidence
 
 # ---- evidence ----
 
@@ -34,13 +35,13 @@ def test_evidence_equals_the_reference(seed, sigma):
     m, loss = int(labels.max()) + 1, Loss(y, y.max() + 1)
     columns = column_sums(X, labels, m)
     np.testing.assert_allclose(columns, ref.with_ones(X @ ref.expansion(labels)), rtol=0, atol=1e-13)
-    ours, theirs = map_fit(columns, loss, sigma), ref.map_fit(X, y, labels, sigma)
+    ours, theirs = map_fit(columns, loss, sigma), ref_evidence.map_fit(X, y, labels, sigma)
     # a Newton step that promises less than 1e-10 of the objective is not taken: its length is of the order of 1e-5
     np.testing.assert_allclose(loss.basis @ ours.theta[:-1].T, theirs.B, rtol=0, atol=1e-4 * np.abs(theirs.B).max())
     np.testing.assert_allclose(loss.basis @ ours.theta[-1], theirs.beta0, rtol=0, atol=1e-4)
     for kind in ("diagonal", "full"):
         evidence = log_evidence(columns, loss, ours, sigma, kind == "full")
-        assert evidence == pytest.approx(ref.log_evidence(X, y, labels, sigma, kind), rel=1e-6)
+        assert evidence == pytest.approx(ref_evidence.log_evidence(X, y, labels, sigma, kind), rel=1e-6)
 
 
 def test_a_warm_start_finds_the_same_map():
@@ -59,7 +60,7 @@ def test_sigma_by_folds_equals_the_reference(accuracy, n):
     folds = np.empty(n, int)
     for fold, (_, left) in enumerate(StratifiedKFold(k, shuffle=True, random_state=0).split(X, y)):
         folds[left] = fold
-    expected = ref.sigma_by_cv(X, y, np.arange(5), SIGMAS, "accuracy" if accuracy else "log_probability", folds)
+    expected = ref_evidence.sigma_by_cv(X, y, np.arange(5), SIGMAS, "accuracy" if accuracy else "log_probability", folds)
     assert sigma_by_folds(ref.with_ones(X), y, 4, accuracy) == expected.sigma
 
 

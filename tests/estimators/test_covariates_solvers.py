@@ -22,6 +22,7 @@ from craftc._covariates_reduced import Reduced, Task
 from tests.common import examples
 from tests.estimators.test_covariates import assert_same_bits, check_state, every_frozen, model_of, objective_of, small
 from tests.reference import covariates as ref
+from tests.reference import covariates_paper as ref_paper
 
 NO_RIDGE = next(instance for instance in ref.frozen() if instance["ridge"] == 0)
 SPARSITY = [instance for instance in ref.frozen() if instance["gamma"] > 0]
@@ -188,9 +189,9 @@ def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, 
         solver.iterate(relax, 1e-11)
         ours.append(in_classes(task, solver.theta))
     settled = {"max_iter": times, "min_iter": times, "inner_tol": 1e-12, "iterates": True}
-    theirs = [ref.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **settled)]
+    theirs = [ref_paper.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **settled)]
     if weights == "uniform" and relax == 1.0:
-        theirs.append(ref.paper_admm(X, y, S, nu, 0.1, **settled))
+        theirs.append(ref_paper.paper_admm(X, y, S, nu, 0.1, **settled))
     for other in theirs:
         assert len(other.iterates) == times
         np.testing.assert_allclose(ours, other.iterates, rtol=0, atol=1e-8)
@@ -204,7 +205,7 @@ def tightly(look, start, **more):
 @pytest.mark.parametrize(("kind", "c", "nu"), [("dense", 3, 0.3), ("chain", 2, 1.0), ("blocks", 3, 0.5), ("knn", 4, 0.3)])
 def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, nu):
     X, y, S = ref.recipe(kind, 6, 40, c, 1)
-    theirs = ref.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
+    theirs = ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
     task, theta = problem(X, y, S, nu, 0.1)
     usual = PaperAdmm(10000).solve(task, theta)
     monkeypatch.setattr(_covariates_paper, "minimize", tightly)
@@ -222,7 +223,7 @@ def test_the_warm_start_equals_the_reference(monkeypatch):
     paper, warm = PaperAdmm(10000), None
     for nu in (1.0, 0.5, 0.45):
         task, theta = problem(X, y, S, nu, 0.1)
-        found, warm = paper.solve(task, theta), ref.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
+        found, warm = paper.solve(task, theta), ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
         assert found.steps == warm.n_iter
         np.testing.assert_allclose(in_classes(task, found.theta), warm.B, rtol=0, atol=1e-6)
 

@@ -12,7 +12,7 @@ from craftc import CRAFT, MixedTable
 from craftc._craft_moves import common_parts
 from craftc.datasets import load_heart, make_mixed
 from tests.common import examples, random_table
-from tests.reference import automatic as ref
+from tests.reference import automatic_search as ref_search
 
 
 def structured(seed, n=120):
@@ -28,7 +28,7 @@ def fit_both(table, starts, weight=None, **parameters):
     names = {"fraction": "feature_fraction", "k_max": "max_clusters"}
     ours = CRAFT(init=starts, numeric="raw", n_threads=1, **{names.get(name, name): value for name, value in parameters.items()})
     ours.fit(table, sample_weight=weight)
-    theirs = ref.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
+    theirs = ref_search.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
     return ours, theirs
 
 

@@ -5,6 +5,9 @@ import pytest
 from scipy import sparse
 
 from tests.reference import covariates as ref
+from tests.reference import covariates_evidence as ref_evidence
+from tests.reference import covariates_paper as ref_paper
+from tests.reference import covariates_points as ref_points
 
 FROZEN = ref.frozen()
 SMALL = [f for f in FROZEN if f["recipe"]["d"] <= 24 and f["nu"] < 100]
@@ -72,22 +75,11 @@ def test_nothing_is_below_the_reference_and_no_bound_above(seed, gamma):
         assert ref.duality_gap(B, lam, X, y, S, nu, ridge, t, gamma) >= 0.0
 
 
-@pytest.mark.parametrize("bad", ["edges", "columns", "intercept", "ridge"])
-def test_a_bound_needs_feasible_duals(bad):
-    X, y, S, nu, ridge, _ = small_case(0)
-    found = ref.reference_solution(X, y, S, nu, ridge, 1.0)
-    P = ref.log_likelihood_terms(np.column_stack([found.B, found.beta0]), ref.with_ones(X), y)[1]
-    lam, t = found.lam * (1e3 if bad == "edges" else 1.0), found.t + (2.0 if bad == "columns" else 0.0)
-    P = np.full_like(P, 1.0 / P.shape[1]) if bad == "intercept" else P
-    with pytest.raises(ValueError, match={"edges": "lam", "columns": "t is", "intercept": "intercept", "ridge": "ridge"}[bad]):
-        ref.dual_value(lam, P, X, y, S, nu, 0.0 if bad == "ridge" else ridge, t, 1.0)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_both_forms_of_the_admm_take_the_same_steps(seed):
     X, y, S, nu, ridge, _ = small_case(seed)
     options = {"rho": 1.0, "max_iter": 25, "inner_tol": 1e-11, "eps": 0.0, "iterates": True}
-    paper, edges = ref.paper_admm(X, y, S, nu, ridge, **options), ref.edge_admm(X, y, S, nu, ridge, **options)
+    paper, edges = ref_paper.paper_admm(X, y, S, nu, ridge, **options), ref_paper.edge_admm(X, y, S, nu, ridge, **options)
     for ours, theirs in zip(edges.iterates, paper.iterates, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8)
     np.testing.assert_allclose(paper.u[0], -paper.u[1], rtol=0, atol=1e-13)
@@ -97,7 +89,7 @@ def test_both_forms_of_the_admm_take_the_same_steps(seed):
 def test_the_admm_comes_near_the_reference(options):
     X, y, S, nu, ridge, _ = small_case(1)
     best = ref.reference_solution(X, y, S, nu, ridge).objective
-    found = ref.edge_admm(X, y, S, nu, ridge, eps=1e-6, inner_tol=1e-7, **options)
+    found = ref_paper.edge_admm(X, y, S, nu, ridge, eps=1e-6, inner_tol=1e-7, **options)
     assert found.converged
     assert best <= ref.objective(found.B, found.beta0, X, y, S, nu, ridge) <= best * (1 + 1e-4)
 
@@ -119,7 +111,7 @@ def test_evidence_by_differences(kind):
     """The curvature of the posterior at the MAP, taken by differences."""
     X, y, _, _, _, _ = small_case(1)
     labels, sigma = ref.canonical(np.arange(X.shape[1]) % 3), 0.7
-    fitted = ref.map_fit(X, y, labels, sigma)
+    fitted = ref_evidence.map_fit(X, y, labels, sigma)
     Z1, c, m = ref.with_ones(X @ ref.expansion(labels)), *fitted.B.shape
 
     def posterior(b):
@@ -136,31 +128,7 @@ def test_evidence_by_differences(kind):
     hessian = [[curve(s, t) for s in step] for t in step]
     log_determinant = np.log(np.diag(hessian)).sum() if kind == "diagonal" else np.linalg.slogdet(hessian)[1]
     expected = -posterior(b) - c * m * np.log(sigma) - log_determinant / 2
-    assert ref.log_evidence(X, y, labels, sigma, kind) == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_wider_prior_never_fits_worse():
-    X, y, _, _, _, _ = small_case(1)
-    labels = np.arange(X.shape[1])
-    sizes = [(ref.map_fit(X, y, labels, sigma).B ** 2).sum() for sigma in ref.sigma_grid()]
-    assert (np.diff(sizes) > 0).all()
-    chosen = ref.sigma_by_cv(X, y, labels)
-    assert chosen.scores[chosen.grid == chosen.sigma] == chosen.scores.max()
-
-
-@pytest.mark.parametrize(("agree", "groups", "blocks"), [(True, 10, 10), (False, 13, 11)])
-def test_synthetic_data(agree, groups, blocks):
-    X, y, S, truth = ref.synthetic(40, 400, agree, 0)
-    assert (X.shape, np.bincount(y).tolist()) == ((400, 40), [100] * 4)
-    np.testing.assert_array_equal(truth, ref.canonical(truth))
-    i, j, s = ref.edge_list(S)
-    assert truth.max() + 1 == groups
-    assert ref.components(i, j, s > 0, 40).max() + 1 == blocks
-    means = np.array([X[y == k].mean(axis=0) for k in range(4)])
-    for group in range(groups):
-        weights = np.rint(means[:, truth == group] / 5)
-        assert (weights == weights[:, :1]).all()
-        assert weights[:, 0].sum() == 1
+    assert ref_evidence.log_evidence(X, y, labels, sigma, kind) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["dense", "blocks", "flat", "knn", "chain"])
@@ -178,24 +146,12 @@ def test_recipes_and_edges(kind):
     np.testing.assert_allclose(B @ ref.difference_matrix(i, j, 9).T, B[:, i] - B[:, j], rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("S", [np.eye(3)[[1, 2, 0]], -np.ones((3, 3)), np.full((3, 3), np.nan), np.ones((2, 3))])
-def test_edges_of_nonsense(S):
-    with pytest.raises(ValueError, match="square, finite, nonnegative and exactly symmetric"):
-        ref.edge_list(S)
-
-
-def test_canonical_labels_and_expansion():
-    assert ref.canonical([5, 2, 5, 7, 2]).tolist() == [0, 1, 0, 2, 1]
-    assert ref.expansion([0, 1, 0]).tolist() == [[1, 0], [0, 1], [1, 0]]
-    assert ref.expansion([0, 1, 0], np.array([False, True, False])).tolist() == [[1], [0], [1]]
-
-
 def test_convex_clustering_of_points():
     rng = np.random.default_rng(0)
     P = np.concatenate([rng.normal(size=(5, 2)), rng.normal(size=(5, 2)) + 9.0])
     W = np.exp(-0.5 * ((P[:, None] - P) ** 2).sum(axis=2))
     W = (W + W.T) / 2
-    apart, together = ref.convex_clustering(P, W, 0.0), ref.convex_clustering(P, W, 50.0)
+    apart, together = ref_points.convex_clustering(P, W, 0.0), ref_points.convex_clustering(P, W, 50.0)
     np.testing.assert_array_equal(apart.U, P)
     assert apart.labels.tolist() == list(range(10))
     for found in (apart, together):
