@@ -49,7 +49,7 @@ def map_fit(X: Any, loss: Loss, sigma: float, theta: Floats | None = None) -> Fi
         elif factor is None:
             hessian = loss.hessian(X, point)
             hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
-            factor = cholesky(hessian)
+            factor = cholesky(hessian, loss.steepest(X))
         if factor is not None:
             move = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
         fall, t = -float((gradient * move).sum()), 1.0

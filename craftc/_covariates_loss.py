@@ -76,6 +76,10 @@ class Loss:
         """What counts as a coefficient's size where all are zero: a thousandth of what moves a logit by one."""
         return _UNIT / max(float(np.sqrt(squares(X).sum(axis=0).max() / X.shape[0])), 1e-12)
 
+    def steepest(self, X: Any) -> float:
+        """The largest diagonal entry of X'X: four times the largest curvature along one coefficient."""
+        return float(squares(X).sum(axis=0).max())
+
     def start(self, width: int) -> Floats:
         """(width, q) coefficients of zero, and the intercept of the classes' shares."""
         theta = np.zeros((width, self.c - 1))
@@ -102,8 +106,12 @@ class Loss:
                 break
             mean = point.proba @ self.basis
             curve = (self.basis.T * point.proba.sum(axis=0)) @ self.basis - mean.T @ mean
+            try:
+                move = np.linalg.solve(curve, excess)
+            except np.linalg.LinAlgError:
+                break  # every fitted probability is 0 or 1: no intercept changes them
             theta = theta.copy()
-            theta[-1] -= np.linalg.solve(curve, excess)
+            theta[-1] -= move
             point = self.at(X, theta)
         return theta, point
 
@@ -156,6 +164,9 @@ class Squares:
     def unit(self, X: Any) -> float:
         """A thousandth of a column's root mean square."""
         return 1e-3 * max(float(np.sqrt(2.0 * self.half / max(X.size, 1))), 1e-12)
+
+    def steepest(self, X: Any) -> float:
+        return 1.0
 
     def start(self, width: int) -> Floats:
         return np.zeros((width, self.q))

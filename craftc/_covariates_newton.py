@@ -21,6 +21,7 @@ _SOFTER = 100.0  # and falls so where every step ends at the next kink, as it do
 _LAST = 0.05  # of the goal: a step that promises no more is not made
 _STIFFEST = 1e4  # times that: more would drown the loss in rounding
 _OUTER = 40  # changes of the multipliers
+_SHIFTS = 30  # of the diagonal, each ten times the one before
 _STIFF = 1e4  # sigma = so many radii per size of the coefficients
 
 
@@ -51,7 +52,7 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
                 hessian = curvature.copy()
                 hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], loss.q)
                 _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, np.zeros_like(gradient), hessian)
-                factor = cholesky(hessian)
+                factor = cholesky(hessian, loss.steepest(X))
                 steps += 1
             move = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
             fall = -float((gradient * move).sum())
@@ -90,12 +91,22 @@ def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
     return Found(theta, point, flow, fused, steps)
 
 
-def cholesky(matrix: Floats) -> Floats:
-    """Lower Cholesky factor; a matrix that is not positive in rounding gets a little more on its diagonal."""
+def cholesky(matrix: Floats, steepest: float) -> Floats:
+    """Lower Cholesky factor of a Hessian; one that is not positive definite in rounding gets a larger diagonal.
+
+    `steepest` is the largest curvature the loss can have. Where the fitted probabilities are all 0 or 1 the Hessian itself is 0, and
+    the diagonal is enlarged by a share of that.
+
+    Raises
+    ------
+    FloatingPointError
+        The Hessian is not finite.
+    """
     extra = 0.0
-    while True:
+    for _ in range(_SHIFTS):
         factor, info = lapack.dpotrf(matrix, lower=1)
-        if info == 0:
+        if info == 0 and np.isfinite(factor[-1, -1]):
             return np.asarray(factor)
-        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()))
+        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()), 1e-18 * steepest)
         matrix[np.diag_indices(len(matrix))] += extra
+    raise FloatingPointError("The Hessian of the loss is not finite: scale the covariates, or raise ridge.")

@@ -33,6 +33,8 @@ START_CLUSTERS = 20
 _SPLIT_SAMPLE = 2048  # rows by which the cuts of a cluster are ranked
 _CELLS_AT_ONCE = 200_000_000  # cell visits between two looks for an interrupt, a fraction of a second
 _SPLIT_DRAW = 13  # first key of its random stream
+_MERGE_TIE, _SPLIT_TIE = 1e-9, 1e-6  # nats by which a merge, or a split and what follows it, must lower J
+_ROUNDING = 2.0**-46  # of N D nats: a change of J that is smaller may be rounding, and accepting it could go on for ever
 _NO_ROWS = np.empty(0, np.int32)
 
 
@@ -100,6 +102,8 @@ class Search:
         self.selection = _kernel.SELECTIONS[problem.rules.selection]
         self.capacity = max(problem.cap, START_CLUSTERS)
         grid, D = problem.background.grid, self.pricing.D
+        rounding = _ROUNDING * problem.background.weight * D
+        self._merge_tie, self._split_tie = max(_MERGE_TIE, rounding), max(_SPLIT_TIE, rounding)
         self._slab = aligned((_passes.slab_size(self.pricing, self.capacity),))
         self._scratch = aligned((n_threads, _passes.pass_scratch_size(self.pricing, self.capacity)))
         self._partial = np.zeros((n_threads if n_threads > 1 else 0, self.capacity, grid.width), np.int64)
@@ -166,7 +170,7 @@ class Search:
         place = np.arange(before, dtype=np.int32)  # where the clusters of the labels have gone
         while part.K > 1:
             i, j = best_pair(deltas)
-            if not deltas[i, j] < -1e-9:
+            if not deltas[i, j] < -self._merge_tie:
                 break
             deltas = self._merge(part, i, j, deltas)
             place[place == j] = i
@@ -222,7 +226,7 @@ class Search:
             if key in self._failed or part.groups[k, 0] * self.pricing.unit < 4:
                 continue
             split = self.best_split(part, k)
-            if split is not None and split.delta < -1e-6:
+            if split is not None and split.delta < -self._split_tie:
                 yield k, split
             else:
                 self._failed.add(key)
@@ -339,7 +343,7 @@ class Search:
         self._merge_while_it_pays(trial)
         self.settle(trial)
         self.grow(trial)
-        return trial if trial.objective < part.objective - 1e-6 else part
+        return trial if trial.objective < part.objective - self._split_tie else part
 
     def forced_merges(self, part: Partition) -> Partition:
         """Merge the cheapest pairs although J rises, let the rest find its place, and keep what ends lower."""
@@ -352,7 +356,7 @@ class Search:
                 self._force(trial, i, j)
                 self.passes(trial)
                 self.grow(trial)
-                if trial.objective < part.objective - 1e-6:
+                if trial.objective < part.objective - self._split_tie:
                     part, improved = trial, True
                     break
         return part

@@ -37,7 +37,7 @@ def margins(clusters: Clusters, table: MixedTable, dtype: type = np.float64) -> 
     if len(clusters.mask) > 1:
         for rows, costs in _in_chunks(clusters, table):
             two = np.partition(costs, 1, axis=1)[:, :2]
-            out[rows] = two[:, 1] - two[:, 0]
+            out[rows] = np.minimum(two[:, 1] - two[:, 0], np.finfo(dtype).max)
     return out
 
 

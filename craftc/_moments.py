@@ -22,6 +22,7 @@ Integers = NDArray[np.int64]
 
 _GRID_BITS = 40  # of a column's range
 _WEIGHT_BITS = 46  # of the total weight: sum w q^2 < 2^(46 + 78)
+_LARGEST, _NARROWEST = 1e140, 1e-140  # cells and ranges whose squares, summed over any table, float64 can hold
 _NUMERIC_CELLS = 5
 _NO_WEIGHT = np.empty(0, np.int64)
 
@@ -42,13 +43,26 @@ def integer_weights(weight: NDArray[Any] | None) -> tuple[Integers, float]:
 
 
 def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
-    """The grid of a table: every numeric column centred on its middle, 2^40 steps over the next power of two of its range."""
+    """The grid of a table: every numeric column centred on its middle, 2^40 steps over the next power of two of its range.
+
+    Raises
+    ------
+    ValueError
+        The squares of a column would overflow or vanish.
+    """
     p = table.numeric.shape[1]
     low, high = np.empty(p), np.empty(p)
     _kernel.column_ranges(table.numeric, weight, low, high)
     seen = low <= high
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
     half = high / 2 - low / 2
+    unusable = (np.maximum(np.abs(low), np.abs(high)) > _LARGEST) | ((half > 0) & (2 * half < _NARROWEST))
+    if unusable.any():
+        d = int(unusable.argmax())
+        raise ValueError(
+            f"Column {table.numeric_names[d]!r} ranges from {low[d]:.3g} to {high[d]:.3g}, and squares of its cells cannot be represented; "
+            f"scale it {'down' if half[d] > 1 else 'up'}."
+        )
     scale = np.where(half > 0, np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1]), 1.0)
     return _kernel.Grid(low / 2 + high / 2, scale, level_starts(table.n_levels), _total_levels(table.n_levels))
 

@@ -275,7 +275,7 @@ class NumericEncoding:
                 for k, piece in enumerate(pieces, first[j]):
                     block, at = place[k]
                     block[rows, at] = piece
-        return MixedTable(numeric, codes, schema)
+        return MixedTable._trusted(numeric, codes, schema)
 
     def describe(self) -> list[tuple[str, str]]:
         """Return the name of every numeric column and a few words on how it enters."""

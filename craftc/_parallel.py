@@ -40,14 +40,15 @@ def effective_n_threads(n_threads: int | None = None) -> int:
     ----------
     n_threads : int or None
         None: OMP_NUM_THREADS, else the processors this process may use. Negative: that many from the end
-        (-1 = all). 0 is an error.
+        (-1 = all). 0 is an error. More than `most_threads()` counts as that many.
 
     Returns
     -------
     int
         At least 1; 1 in a child forked after a parallel region, where the OpenMP runtime would hang.
     """
-    if n_threads is not None and (isinstance(n_threads, bool) or not isinstance(n_threads, numbers.Real) or int(n_threads) != n_threads):
+    whole = isinstance(n_threads, numbers.Real) and math.isfinite(n_threads) and int(n_threads) == n_threads
+    if n_threads is not None and (isinstance(n_threads, bool) or not whole):
         raise ValueError(f"n_threads must be None or a whole number, got {n_threads!r}.")
     if n_threads == 0:
         raise ValueError("n_threads=0 asks for no thread at all; give None for all or a number from 1 up.")
@@ -63,12 +64,17 @@ def effective_n_threads(n_threads: int | None = None) -> int:
                 stacklevel=2,
             )
         return 1
-    if n_threads is not None and n_threads > 0:
-        return int(n_threads)
     processors = _processors()
     if n_threads is None:
-        return _kernel.max_threads() if os.environ.get("OMP_NUM_THREADS") else processors
-    return max(1, processors + 1 + int(n_threads))
+        n_threads = _kernel.max_threads() if os.environ.get("OMP_NUM_THREADS") else processors
+    elif n_threads < 0:
+        n_threads = max(1, processors + 1 + int(n_threads))
+    return min(int(n_threads), most_threads())
+
+
+def most_threads() -> int:
+    """Four threads for each processor, at least 16: more only cost stacks and scratch, and thousands crash the OpenMP runtime."""
+    return max(16, 4 * _processors())
 
 
 def _processors() -> int:

@@ -178,7 +178,7 @@ class Encoding:
     def _changed(self, table: MixedTable, change: Callable[[Floats], Floats]) -> MixedTable:
         numeric = table.numeric.copy()
         numeric[:, self.column] = change(numeric[:, self.column])
-        return MixedTable(numeric, table.codes, table.schema)
+        return MixedTable._trusted(numeric, table.codes, table.schema)
 
     def indicators(self) -> Floats:
         """(C, p2) the +-1 that a cell stands for in the indicators of its variable; a hole for their means."""

@@ -13,6 +13,9 @@ from sklearn.utils.validation import validate_data
 from craftc._labels import Labels
 from craftc.table import MixedTable
 
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-140, 1e140  # of all rows: products with squared deviations stay in the range of float64
+_COUNTABLE = 2.0**53
+
 
 def check_choice(name: str, value: Any, choices: Sequence[str], otherwise: str = "") -> None:
     """Raise ValueError unless the value is one of the choices."""
@@ -89,7 +92,24 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
         raise ValueError("sample_weight must be finite and >= 0; leave a row out by weight 0.")
     if not weight.any():
         raise ValueError("The sample_weight of every row is zero; nothing is left to fit.")
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, outside {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}; scale the weights "
+            f"{'up' if total < 1 else 'down'}."
+        )
     return weight
+
+
+def check_countable(weight: NDArray[np.float64] | None) -> None:
+    """Raise if weights that stand for numbers of rows add up to more than float64 counts one by one."""
+    total = 0.0 if weight is None else float(weight.sum())
+    if total > _COUNTABLE:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, but a weight counts as so many rows, and more than 2**53 = {_COUNTABLE:.3g} rows "
+            "cannot be counted exactly; scale the weights down."
+        )
 
 
 def read_table(estimator: Any, X: Any, *, categorical: Any, missing: str) -> MixedTable:

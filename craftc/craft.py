@@ -27,7 +27,7 @@ from craftc._numeric import NumericEncoding
 from craftc._parallel import effective_n_threads, threads_for
 from craftc._random import seed_of
 from craftc._summary import cluster_summary, need_pandas
-from craftc._validation import check_number, check_weight, read_table
+from craftc._validation import check_countable, check_number, check_weight, read_table
 from craftc.table import MixedTable, Schema
 
 _GUESS = 8  # clusters the paper's heuristic is told to expect when nobody says
@@ -233,13 +233,15 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         rules = rules_of(self)
         source = read_table(self, X, categorical=self.categorical, missing=self.missing)
         weights = check_weight(sample_weight, len(source))
+        check_countable(weights)
         weight, unit = integer_weights(weights)
+        source_grid = integer_grid(source, weight)
         check_size(self, source)
         given = given_starts(self, len(source))
         encoding = NumericEncoding.fit(source, weights, self.numeric)
         table = encoding.apply(source)
 
-        grid = integer_grid(table, weight)
+        grid = source_grid if encoding.identity else integer_grid(table, weight)
         n_threads = effective_n_threads(self.n_threads)
         total = Moments.of_partition(grid, unit, table, weight, np.zeros(len(table), np.int32), 1, n_threads)
         problem = search.Problem(
@@ -265,7 +267,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         labels, moments = outcome.labels, outcome.moments
         shown = moments
         if not encoding.identity:
-            shown = Moments.of_partition(integer_grid(source, weight), unit, source, weight, labels, moments.n_clusters, n_threads)
+            shown = Moments.of_partition(source_grid, unit, source, weight, labels, moments.n_clusters, n_threads)
             shown = shown.select(np.arange(moments.n_clusters))
         self._set_state(moments, outcome.rules, source.schema, encoding, shown)
         self.labels_ = labels

@@ -194,7 +194,7 @@ class Schema:
                     f"in fit: {shown}; remove the rows, or let unknown='ignore' make them missing."
                 )
             codes[:, d] = code_of.astype(dtype)[column.codes]
-        return MixedTable(numeric, codes, self)
+        return MixedTable._trusted(numeric, codes, self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,6 +213,12 @@ class MixedTable:
     schema : Schema
         What the columns are.
 
+    Raises
+    ------
+    TypeError, ValueError
+        A block has another dtype, shape or memory layout than the schema asks for, an infinite number, or a code beyond the levels
+        of its column.
+
     Examples
     --------
     >>> import pandas as pd
@@ -230,6 +236,39 @@ class MixedTable:
     numeric: Array
     codes: Array
     schema: Schema
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, Schema):
+            raise TypeError(f"schema must be a Schema, got {type(self.schema).__name__}; MixedTable.from_data(X) builds one.")
+        schema = self.schema
+        dtypes: dict[str, list[np.dtype[Any]]] = {"numeric": [schema.dtype], "codes": [np.dtype(np.uint8), np.dtype(np.uint16)]}
+        widths = {"numeric": len(schema.numeric_index), "codes": len(schema.categorical_index)}
+        for name, block in (("numeric", self.numeric), ("codes", self.codes)):
+            if not isinstance(block, np.ndarray) or block.dtype not in dtypes[name]:
+                found = block.dtype if isinstance(block, np.ndarray) else type(block).__name__
+                wanted = " or ".join(dtype.name for dtype in dtypes[name])
+                raise TypeError(f"{name} must be an array of {wanted}, got {found}.")
+            if block.ndim != 2 or block.shape[1] != widths[name]:
+                raise ValueError(f"{name} must have shape (n_rows, {widths[name]}) as the schema says, got {block.shape}.")
+            if not block.flags.c_contiguous or not block.flags.aligned:
+                raise ValueError(f"{name} must be C-contiguous and aligned; pass np.ascontiguousarray({name}).")
+        if len(self.numeric) != len(self.codes):
+            raise ValueError(f"numeric has {len(self.numeric)} rows and codes has {len(self.codes)}; both must have one for each row.")
+        count_missing(self.numeric, schema.numeric_names)  # refuses infinite cells
+        for d, (largest, n_levels) in enumerate(zip(self.codes.max(axis=0, initial=0), schema.n_levels, strict=True)):
+            if largest > n_levels:
+                raise ValueError(
+                    f"Column {schema.categorical_names[d]!r} has {n_levels} levels, so its codes are 0 to {n_levels} "
+                    f"({n_levels} = missing), but codes holds {largest}."
+                )
+
+    @classmethod
+    def _trusted(cls, numeric: Array, codes: Array, schema: Schema) -> MixedTable:
+        """A table of blocks that this package has just built, without checking every cell again."""
+        table = object.__new__(cls)
+        for name, value in (("numeric", numeric), ("codes", codes), ("schema", schema)):
+            object.__setattr__(table, name, value)
+        return table
 
     @classmethod
     def from_data(
@@ -350,7 +389,7 @@ class MixedTable:
         numeric, codes = self.numeric[rows], self.codes[rows]
         if codes.ndim != 2:
             raise ValueError(f"rows must be positions, a boolean mask or a slice, got {rows!r}.")
-        return MixedTable(np.ascontiguousarray(numeric), np.ascontiguousarray(codes), self.schema)
+        return MixedTable._trusted(np.ascontiguousarray(numeric), np.ascontiguousarray(codes), self.schema)
 
     def __len__(self) -> int:
         return self.n_rows

@@ -64,7 +64,8 @@ static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t l
 #endif
 
 /* costs of rows [first, first + rows), rows <= CRAFT_TILE; x and codes are the whole blocks; returns the (CRAFT_TILE, lanes)
- * costs inside scratch and the cheapest cluster of each row (ties: the lowest) */
+ * costs inside scratch and the cheapest cluster of each row (ties: the lowest); -1 where no cluster has a finite cost, or where NaN
+ * leaves only the padding lanes to compare */
 static inline const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide,
                                        ptrdiff_t first, ptrdiff_t rows, double *scratch, double *best, int32_t *arg)
 {
@@ -72,7 +73,12 @@ static inline const double *craft_tile(const craft_tables *t, const void *x, int
     int32_t *level = (int32_t *)(scratch + CRAFT_TILE * t->p);
     SIMD_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost,
                                  (ptrdiff_t *)(cost + CRAFT_TILE * t->lanes)));
+    for (int r = 0; r < CRAFT_TILE; r++)
+        arg[r] = -1;
     SIMD_DISPATCH(craft_cheapest, (t, cost, best, arg));
+    for (int r = 0; r < CRAFT_TILE; r++)
+        if (arg[r] >= t->n_clusters)
+            arg[r] = -1;
     return cost;
 }
 

@@ -8,11 +8,11 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport omp_get_thread_num
+from craftc._kernels._common cimport doubles_in, doubles_out, omp_get_thread_num, rows_in
 from craftc._kernels.bpmeans_fit cimport (
     BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_collapse, bp_count, bp_extract, bp_first, bp_gram_of_fit,
     bp_inner_products, bp_inverse, bp_lay_out, bp_lowest, bp_model, bp_new_combinations, bp_norms, bp_others, bp_products, bp_propose,
-    bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch, bp_width, cells, descent, fit, greedy, grow,
+    bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch, bp_width, descent, fit, greedy, grow,
     keep_features, move_rows, move_sums, refill, settle, tidy, weigh,
 )
 from craftc._kernels.dpmeans cimport dp_sums
@@ -299,9 +299,10 @@ cdef class Run:
         Within the restart.
     """
 
-    def __cinit__(self, X, products, const double[::1] norm, const double[::1] mean, const double[::1] mean_products,
-                  const double[::1] middle, const double[::1] scale, const double[::1] step, double penalty, Py_ssize_t cap,
-                  bint collapsed, bint reseed, int exact, Py_ssize_t max_iter, const int32_t[::1] order, int n_threads):
+    def __cinit__(self, X, products, const double[::1] norm not None, const double[::1] mean not None,
+                  const double[::1] mean_products not None, const double[::1] middle not None, const double[::1] scale not None,
+                  const double[::1] step not None, double penalty, Py_ssize_t cap, bint collapsed, bint reseed, int exact,
+                  Py_ssize_t max_iter, const int32_t[::1] order not None, int n_threads):
         # features lost and born within one sweep both need their places
         cdef Py_ssize_t n = X.shape[0], D = X.shape[1], most = BP_MOST if penalty > 0.0 else min(cap, BP_MOST), t
         cdef Py_ssize_t lanes = bp_width(max(most, 1))
@@ -325,14 +326,14 @@ cdef class Run:
             "parts": np.zeros(((n + BP_BLOCK - 1) // BP_BLOCK, BP_TRIALS)),
         }
         self.arrays = a
-        m.X = <const void *> <Py_ssize_t> X.ctypes.data
-        m.S = <const double *> <Py_ssize_t> products.ctypes.data if gram else NULL
+        m.X = rows_in(X)
+        m.S = doubles_in(products) if gram else NULL
         m.norm = &norm[0]
         m.mask, self.c.before, self.c.chosen = _words(a["mask"]), _words(a["before"]), _words(a["chosen"])
-        m.residual, m.A, m.W, m.table = cells(a["residual"]), cells(a["A"]), cells(a["W"]), cells(a["table"])
-        m.B, m.P, m.q = cells(a["B"]), cells(a["P"]), cells(a["q"])
+        m.residual, m.A, m.W, m.table = doubles_out(a["residual"]), doubles_out(a["A"]), doubles_out(a["W"]), doubles_out(a["table"])
+        m.B, m.P, m.q = doubles_out(a["B"]), doubles_out(a["P"]), doubles_out(a["q"])
         m.least = m.q + (1 << exact)
-        m.G = cells(a["square"])
+        m.G = doubles_out(a["square"])
         m.M, m.H, m.Q = m.G + lanes * lanes, m.G + 2 * lanes * lanes, m.G + 3 * lanes * lanes
         self.c.places = <dp_sums *> <Py_ssize_t> a["places"].ctypes.data
         for t in range(n_threads):
@@ -345,21 +346,21 @@ cdef class Run:
         self.c.scatter = float(np.add.reduce(norm))
         # rows that are independent of each other have no order
         self.c.order = &order[0] if order.shape[0] and (penalty > 0.0 or collapsed) else NULL
-        self.c.path, self.c.scratch = cells(a["path"]), cells(a["scratch"])
-        self.c.parts = cells(a["parts"])
+        self.c.path, self.c.scratch = doubles_out(a["path"]), doubles_out(a["scratch"])
+        self.c.parts = doubles_out(a["parts"])
         self.c.mean, self.c.mean_products = &mean[0], &mean_products[0]
 
-    def greedy(self, int base, Py_ssize_t n_features, const double[:, ::1] draws, Py_ssize_t n_trials):
+    def greedy(self, int base, Py_ssize_t n_features, const double[:, ::1] draws not None, Py_ssize_t n_trials):
         """Start from residuals of drawn rows; `base`: 0 none, 1 mean, 2 zero; n_features 0: as many as pay."""
         with nogil:
             greedy(&self.c, base, n_features, &draws[0, 0], draws.shape[1], n_trials)
 
-    def start(self, const uint64_t[::1] masks, Py_ssize_t n_features):
+    def start(self, const uint64_t[::1] masks not None, Py_ssize_t n_features):
         """Start from memberships."""
         with nogil:
             self._begin(&masks[0], n_features, bp_first(n_features))
 
-    def exchange(self, const uint64_t[::1] masks, Py_ssize_t n_features, int dropped, const double[::1] draws):
+    def exchange(self, const uint64_t[::1] masks not None, Py_ssize_t n_features, int dropped, const double[::1] draws not None):
         """Start from memberships less one feature (-1: none), and the best of the proposals as one more."""
         cdef uint64_t keep = bp_first(n_features) & ~(<uint64_t> (dropped >= 0) << max(dropped, 0))
         with nogil:
@@ -434,12 +435,12 @@ cdef uint64_t *_words(array) noexcept:
 
 def restarts(
     list runs,                              # INOUT of Run, alike, one per thread
-    const int32_t[::1] bases,               # IN    (R,) base of every restart
+    const int32_t[::1] bases not None,      # IN    (R,) base of every restart
     Py_ssize_t n_features,                  # 0: as many as pay
-    const double[:, :, ::1] draws,          # IN    (R, steps, trials) uniform numbers
-    const int32_t[::1] n_trials,            # IN    (R,) rows drawn for a feature, 0: more with every feature
-    double[::1] objective,                  # OUT   (R,)
-    int64_t[:, ::1] outcome,                # OUT   (R, 3) features, sweeps, whether nothing changed at last
+    const double[:, :, ::1] draws not None,  # IN    (R, steps, trials) uniform numbers
+    const int32_t[::1] n_trials not None,   # IN    (R,) rows drawn for a feature, 0: more with every feature
+    double[::1] objective not None,         # OUT   (R,)
+    int64_t[:, ::1] outcome not None,       # OUT   (R, 3) features, sweeps, whether nothing changed at last
 ):
     """Whole restarts side by side, one per thread at a time. A restart is the same alone and among others."""
     cdef Py_ssize_t R = bases.shape[0], r, n_threads = len(runs)

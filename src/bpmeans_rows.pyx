@@ -7,10 +7,10 @@ from cython.parallel cimport prange
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport omp_get_thread_num
+from craftc._kernels._common cimport doubles_out, omp_get_thread_num
 from craftc._kernels.bpmeans_fit cimport (
     BP_BLOCK, BP_TILE, BP_TRIALS, bp_inner_products, bp_lay_out, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose,
-    bp_residual, bp_row, bp_scratch, bp_width, cells,
+    bp_residual, bp_row, bp_scratch, bp_width,
 )
 
 cdef enum:
@@ -18,11 +18,11 @@ cdef enum:
 
 
 def assign(
-    const floating[:, ::1] X,               # IN  (n, D)
-    const double[:, ::1] A,                 # IN  (K, D)
+    const floating[:, ::1] X not None,      # IN  (n, D)
+    const double[:, ::1] A not None,        # IN  (K, D)
     int exact,                              # features up to which all combinations are looked at
-    uint64_t[::1] masks,                    # OUT (n,) features of every row
-    double[::1] residual,                   # OUT (n,) |x - z A|^2
+    uint64_t[::1] masks not None,           # OUT (n,) features of every row
+    double[::1] residual not None,          # OUT (n,) |x - z A|^2
     int n_threads,
 ):
     """The features of new rows, each row for itself: the best combination, or bit after bit from none until nothing changes."""
@@ -34,11 +34,11 @@ def assign(
     table, norm = np.empty((D, lanes)), np.empty(n)
     scratch = np.empty((n_threads, bp_scratch(exact)))
     room = scratch.shape[1]
-    cdef double *places = cells(scratch)
-    cdef double *norms_ = cells(norm)
+    cdef double *places = doubles_out(scratch)
+    cdef double *norms_ = doubles_out(norm)
     m.n, m.D, m.K, m.most, m.lanes, m.single, m.exact = n, D, K, K, lanes, floating is float, exact
     m.X, m.norm, m.mask, m.residual = &X[0, 0], norms_, &masks[0], &residual[0]
-    m.A, m.table, m.G, m.q = <double *> &A[0, 0], cells(table), cells(square), cells(q)
+    m.A, m.table, m.G, m.q = <double *> &A[0, 0], doubles_out(table), doubles_out(square), doubles_out(q)
     m.least = m.q + (1 << exact)
     masks[:] = 0
     with nogil:
@@ -57,10 +57,10 @@ cdef void _assign(const bp_model *m, double *norm, Py_ssize_t start, Py_ssize_t 
 
 
 def left_over(
-    const floating[:, ::1] X,               # IN  (n, D)
-    const double[:, ::1] A,                 # IN  (K, D)
-    const uint64_t[::1] masks,              # IN  (n,)
-    double[::1] residual,                   # OUT (n,) |x - z A|^2, column by column
+    const floating[:, ::1] X not None,      # IN  (n, D)
+    const double[:, ::1] A not None,        # IN  (K, D)
+    const uint64_t[::1] masks not None,     # IN  (n,)
+    double[::1] residual not None,          # OUT (n,) |x - z A|^2, column by column
     int n_threads,
 ):
     """Squared distance of every row to what its features make of it."""
@@ -69,7 +69,7 @@ def left_over(
     cdef bp_model m
     memset(&m, 0, sizeof(m))
     rows = np.empty((n_threads, D))
-    cdef double *places = cells(rows)
+    cdef double *places = doubles_out(rows)
     m.n, m.D, m.single, m.X = n, D, floating is float, &X[0, 0]
     m.A, m.mask = <double *> &A[0, 0] if A.shape[0] else NULL, <uint64_t *> &masks[0]
     for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
@@ -84,8 +84,8 @@ cdef void _left_over(const bp_model *m, Py_ssize_t start, Py_ssize_t stop, doubl
 
 
 def norms(
-    const floating[:, ::1] X,               # IN  (n, D)
-    double[::1] norm,                       # OUT (n,) |x|^2
+    const floating[:, ::1] X not None,      # IN  (n, D)
+    double[::1] norm not None,              # OUT (n,) |x|^2
 ):
     """Squared norms of the rows."""
     with nogil:
@@ -93,9 +93,9 @@ def norms(
 
 
 def products(
-    const floating[:, ::1] X,               # IN  (n, D)
-    const double[:, ::1] table,             # IN  (D, TRIALS) vectors as lanes
-    double[:, ::1] out,                     # OUT (n, TRIALS)
+    const floating[:, ::1] X not None,      # IN  (n, D)
+    const double[:, ::1] table not None,    # IN  (D, TRIALS) vectors as lanes
+    double[:, ::1] out not None,            # OUT (n, TRIALS)
     int n_threads,
 ):
     """Inner products of every row with a few vectors."""

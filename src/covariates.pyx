@@ -26,15 +26,15 @@ cdef extern from "_edges.h":
 
 
 def edge_pass(
-    const double[:, ::1] b,                 # IN  (m, q) vectors of the nodes, the ground's zeros among them
-    const int32_t[:, ::1] edge,             # IN  (l, 2), sorted by their first node
-    const double[::1] radius,               # IN  (l,)
-    const double[::1] step,                 # IN  (l,) > 0
+    const double[:, ::1] b not None,        # IN  (m, q) vectors of the nodes, the ground's zeros among them
+    const int32_t[:, ::1] edge not None,    # IN  (l, 2), sorted by their first node
+    const double[::1] radius not None,      # IN  (l,)
+    const double[::1] step not None,        # IN  (l,) > 0
     double relax,
-    double[:, ::1] lam,                     # IN/OUT (l, q)
-    uint8_t[::1] fused,                     # OUT (l,) whether the projection changed nothing
-    double[:, ::1] sums,                    # OUT (m, q) signed sums of the projections at every node
-    double[:, :, ::1] work,                 # WORK (blocks, m, q): the edges are cut into so many blocks, whose sums are added in order
+    double[:, ::1] lam not None,            # IN/OUT (l, q)
+    uint8_t[::1] fused not None,            # OUT (l,) whether the projection changed nothing
+    double[:, ::1] sums not None,           # OUT (m, q) signed sums of the projections at every node
+    double[:, :, ::1] work not None,        # WORK (blocks, m, q): the edges are cut into so many blocks, whose sums are added in order
     int n_threads,
 ):
     """lam <- lam + relax (Proj(lam + step (b_i - b_j)) - lam), and the node sums of the projections.
@@ -69,15 +69,15 @@ def edge_pass(
 
 
 def newton_terms(
-    const double[:, ::1] theta,             # IN  (m, q) vectors of the nodes
-    const int32_t[:, ::1] edge,             # IN  (l, 2) nodes; m is the ground
-    const double[::1] radius,               # IN  (l,)
-    const double[::1] sigma,                # IN  (l,) penalties of the augmented Lagrangian
-    const double[:, ::1] lam,               # IN  (l, q)
-    double[:, ::1] new,                     # OUT (l, q) projections of lam + sigma (theta_i - theta_j)
-    uint8_t[::1] fused,                     # OUT (l,) whether the projection changed nothing
-    double[:, ::1] gradient,                # IN/OUT (>= m, q) to which the edges' forces are added
-    double[:, ::1] hessian,                 # IN/OUT (>= m q, >= m q), or one cell: not wanted
+    const double[:, ::1] theta not None,    # IN  (m, q) vectors of the nodes
+    const int32_t[:, ::1] edge not None,    # IN  (l, 2) nodes; m is the ground
+    const double[::1] radius not None,      # IN  (l,)
+    const double[::1] sigma not None,       # IN  (l,) penalties of the augmented Lagrangian
+    const double[:, ::1] lam not None,      # IN  (l, q)
+    double[:, ::1] new not None,            # OUT (l, q) projections of lam + sigma (theta_i - theta_j)
+    uint8_t[::1] fused not None,            # OUT (l,) whether the projection changed nothing
+    double[:, ::1] gradient not None,       # IN/OUT (>= m, q) to which the edges' forces are added
+    double[:, ::1] hessian not None,        # IN/OUT (>= m q, >= m q), or one cell: not wanted
 ):
     """The edges' part of the augmented Lagrangian: its value, gradient, and generalised Hessian (both triangles).
 
@@ -136,7 +136,7 @@ cdef Py_ssize_t root(int32_t[::1] parent, Py_ssize_t i) noexcept nogil:
     return i
 
 
-def components(Py_ssize_t n, const int32_t[:, ::1] edge, const uint8_t[::1] joined):
+def components(Py_ssize_t n, const int32_t[:, ::1] edge not None, const uint8_t[::1] joined not None):
     """(n,) connected components over the joined edges, numbered by their smallest member, and how many."""
     label = np.arange(n, dtype=np.int32)
     cdef int32_t[::1] parent = label
@@ -164,20 +164,20 @@ def components(Py_ssize_t n, const int32_t[:, ::1] edge, const uint8_t[::1] join
 
 
 def flows(
-    const double[:, ::1] load,              # IN  (d, q) h: what the flows of a cluster must cancel at every node
-    const int32_t[:, ::1] edge,             # IN  (l, 2) edges inside clusters, cluster after cluster; d is the ground
-    const double[::1] radius,               # IN  (l,)
-    const Py_ssize_t[::1] first,            # IN  (C + 1,) edges of every cluster
-    const int32_t[::1] node,                # IN  nodes (the ground left out), cluster after cluster
-    const Py_ssize_t[::1] first_node,       # IN  (C + 1,)
-    const double[::1] least,                # IN  (C,) squared residual that is small enough
+    const double[:, ::1] load not None,     # IN  (d, q) h: what the flows of a cluster must cancel at every node
+    const int32_t[:, ::1] edge not None,    # IN  (l, 2) edges inside clusters, cluster after cluster; d is the ground
+    const double[::1] radius not None,      # IN  (l,)
+    const Py_ssize_t[::1] first not None,   # IN  (C + 1,) edges of every cluster
+    const int32_t[::1] node not None,       # IN  nodes (the ground left out), cluster after cluster
+    const Py_ssize_t[::1] first_node not None,  # IN  (C + 1,)
+    const double[::1] least not None,       # IN  (C,) squared residual that is small enough
     int max_passes,
-    double[:, ::1] lam,                     # IN/OUT (l, q)
-    uint8_t[::1] saturated,                 # OUT (l,) whether the last projection shrank the edge
-    double[:, ::1] residual,                # OUT (d + 1, q) load + flow
-    int32_t[::1] verdict,                   # OUT (C,) 0: the flows cancel the load; 1: none can; 2: not known after max_passes
-    double[:, ::1] work,                    # WORK (2 l + d + 1, q)
-    double[::1] step,                       # WORK (l + d + 1,)
+    double[:, ::1] lam not None,            # IN/OUT (l, q)
+    uint8_t[::1] saturated not None,        # OUT (l,) whether the last projection shrank the edge
+    double[:, ::1] residual not None,       # OUT (d + 1, q) load + flow
+    int32_t[::1] verdict not None,          # OUT (C,) 0: the flows cancel the load; 1: none can; 2: not known after max_passes
+    double[:, ::1] work not None,           # WORK (2 l + d + 1, q)
+    double[::1] step not None,              # WORK (l + d + 1,)
 ):
     """Flows inside clusters that leave the least residual: min |h + A' lam|^2 over |lam_e| <= r_e, by FISTA with restarts.
 

@@ -38,7 +38,7 @@ cdef class Tables:
         Columns that any cluster selected.
     """
 
-    def __cinit__(self, Py_ssize_t n_clusters, Grid grid, centre, scale, base, constant, square, linear, offset, level,
+    def __cinit__(self, Py_ssize_t n_clusters, Grid grid not None, centre, scale, base, constant, square, linear, offset, level,
                   numeric, categorical):
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
         self.centre, self.scale = np.tile(centre, repeat), np.tile(scale, repeat)
@@ -65,22 +65,22 @@ cdef class Tables:
             self.c.categorical = &categorical_[0]
 
 
-def scratch_size(Tables tables):
+def scratch_size(Tables tables not None):
     """Doubles of scratch one thread needs."""
     return craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
 
 
 def gains(
-    const int64_t[:, ::1] groups,           # IN  (K, width) exact moments
-    Grid grid,
+    const int64_t[:, ::1] groups not None,  # IN  (K, width) exact moments
+    Grid grid not None,
     double unit,                            # weight of one count
-    const double[::1] frequency,            # IN  (n_levels,) background eta_0
-    const double[::1] variance,             # IN  (p,) background sigma_0^2, grid units
-    const uint8_t[::1] usable,              # IN  (p + q,) 0 = constant column: gain 0
-    const double[:, ::1] shift,             # IN  (K, p) (zeta_k - zeta_0) / sigma_0
-    const double[:, ::1] deviations,        # IN  (K, p) sum of squared deviations, weighted, grid units
+    const double[::1] frequency not None,   # IN  (n_levels,) background eta_0
+    const double[::1] variance not None,    # IN  (p,) background sigma_0^2, grid units
+    const uint8_t[::1] usable not None,     # IN  (p + q,) 0 = constant column: gain 0
+    const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
+    const double[:, ::1] deviations not None,  # IN  (K, p) sum of squared deviations, weighted, grid units
     double prior,                           # alpha = kappa
-    double[:, ::1] gain,                    # OUT (K, p + q) nats, >= 0
+    double[:, ::1] gain not None,           # OUT (K, p + q) nats, >= 0
 ):
     """What each (cluster, feature) saves over the background, pseudo-count penalties paid."""
     cdef Py_ssize_t k, d
@@ -97,22 +97,22 @@ def gains(
 
 
 def cost_tables(
-    const int64_t[:, ::1] groups,           # IN  (K, width)
-    Grid grid,
+    const int64_t[:, ::1] groups not None,  # IN  (K, width)
+    Grid grid not None,
     double unit,
-    const double[::1] frequency,            # IN  (n_levels,) eta_0
-    const double[:, ::1] shift,             # IN  (K, p) (zeta_k - zeta_0) / sigma_0
-    const double[:, ::1] precision,         # IN  (K, p) sigma_0^2 / sigma_k^2
-    const uint8_t[:, ::1] mask,             # IN  (K, p + q)
-    const double[::1] extra,                # IN  (K,) added to every row's cost of the cluster, nats
+    const double[::1] frequency not None,   # IN  (n_levels,) eta_0
+    const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
+    const double[:, ::1] precision not None,  # IN  (K, p) sigma_0^2 / sigma_k^2
+    const uint8_t[:, ::1] mask not None,    # IN  (K, p + q)
+    const double[::1] extra not None,       # IN  (K,) added to every row's cost of the cluster, nats
     double prior,                           # alpha
     bint background,                        # numeric background and log sigma enter (the coherent model)
-    double[::1] base,                       # OUT (lanes,)
-    double[::1] constant,                   # OUT (lanes,)
-    double[:, ::1] square,                  # OUT (p, lanes)
-    double[:, ::1] linear,                  # OUT (p, lanes)
-    double[:, ::1] offset,                  # OUT (p, lanes)
-    double[:, ::1] level,                   # OUT (n_levels, lanes)
+    double[::1] base not None,              # OUT (lanes,)
+    double[::1] constant not None,          # OUT (lanes,)
+    double[:, ::1] square not None,         # OUT (p, lanes)
+    double[:, ::1] linear not None,         # OUT (p, lanes)
+    double[:, ::1] offset not None,         # OUT (p, lanes)
+    double[:, ::1] level not None,          # OUT (n_levels, lanes)
 ):
     """own - background of every selected cell as a table over its value."""
     cdef Py_ssize_t k, d, t, lanes = constant.shape[0]
@@ -132,15 +132,15 @@ def cost_tables(
 
 
 def assign(
-    const floating[:, ::1] X,               # IN    (n, p)
-    const code_t[:, ::1] codes,             # IN    (n, q)
-    const int64_t[::1] weight,              # IN    (n,) or empty = all one
-    Tables tables,
-    int32_t[::1] labels,                    # INOUT (n,) -1 = not assigned yet
-    double[::1] best,                       # OUT   (n,) or empty: cost of the row's cluster
-    double[:, ::1] scratch,                 # WORK  (n_threads, scratch_size)
-    int64_t[:, :, ::1] partial,             # WORK  (n_threads, K, width) zeros; empty: moments are left alone
-    int64_t[:, ::1] groups,                 # INOUT (K, width)
+    const floating[:, ::1] X not None,      # IN    (n, p)
+    const code_t[:, ::1] codes not None,    # IN    (n, q)
+    const int64_t[::1] weight not None,     # IN    (n,) or empty = all one
+    Tables tables not None,
+    int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
+    double[::1] best not None,              # OUT   (n,) or empty: cost of the row's cluster
+    double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
+    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments are left alone
+    int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
     """Move every row to its cheapest cluster and its cells to that cluster's moments; returns the rows of weight > 0 that moved.
@@ -166,17 +166,17 @@ def assign(
 
 
 def challenge(
-    const floating[:, ::1] X,               # IN    (n, p)
-    const code_t[:, ::1] codes,             # IN    (n, q)
-    const int64_t[::1] weight,              # IN    (n,) or empty
-    Tables tables,                          # of the newcomer alone
+    const floating[:, ::1] X not None,      # IN    (n, p)
+    const code_t[:, ::1] codes not None,    # IN    (n, q)
+    const int64_t[::1] weight not None,     # IN    (n,) or empty
+    Tables tables not None,                 # of the newcomer alone
     int32_t newcomer,                       # its number
     Py_ssize_t first_row,
-    int32_t[::1] labels,                    # INOUT (n,)
-    double[::1] best,                       # INOUT (n,)
-    double[:, ::1] scratch,                 # WORK  (n_threads, scratch_size)
-    int64_t[:, :, ::1] partial,             # WORK  (n_threads, K, width) zeros; empty: moments are left alone
-    int64_t[:, ::1] groups,                 # INOUT (K, width)
+    int32_t[::1] labels not None,           # INOUT (n,)
+    double[::1] best not None,              # INOUT (n,)
+    double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
+    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments are left alone
+    int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
     """Rows from `first_row` on go to the newcomer where it is strictly cheaper; returns the rows of weight > 0 that moved."""
@@ -219,11 +219,11 @@ cdef Py_ssize_t _challenge_block(
 
 
 def costs(
-    const floating[:, ::1] X,               # IN  (n, p)
-    const code_t[:, ::1] codes,             # IN  (n, q)
-    Tables tables,
-    double[:, ::1] scratch,                 # WORK (1, scratch_size)
-    double[:, ::1] out,                     # OUT (n, K)
+    const floating[:, ::1] X not None,      # IN  (n, p)
+    const code_t[:, ::1] codes not None,    # IN  (n, q)
+    Tables tables not None,
+    double[:, ::1] scratch not None,        # WORK (1, scratch_size)
+    double[:, ::1] out not None,            # OUT (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
@@ -242,8 +242,8 @@ def costs(
 
 
 def first_above(
-    const double[::1] best,                 # IN (n,)
-    const double[::1] limit,                # IN (n,)
+    const double[::1] best not None,        # IN (n,)
+    const double[::1] limit not None,       # IN (n,)
     Py_ssize_t cursor,
 ):
     """First row from `cursor` on whose best cost exceeds its limit, or -1."""

@@ -13,41 +13,44 @@ from craftc._kernels.craft cimport (
     CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, table_lane,
 )
 from craftc._kernels.craft_price cimport Pricing, _parts, parts_t, price_all
-from craftc._kernels.moments cimport moments_merge
+from craftc._kernels.moments cimport Grid, moments_merge
 
 
-def slab_size(Pricing pricing, Py_ssize_t capacity):
+cdef inline Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
+    """n_clusters rounded up to whole vectors; written without a negative operand, which cdivision would round the wrong way."""
+    return (n_clusters + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD
+
+
+def slab_size(Pricing pricing not None, Py_ssize_t capacity):
     """Doubles of the cost tables of `capacity` clusters, their level offsets and lists of columns included."""
-    lanes = -(-capacity // CRAFT_PAD) * CRAFT_PAD
-    grid = pricing.grid
-    return lanes * (2 + 3 * grid.p + grid.n_levels) + TILE * grid.q + pricing.D + 8
+    cdef Grid grid = pricing.grid
+    return lanes_for(capacity) * (2 + 3 * grid.p + grid.n_levels) + TILE * grid.q + pricing.D + 8
 
 
-def pass_scratch_size(Pricing pricing, Py_ssize_t capacity):
+def pass_scratch_size(Pricing pricing not None, Py_ssize_t capacity):
     """Doubles of scratch one thread of a pass needs, gathered rows included."""
-    lanes = -(-capacity // CRAFT_PAD) * CRAFT_PAD
-    return craft_scratch_size(pricing.grid.p, pricing.grid.q, lanes) + TILE * (pricing.grid.p + pricing.grid.q)
+    return craft_scratch_size(pricing.grid.p, pricing.grid.q, lanes_for(capacity)) + TILE * (pricing.grid.p + pricing.grid.q)
 
 
 def passes(
-    const floating[:, ::1] X,               # IN    (n, p)
-    const code_t[:, ::1] codes,             # IN    (n, q)
-    const int64_t[::1] weight,              # IN    (n,) or empty
-    const int32_t[::1] rows,                # IN    (m,) the rows to be partitioned, empty = all
-    int32_t[::1] labels,                    # INOUT (m,) or (n,)
-    int64_t[:, ::1] groups,                 # INOUT (capacity, width) moments of the clusters
+    const floating[:, ::1] X not None,      # IN    (n, p)
+    const code_t[:, ::1] codes not None,    # IN    (n, q)
+    const int64_t[::1] weight not None,     # IN    (n,) or empty
+    const int32_t[::1] rows not None,       # IN    (m,) the rows to be partitioned, empty = all
+    int32_t[::1] labels not None,           # INOUT (m,) or (n,)
+    int64_t[:, ::1] groups not None,        # INOUT (capacity, width) moments of the clusters
     Py_ssize_t K,                           # clusters at the start, none empty
-    Pricing pricing,
+    Pricing pricing not None,
     int selection,
     bint choose_given,                      # GIVEN: choose the shared mask anew after every pass
     Py_ssize_t max_passes,
-    double[::1] slab,                       # WORK  (slab_size,) on a cache line
-    double[:, ::1] scratch,                 # WORK  (n_threads, pass_scratch_size) on cache lines
-    int64_t[:, :, ::1] partial,             # WORK  (n_threads, capacity, width) zeros
-    double[:, ::1] work,                    # WORK  (capacity, parts_size)
-    uint8_t[:, ::1] mask,                   # INOUT (capacity, D)
-    double[::1] cost,                       # OUT   (capacity,) of the clusters that are left
-    double[::1] path,                       # OUT   (max_passes + 1,) summed costs, before and after every pass
+    double[::1] slab not None,              # WORK  (slab_size,) on a cache line
+    double[:, ::1] scratch not None,        # WORK  (n_threads, pass_scratch_size) on cache lines
+    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, capacity, width) zeros
+    double[:, ::1] work not None,           # WORK  (capacity, parts_size)
+    uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
+    double[::1] cost not None,              # OUT   (capacity,) of the clusters that are left
+    double[::1] path not None,              # OUT   (max_passes + 1,) summed costs, before and after every pass
     int n_threads,
 ):
     """Batch passes until no row moves: all rows to the cheapest of the fixed clusters, empty ones dropped, parameters and masks anew.
@@ -56,6 +59,10 @@ def passes(
     """
     cdef Py_ssize_t made = 0, moved = 1
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
+    if K > min(groups.shape[0], mask.shape[0], cost.shape[0], work.shape[0]) or (n_threads > 1 and K > partial.shape[1]) \
+            or slab.shape[0] < slab_size(pricing, K) or scratch.shape[1] < pass_scratch_size(pricing, K) \
+            or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
+        raise ValueError(f"The buffers are too small for {K} clusters and {n_threads} threads.")
     with nogil:
         price_all(pricing, selection, groups, K, work, mask, cost, choose_given)
         path[0] = _sum(cost, K)
@@ -122,7 +129,7 @@ cdef craft_tables _tables(
 ) noexcept nogil:
     """Cost tables of the clusters in the slab; the mixing cost -log(S_k / N) stands in every row's cost."""
     cdef craft_tables t
-    cdef Py_ssize_t lanes = (K + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD, k, d, j
+    cdef Py_ssize_t lanes = lanes_for(K), k, d, j
     cdef double *base = slab
     cdef double *constant = base + lanes
     cdef double *square = constant + lanes

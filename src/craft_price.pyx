@@ -80,7 +80,7 @@ cdef class Pricing:
         eps_c, eps_v.
     """
 
-    def __cinit__(self, Grid grid, double unit, double total, double h, bint mixing, centre, scale, mean, variance,
+    def __cinit__(self, Grid grid not None, double unit, double total, double h, bint mixing, centre, scale, mean, variance,
                   inverse_deviation, frequency, usable, price, log_choose, entropy, Py_ssize_t n_numeric,
                   Py_ssize_t n_categorical, thresholds):
         self.grid, self.unit, self.total, self.h, self.mixing = grid, unit, total, h, mixing
@@ -238,19 +238,19 @@ cdef inline double _existence(Pricing P, const int64_t *group) noexcept nogil:
     return P.h - size * log(size / P.total) if P.mixing else P.h
 
 
-def parts_size(Pricing pricing):
+def parts_size(Pricing pricing not None):
     """Doubles of scratch that pricing one group needs."""
     return _parts_size(pricing)
 
 
 def price_groups(
-    const int64_t[:, ::1] groups,           # IN    (K, width), none empty
-    Pricing pricing,
+    const int64_t[:, ::1] groups not None,  # IN    (K, width), none empty
+    Pricing pricing not None,
     int selection,
     bint choose_given,                      # GIVEN: choose the shared mask anew, by the summed net gains
-    double[:, ::1] work,                    # WORK  (K, parts_size); shift, precision, gain stay there
-    uint8_t[:, ::1] mask,                   # INOUT (K, D); GIVEN: IN in its first row, copied to all
-    double[::1] cost,                       # OUT   (K,)
+    double[:, ::1] work not None,           # WORK  (K, parts_size); shift, precision, gain stay there
+    uint8_t[:, ::1] mask not None,          # INOUT (K, D); GIVEN: IN in its first row, copied to all
+    double[::1] cost not None,              # OUT   (K,)
 ):
     """Cost and mask of every cluster."""
     with nogil:
@@ -286,16 +286,16 @@ cdef void price_all(
 
 
 def pair_deltas(
-    const int64_t[:, ::1] groups,           # IN    (K, width)
-    const double[::1] cost,                 # IN    (K,)
-    Pricing pricing,
+    const int64_t[:, ::1] groups not None,  # IN    (K, width)
+    const double[::1] cost not None,        # IN    (K,)
+    Pricing pricing not None,
     int selection,
-    const uint8_t[::1] given,               # IN    (D,) the mask in force, for GIVEN
+    const uint8_t[::1] given not None,      # IN    (D,) the mask in force, for GIVEN
     Py_ssize_t only,                        # one cluster, or -1 for all pairs
-    double[:, ::1] delta,                   # INOUT (K, K) upper triangle: cost(i + j) - cost_i - cost_j
-    int64_t[:, ::1] union,                  # WORK  (n_threads, width)
-    double[:, ::1] work,                    # WORK  (n_threads, parts_size)
-    uint8_t[:, ::1] mask,                   # WORK  (n_threads, D)
+    double[:, ::1] delta not None,          # INOUT (K, K) upper triangle: cost(i + j) - cost_i - cost_j
+    int64_t[:, ::1] union not None,         # WORK  (n_threads, width)
+    double[:, ::1] work not None,           # WORK  (n_threads, parts_size)
+    uint8_t[:, ::1] mask not None,          # WORK  (n_threads, D)
     int n_threads,
 ):
     """What merging each pair of clusters would add to the objective, from summed moments alone."""
@@ -336,11 +336,11 @@ cdef inline void _delta(
 
 
 def propose_splits(
-    const int64_t[::1] group,               # IN  (width,)
-    Pricing pricing,
-    int32_t[::1] level_slot,                # OUT (n_levels,) number of the candidate "this level against the rest", or -1
-    int32_t[::1] numeric_slot,              # OUT (p,) number of the candidate "above the mean", or -1
-    double[::1] threshold,                  # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
+    const int64_t[::1] group not None,      # IN  (width,)
+    Pricing pricing not None,
+    int32_t[::1] level_slot not None,       # OUT (n_levels,) number of the candidate "this level against the rest", or -1
+    int32_t[::1] numeric_slot not None,     # OUT (p,) number of the candidate "above the mean", or -1
+    double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
 ):
     """Candidate splits of a cluster in order of creation: its three commonest levels per column, its mean per number."""
     cdef Pricing P = pricing
@@ -380,17 +380,17 @@ def propose_splits(
 
 
 def split_moments(
-    const floating[:, ::1] X,               # IN  (n, p)
-    const code_t[:, ::1] codes,             # IN  (n, q)
-    const int64_t[::1] weight,              # IN  (n,) or empty
-    const int32_t[::1] rows,                # IN  (m,) rows of the cluster
-    Pricing pricing,
-    const int32_t[::1] level_slot,          # IN  (n_levels,)
-    const int32_t[::1] numeric_slot,        # IN  (p,)
-    const double[::1] threshold,            # IN  (p,)
+    const floating[:, ::1] X not None,      # IN  (n, p)
+    const code_t[:, ::1] codes not None,    # IN  (n, q)
+    const int64_t[::1] weight not None,     # IN  (n,) or empty
+    const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
+    Pricing pricing not None,
+    const int32_t[::1] level_slot not None,  # IN  (n_levels,)
+    const int32_t[::1] numeric_slot not None,  # IN  (p,)
+    const double[::1] threshold not None,   # IN  (p,)
     Py_ssize_t everything,                  # a slot for all the rows, or -1
-    int64_t[:, :, ::1] sides,               # INOUT (n_threads, C, width) zeros; the sums end in sides[0]
-    double[:, ::1] work,                    # WORK (n_threads, split_work_size)
+    int64_t[:, :, ::1] sides not None,      # INOUT (n_threads, C, width) zeros; the sums end in sides[0]
+    double[:, ::1] work not None,           # WORK (n_threads, split_work_size)
     int n_threads,
 ):
     """Moments of the far side of every candidate split of a cluster, in one pass over its rows."""
@@ -408,7 +408,7 @@ def split_moments(
                 moments_merge(&sides[0, c, 0], &sides[t, c, 0], 1, pricing.grid.first_numeric, pricing.grid.width)
 
 
-def split_work_size(Pricing pricing):
+def split_work_size(Pricing pricing not None):
     """Doubles of scratch one thread of `split_moments` needs."""
     return pricing.grid.p * (sizeof(moments_cell) // 8) + pricing.grid.q
 
@@ -461,16 +461,16 @@ cdef inline void _add_prepared(
 
 
 def split_scores(
-    const int64_t[::1] group,               # IN  (width,)
+    const int64_t[::1] group not None,      # IN  (width,)
     double cost,                            # of the group
-    const int64_t[:, ::1] sides,            # IN  (C, width)
-    Pricing pricing,
+    const int64_t[:, ::1] sides not None,   # IN  (C, width)
+    Pricing pricing not None,
     int selection,
-    const uint8_t[::1] given,               # IN  (D,)
-    double[::1] score,                      # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is empty
-    int64_t[:, ::1] rest,                   # WORK (n_threads, width)
-    double[:, ::1] work,                    # WORK (n_threads, parts_size)
-    uint8_t[:, ::1] mask,                   # WORK (n_threads, D)
+    const uint8_t[::1] given not None,      # IN  (D,)
+    double[::1] score not None,             # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is empty
+    int64_t[:, ::1] rest not None,          # WORK (n_threads, width)
+    double[:, ::1] work not None,           # WORK (n_threads, parts_size)
+    uint8_t[:, ::1] mask not None,          # WORK (n_threads, D)
     int n_threads,
 ):
     """What every candidate split would add to the objective."""

@@ -152,9 +152,9 @@ cdef dp_sums *_places(Sums sums, int n_threads) except NULL:
 
 
 def accumulate(
-    const floating[:, ::1] X,               # IN    (n, D)
-    const int32_t[::1] labels,              # IN    (n,)
-    Sums sums,                              # INOUT
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    const int32_t[::1] labels not None,     # IN    (n,)
+    Sums sums not None,                     # INOUT
     int n_threads,
 ):
     """Add every row to its cluster."""
@@ -178,20 +178,20 @@ cdef void _accumulate(
 
 
 def assign(
-    const floating[:, ::1] X,               # IN    (n, D)
-    Centres centres,
-    int32_t[::1] labels,                    # INOUT (n,) 0..K-1
-    float[::1] upper,                       # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit
-    float[::1] lower,                       # INOUT (n,) bound on the distance to all others
-    Sums sums,                              # INOUT
-    const float[::1] drift,                 # IN    (K,) how far centres moved since; empty: the bounds say nothing
-    const float[::1] drift_others,          # IN    (K,) how far any other moved
-    const float[::1] half_gap,              # IN    (K,) half the distance to the nearest other centre
-    const int32_t[::1] fresh,               # IN    centres of which the bounds say nothing
-    const float[::1] fresh_gap,             # IN    (K,) distance to the nearest other of those
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    Centres centres not None,
+    int32_t[::1] labels not None,           # INOUT (n,) 0..K-1
+    float[::1] upper not None,              # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit
+    float[::1] lower not None,              # INOUT (n,) bound on the distance to all others
+    Sums sums not None,                     # INOUT
+    const float[::1] drift not None,        # IN    (K,) how far centres moved since; empty: the bounds say nothing
+    const float[::1] drift_others not None,  # IN    (K,) how far any other moved
+    const float[::1] half_gap not None,     # IN    (K,) half the distance to the nearest other centre
+    const int32_t[::1] fresh not None,      # IN    centres of which the bounds say nothing
+    const float[::1] fresh_gap not None,    # IN    (K,) distance to the nearest other of those
     Py_ssize_t start,
     Py_ssize_t stop,                        # rows [start, stop)
-    float[:, ::1] tile,                     # WORK  (n_threads, TILE * D)
+    float[:, ::1] tile not None,            # WORK  (n_threads, TILE * D)
     int n_threads,
 ):
     """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows looked at)."""
@@ -223,18 +223,18 @@ def assign(
 
 
 def show(
-    const floating[:, ::1] X,               # IN    (n, D)
-    Centres centres,
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    Centres centres not None,
     Py_ssize_t first,                       # newcomers are the centres from here on
-    const float[::1] gap,                   # IN    (K,) distance of every centre to the nearest other newcomer
-    int32_t[::1] labels,                    # INOUT (n,)
-    float[::1] upper,                       # INOUT (n,)
-    float[::1] lower,                       # INOUT (n,)
-    Sums sums,                              # INOUT
-    const int32_t[::1] order,               # IN    (n,) row of every place of the walk; empty: the rows as they stand
+    const float[::1] gap not None,          # IN    (K,) distance of every centre to the nearest other newcomer
+    int32_t[::1] labels not None,           # INOUT (n,)
+    float[::1] upper not None,              # INOUT (n,)
+    float[::1] lower not None,              # INOUT (n,)
+    Sums sums not None,                     # INOUT
+    const int32_t[::1] order not None,      # IN    (n,) row of every place of the walk; empty: the rows as they stand
     Py_ssize_t start,
     Py_ssize_t stop,                        # places [start, stop)
-    float[:, ::1] tile,                     # WORK  (n_threads, TILE * D)
+    float[:, ::1] tile not None,            # WORK  (n_threads, TILE * D)
     int n_threads,
 ):
     """Rows go to the nearest of the newcomers where it is strictly nearer than their own centre; returns how many moved."""
@@ -259,11 +259,11 @@ def show(
 
 
 def near(
-    const float[::1] gap,                   # IN    (K,) distance of every centre to the nearest other newcomer
-    const int32_t[::1] labels,              # IN    (n,)
-    const float[::1] upper,                 # IN    (n,)
-    float[::1] lower,                       # INOUT (n,)
-    const int32_t[::1] order,               # IN    (n,) or empty
+    const float[::1] gap not None,          # IN    (K,) distance of every centre to the nearest other newcomer
+    const int32_t[::1] labels not None,     # IN    (n,)
+    const float[::1] upper not None,        # IN    (n,)
+    float[::1] lower not None,              # INOUT (n,)
+    const int32_t[::1] order not None,      # IN    (n,) or empty
     Py_ssize_t stop,
     int n_threads,
 ):
@@ -284,8 +284,8 @@ cdef void _near(
 
 
 def next_beyond(
-    const float[::1] upper,                 # IN (n,)
-    const int32_t[::1] order,               # IN (n,) or empty
+    const float[::1] upper not None,        # IN (n,)
+    const int32_t[::1] order not None,      # IN (n,) or empty
     Py_ssize_t start,
     Py_ssize_t stop,
 ):
@@ -302,14 +302,14 @@ def next_beyond(
 
 
 def open_at(
-    const floating[:, ::1] X,               # IN    (n, D)
-    const double[:, ::1] mu,                # IN    (K, D) centres, the newcomer last
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    const double[:, ::1] mu not None,       # IN    (K, D) centres, the newcomer last
     double scale,                           # of the bounds
     Py_ssize_t row,                         # the row that becomes a centre
-    int32_t[::1] labels,                    # INOUT (n,)
-    float[::1] upper,                       # INOUT (n,)
-    float[::1] lower,                       # INOUT (n,)
-    Sums sums,                              # INOUT
+    int32_t[::1] labels not None,           # INOUT (n,)
+    float[::1] upper not None,              # INOUT (n,)
+    float[::1] lower not None,              # INOUT (n,)
+    Sums sums not None,                     # INOUT
 ):
     """The row leaves its cluster for one of its own."""
     cdef Py_ssize_t D = X.shape[1]
@@ -324,11 +324,11 @@ def open_at(
 
 
 def farthest(
-    const floating[:, ::1] X,               # IN  (n, D)
-    const double[:, ::1] mu,                # IN  (K, D)
+    const floating[:, ::1] X not None,      # IN  (n, D)
+    const double[:, ::1] mu not None,       # IN  (K, D)
     double scale,                           # of the bounds
-    const int32_t[::1] labels,              # IN  (n,)
-    const float[::1] upper,                 # IN  (n,)
+    const int32_t[::1] labels not None,     # IN  (n,)
+    const float[::1] upper not None,        # IN  (n,)
 ):
     """The row furthest from its centre among those beyond their limit (ties: the first), or -1."""
     cdef Py_ssize_t i, n = X.shape[0], D = X.shape[1], best = -1
@@ -344,9 +344,9 @@ def farthest(
 
 
 def distances(
-    const floating[:, ::1] X,               # IN  (n, D)
-    const double[:, ::1] mu,                # IN  (K, D)
-    double[:, ::1] out,                     # OUT (n, K) squared
+    const floating[:, ::1] X not None,      # IN  (n, D)
+    const double[:, ::1] mu not None,       # IN  (K, D)
+    double[:, ::1] out not None,            # OUT (n, K) squared
     int n_threads,
 ):
     """Squared distance of every row to every centre."""
@@ -357,9 +357,9 @@ def distances(
 
 
 def draw_near(
-    const floating[:, ::1] X,               # IN    (n, D)
-    const double[::1] point,                # IN    (D,)
-    double[::1] nearest,                    # INOUT (n,) squared distance to the nearest point so far
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    const double[::1] point not None,       # IN    (D,)
+    double[::1] nearest not None,           # INOUT (n,) squared distance to the nearest point so far
     int n_threads,
 ):
     """One more point that rows may be near to."""
@@ -369,11 +369,11 @@ def draw_near(
 
 
 def own_distances(
-    const floating[:, ::1] X,               # IN  (n, D)
-    const double[:, ::1] mu,                # IN  (K, D)
-    const int32_t[::1] labels,              # IN  (n,)
+    const floating[:, ::1] X not None,      # IN  (n, D)
+    const double[:, ::1] mu not None,       # IN  (K, D)
+    const int32_t[::1] labels not None,     # IN  (n,)
     Py_ssize_t start,
-    double[::1] out,                        # OUT (m,) of rows [start, start + m), squared
+    double[::1] out not None,               # OUT (m,) of rows [start, start + m), squared
 ):
     """Squared distance of every row to its own centre."""
     cdef Py_ssize_t i
@@ -383,10 +383,10 @@ def own_distances(
 
 
 def gaps(
-    const double[:, ::1] mu,                # IN  (K, D)
-    const int32_t[::1] some,                # IN  distances to these centres
+    const double[:, ::1] mu not None,       # IN  (K, D)
+    const int32_t[::1] some not None,       # IN  distances to these centres
     double factor,
-    float[::1] out,                         # OUT (K,) factor * distance to the nearest other of them, rounded down
+    float[::1] out not None,                # OUT (K,) factor * distance to the nearest other of them, rounded down
 ):
     """How near the nearest of some centres is to every centre."""
     cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k
@@ -402,10 +402,10 @@ def gaps(
 
 
 def drifts(
-    const double[:, ::1] before,            # IN  (K, D)
-    const double[:, ::1] after,             # IN  (K, D)
+    const double[:, ::1] before not None,   # IN  (K, D)
+    const double[:, ::1] after not None,    # IN  (K, D)
     double scale,
-    float[::1] out,                         # OUT (K,) scale * how far a centre moved, rounded up
+    float[::1] out not None,                # OUT (K,) scale * how far a centre moved, rounded up
 ):
     """How far the centres moved."""
     cdef Py_ssize_t k
@@ -415,26 +415,26 @@ def drifts(
 
 
 def collapse(
-    const floating[:, ::1] X,               # IN    (n, D)
-    Centres centres,                        # the reference and the scale of the bounds are used
-    double[:, ::1] mu,                      # INOUT (capacity, D) means
-    float[:, ::1] centre,                   # WORK  (capacity + PAD, D + 1)
-    float[::1] half,                        # WORK  (capacity + PAD,)
-    float[::1] travelled,                   # OUT   (capacity,) way of every mean, scaled
-    float[::1] shrunk,                      # WORK  (capacity,)
-    const double[::1] step,                 # IN    (D,) grid step over the weight of a count
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    Centres centres not None,               # the reference and the scale of the bounds are used
+    double[:, ::1] mu not None,             # INOUT (capacity, D) means
+    float[:, ::1] centre not None,          # WORK  (capacity + PAD, D + 1)
+    float[::1] half not None,               # WORK  (capacity + PAD,)
+    float[::1] travelled not None,          # OUT   (capacity,) way of every mean, scaled
+    float[::1] shrunk not None,             # WORK  (capacity,)
+    const double[::1] step not None,        # IN    (D,) grid step over the weight of a count
     double unit,                            # weight of a count
     double slack,                           # a move must win more than that
     Py_ssize_t cap,
     Py_ssize_t K,                           # numbers in use
-    int32_t[::1] labels,                    # INOUT (n,)
-    float[::1] upper,                       # INOUT (n,) bound on the distance to the own mean, inf: unknown
-    float[::1] lower,                       # INOUT (n,) bound on the root of what any other cluster costs
-    Sums sums,                              # INOUT
-    const int32_t[::1] order,               # IN    (n,) or empty
+    int32_t[::1] labels not None,           # INOUT (n,)
+    float[::1] upper not None,              # INOUT (n,) bound on the distance to the own mean, inf: unknown
+    float[::1] lower not None,              # INOUT (n,) bound on the root of what any other cluster costs
+    Sums sums not None,                     # INOUT
+    const int32_t[::1] order not None,      # IN    (n,) or empty
     Py_ssize_t start,                       # place to begin at
     Py_ssize_t stop,
-    float[:, ::1] tile,                     # WORK  (n_threads, TILE * (D + 1))
+    float[:, ::1] tile not None,            # WORK  (n_threads, TILE * (D + 1))
 ):
     """Collapsed moves: every row in turn goes where the objective is smallest, and the means follow.
 
@@ -469,12 +469,12 @@ def collapse(
 
 
 def loosen(
-    const int32_t[::1] labels,              # IN    (n,)
-    const float[::1] travelled,             # IN    (K,)
+    const int32_t[::1] labels not None,     # IN    (n,)
+    const float[::1] travelled not None,    # IN    (K,)
     float far,
     float shrunk,
-    float[::1] upper,                       # INOUT (n,)
-    float[::1] lower,                       # INOUT (n,)
+    float[::1] upper not None,              # INOUT (n,)
+    float[::1] lower not None,              # INOUT (n,)
 ):
     """The bounds of collapsed moves after the means went their ways."""
     cdef Py_ssize_t i

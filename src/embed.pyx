@@ -59,7 +59,7 @@ cdef void _release(object capsule) noexcept:
     Py_DECREF(<_Costs> PyCapsule_GetContext(capsule))
 
 
-def craft_costs(Tables tables):
+def craft_costs(Tables tables not None):
     """A capsule "craftc.craft_costs.v1" over the cost tables of K clusters, which it keeps alive."""
     cdef _Costs costs = _Costs()
     grid = tables.grid

@@ -6,7 +6,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport omp_get_thread_num
+from craftc._kernels._common cimport doubles_in, doubles_out, omp_get_thread_num
 
 cdef extern from "_mixture.h":
     enum:
@@ -119,19 +119,13 @@ cdef enum:
     MOST_SEGMENTS = 256
 
 
-cdef double *cells(array) except? NULL:
-    """First cell of a contiguous array of doubles, NULL of an empty one; arrays that are read may be read-only."""
-    cdef const double[::1] flat = array.reshape(-1)
-    return <double *> &flat[0] if flat.shape[0] else NULL
-
-
 cdef object cache_lines(Py_ssize_t rows, Py_ssize_t size):
     """A table of doubles whose rows start a cache line once `at_line` has found the first; vectors then never lie across two."""
     return np.zeros((rows + 1, (size + 7) // 8 * 8))
 
 
 cdef double *at_line(array) except? NULL:
-    return <double *> ((<uintptr_t> cells(array) + 63) & ~<uintptr_t> 63)
+    return <double *> ((<uintptr_t> doubles_out(array) + 63) & ~<uintptr_t> 63)
 
 
 cdef class Mixture:
@@ -171,26 +165,27 @@ cdef class Mixture:
         values = [a0 * np.log(b0) - log_gamma(a0) for _, a0, b0 in (prior, noise_prior)]
         self.priors = (prior, noise_prior, values)
         m.K, m.D, m.counts, m.own_noise, m.tied, m.concentration = K, D, counts, own_noise, tied, concentration
-        m.prior.k0, m.prior.a0, m.prior.b0, m.prior.value = prior[0], prior[1], cells(prior[2]), cells(values[0])
+        m.prior.k0, m.prior.a0, m.prior.b0, m.prior.value = prior[0], prior[1], doubles_in(prior[2]), doubles_out(values[0])
         m.noise_prior.k0, m.noise_prior.a0 = noise_prior[0], noise_prior[1]
-        m.noise_prior.b0, m.noise_prior.value = cells(noise_prior[2]), cells(values[1])
+        m.noise_prior.b0, m.noise_prior.value = doubles_in(noise_prior[2]), doubles_out(values[1])
         m.size, m.reach, m.s1, m.s2, m.entropy = (
-            cells(self.size), cells(self.reach), cells(self.s1), cells(self.s2), cells(self.entropy))
-        m.own.constant, m.own.linear, m.own.square = cells(self.own[0]), cells(self.own[1]), cells(self.own[2])
-        m.noise.constant, m.noise.linear, m.noise.square = cells(self.noise[0]), cells(self.noise[1]), cells(self.noise[2])
-        m.divergence, m.noise_divergence = cells(self.divergence), cells(self.noise_divergence)
-        m.p, m.mask_entropy, m.weight = cells(self.p), cells(self.mask_entropy), cells(self.weight)
+            doubles_out(self.size), doubles_out(self.reach), doubles_out(self.s1), doubles_out(self.s2), doubles_out(self.entropy))
+        m.own.constant, m.own.linear, m.own.square = doubles_out(self.own[0]), doubles_out(self.own[1]), doubles_out(self.own[2])
+        m.noise.constant, m.noise.linear = doubles_out(self.noise[0]), doubles_out(self.noise[1])
+        m.noise.square = doubles_out(self.noise[2])
+        m.divergence, m.noise_divergence = doubles_out(self.divergence), doubles_out(self.noise_divergence)
+        m.p, m.mask_entropy, m.weight = doubles_out(self.p), doubles_out(self.mask_entropy), doubles_out(self.weight)
         self._beta(&m.share, self.share)
         self._beta(&m.stick, self.stick)
         m.share_a = m.share_b = 1.0
         order, work, pooled = np.empty(K, np.intp), np.empty(K * D + 2 * K), np.empty(3 * D)
         self.places = (order, work, pooled)
         cdef Py_ssize_t[::1] order_ = order
-        self.order, self.work, self.pooled = &order_[0], cells(work), cells(pooled)
+        self.order, self.work, self.pooled = &order_[0], doubles_out(work), doubles_out(pooled)
 
     cdef int _beta(self, mx_beta *q, array) except -1:
         q.a, q.b, q.log_mean, q.log_rest, q.value = (
-            cells(array[0]), cells(array[1]), cells(array[2]), cells(array[3]), cells(array[4]))
+            doubles_out(array[0]), doubles_out(array[1]), doubles_out(array[2]), doubles_out(array[3]), doubles_out(array[4]))
         return 0
 
     @property
@@ -269,7 +264,7 @@ cdef class Mixture:
         It leaves out the entropy of labels the two share, so it may be too high.
         """
         gain = np.empty((self.m.K, self.m.K))
-        cdef double *g = cells(gain)
+        cdef double *g = doubles_out(gain)
         with nogil:
             mx_pair_gains(&self.m, self.order, self.work, g)
         return gain
@@ -338,7 +333,7 @@ cdef class Rows:
             double_ = X
             self.t.X = &double_[0, 0]
         self.t.column = &columns[0] if len(column) else NULL
-        self.t.centre, self.t.scale = cells(centre), cells(scale)
+        self.t.centre, self.t.scale = doubles_in(centre), doubles_in(scale)
         if exposure is not None:
             exposures = exposure
             self.t.exposure = &exposures[0]
@@ -352,8 +347,8 @@ cdef class Rows:
         cdef uint32_t[::1] places_ = places
         cdef Py_ssize_t[::1] firsts = first
         self.lists.component, self.lists.first, self.lists.place = &components[0], &firsts[0], &places_[0] if entries else NULL
-        self.lists.linear, self.lists.square = cells(entry[0]), cells(entry[1])
-        self.lists.constant, self.lists.reach, self.lists.hole = cells(each[0]), cells(each[1]), cells(hole)
+        self.lists.linear, self.lists.square = doubles_out(entry[0]), doubles_out(entry[1])
+        self.lists.constant, self.lists.reach, self.lists.hole = doubles_out(each[0]), doubles_out(each[1]), doubles_out(hole)
 
     cdef int _make_room(self, bint gather, int n_threads) except -1:
         """Partial sums of all segments, and scratch for the threads."""
@@ -370,7 +365,7 @@ cdef class Rows:
     def __len__(self):
         return self.n
 
-    def visit(self, Mixture mixture, int n_threads, *, bint gather=True, bint hard=False, given=None, proba=None, label=None,
+    def visit(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False, given=None, proba=None, label=None,
               evidence=None, bint linear=False):
         """One pass: responsibilities of all rows and, if asked to `gather`, their sums, which go to the mixture.
 
@@ -399,11 +394,11 @@ cdef class Rows:
         memset(&asked, 0, sizeof(asked))
         asked.hard = hard
         if given is not None:
-            asked.given = cells(given)
+            asked.given = doubles_in(given)
         if proba is not None:
-            asked.proba = cells(proba)
+            asked.proba = doubles_out(proba)
         if evidence is not None:
-            asked.evidence = cells(evidence)
+            asked.evidence = doubles_out(evidence)
         if label is not None:
             labels = label
             asked.label = &labels[0]
@@ -411,7 +406,7 @@ cdef class Rows:
         with nogil:
             self._pass(&mixture.m, &asked, linear, gather, n_threads)
 
-    def climb(self, Mixture mixture, double before, double least, double[::1] bounds, bint linear, int n_threads):
+    def climb(self, Mixture mixture not None, double before, double least, double[::1] bounds not None, bint linear, int n_threads):
         """Sweeps until the bound rises by no more than `least` in one: q(theta), q(y), the noise, q(lambda), q(v), q(z), order of sizes.
 
         Parameters

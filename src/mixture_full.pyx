@@ -126,16 +126,16 @@ cdef void turn(Component *c, Py_ssize_t d, bint on, double *p) noexcept nogil:
 
 
 def switch_columns(
-    const double[:, :, ::1] psi,            # IN  (K, D, D)
-    const double[:, ::1] steps,             # IN  (K, D) evidence of the q-th column but for ln |Psi|
-    const double[::1] freedom,              # IN  (K,) nu0 - 1 + N
-    const double[:, ::1] against,           # IN  (K, D) what a column must win: the noise's ln likelihood less its prior log-odds
+    const double[:, :, ::1] psi not None,   # IN  (K, D, D)
+    const double[:, ::1] steps not None,    # IN  (K, D) evidence of the q-th column but for ln |Psi|
+    const double[::1] freedom not None,     # IN  (K,) nu0 - 1 + N
+    const double[:, ::1] against not None,  # IN  (K, D) what a column must win: the noise's ln likelihood less its prior log-odds
     double margin,                          # a switch must win more
     bint tied,                              # a column is switched for all components at once
-    double[:, ::1] p,                       # IN/OUT (K, D) 0 or 1
-    double[:, :, ::1] U,                    # OUT (K, D, D) upper Cholesky factors of Psi_S
-    int32_t[:, ::1] column,                 # OUT (K, D) the columns in S, in the order of the factor
-    int32_t[::1] count,                     # OUT (K,) how many
+    double[:, ::1] p not None,              # IN/OUT (K, D) 0 or 1
+    double[:, :, ::1] U not None,           # OUT (K, D, D) upper Cholesky factors of Psi_S
+    int32_t[:, ::1] column not None,        # OUT (K, D) the columns in S, in the order of the factor
+    int32_t[::1] count not None,            # OUT (K,) how many
 ):
     """Every column of every component is switched where that raises the bound, components and columns in their order."""
     cdef Py_ssize_t K = psi.shape[0], D = psi.shape[1], first, last, j, k, d

@@ -38,6 +38,14 @@ cdef class Grid:
     def __cinit__(self, centre, scale, level_start, Py_ssize_t n_levels):
         cdef const double[::1] c = centre, s = scale
         cdef const Py_ssize_t[::1] start = level_start
+        cdef Py_ssize_t d
+        if s.shape[0] != c.shape[0]:
+            raise ValueError(f"centre and scale need one value for each numeric column, got {c.shape[0]} and {s.shape[0]}.")
+        for d in range(start.shape[0]):
+            if not 0 <= start[d] < n_levels or (d > 0 and start[d] <= start[d - 1]):
+                raise ValueError(f"level_start must increase within 0..{n_levels - 1}, got {list(level_start)}.")
+        if n_levels < 0:
+            raise ValueError(f"n_levels must be >= 0, got {n_levels}.")
         self.centre, self.scale, self.level_start = centre, scale, level_start
         self.p, self.q, self.n_levels = c.shape[0], start.shape[0], n_levels
         self.first_numeric = 1 + n_levels
@@ -52,10 +60,10 @@ cdef class Grid:
 
 
 def column_ranges(
-    const floating[:, ::1] X,               # IN  (n, p), NaN = missing
-    const int64_t[::1] weight,              # IN  (n,) or empty = all one
-    double[::1] low,                        # OUT (p,) +inf where nothing is present
-    double[::1] high,                       # OUT (p,) -inf where nothing is present
+    const floating[:, ::1] X not None,      # IN  (n, p), NaN = missing
+    const int64_t[::1] weight not None,     # IN  (n,) or empty = all one
+    double[::1] low not None,               # OUT (p,) +inf where nothing is present
+    double[::1] high not None,              # OUT (p,) -inf where nothing is present
 ):
     """Least and greatest present cell of every column, over rows of weight > 0."""
     cdef Py_ssize_t n = X.shape[0], p = X.shape[1], i, d
@@ -77,13 +85,13 @@ def column_ranges(
 
 
 def accumulate(
-    const floating[:, ::1] X,               # IN   (n, p)
-    const code_t[:, ::1] codes,             # IN   (n, q)
-    const int64_t[::1] weight,              # IN   (n,) or empty = all one
-    const int32_t[::1] labels,              # IN   (n,) group of each row, -1 = none
-    Grid grid,
-    int64_t[:, :, ::1] partial,             # WORK (n_threads, K, width), zeros
-    int64_t[:, ::1] groups,                 # INOUT (K, width)
+    const floating[:, ::1] X not None,      # IN   (n, p)
+    const code_t[:, ::1] codes not None,    # IN   (n, q)
+    const int64_t[::1] weight not None,     # IN   (n,) or empty = all one
+    const int32_t[::1] labels not None,     # IN   (n,) group of each row, -1 = none
+    Grid grid not None,
+    int64_t[:, :, ::1] partial not None,    # WORK (n_threads, K, width), zeros
+    int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
     """Add every row to the group its label names."""
@@ -115,8 +123,8 @@ cdef void _accumulate_block(
 
 
 def merge_partial(
-    int64_t[:, :, ::1] partial,             # INOUT (n_threads, K, width), zeroed again
-    int64_t[:, ::1] groups,                 # INOUT (K, width)
+    int64_t[:, :, ::1] partial not None,    # INOUT (n_threads, K, width), zeroed again
+    int64_t[:, ::1] groups not None,        # INOUT (K, width)
     Py_ssize_t first_numeric,
 ):
     """Add every thread's share to the groups."""
@@ -130,8 +138,8 @@ def merge_partial(
 
 
 def merge(
-    int64_t[::1] group,                     # INOUT (width,)
-    const int64_t[::1] other,               # IN    (width,)
+    int64_t[::1] group not None,            # INOUT (width,)
+    const int64_t[::1] other not None,      # IN    (width,)
     int64_t sign,
     Py_ssize_t first_numeric,
 ):
@@ -140,10 +148,10 @@ def merge(
 
 
 def means(
-    const int64_t[:, ::1] groups,           # IN  (K, width)
+    const int64_t[:, ::1] groups not None,  # IN  (K, width)
     Py_ssize_t first_numeric,
-    double[:, ::1] mean,                    # OUT (K, p) in grid units, 0 where nothing is present
-    double[:, ::1] deviations,              # OUT (K, p) sum of squared deviations from the mean, grid units^2
+    double[:, ::1] mean not None,           # OUT (K, p) in grid units, 0 where nothing is present
+    double[:, ::1] deviations not None,     # OUT (K, p) sum of squared deviations from the mean, grid units^2
 ):
     """Mean and sum of squared deviations of every numeric column of every group, exact up to the last rounding."""
     cdef Py_ssize_t k, d

@@ -10,6 +10,8 @@ from cython.parallel cimport prange, threadid
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 
+from craftc._kernels._common cimport doubles_in, doubles_out
+
 cdef extern from "_mixed_rows.h":
     ctypedef struct mixed_rows:
         const void *numeric
@@ -98,12 +100,6 @@ LANES = SP_LANES        # tables over indicators are padded to a multiple of the
 TILE = SP_TILE          # and over the nodes of the grid to a multiple of these
 
 
-cdef double *cells(array) except? NULL:
-    """First cell of a contiguous array of doubles, NULL of an empty one; it may be read-only."""
-    cdef const double[::1] flat = array.reshape(-1)
-    return <double *> &flat[0] if flat.shape[0] else NULL
-
-
 cdef const Py_ssize_t *numbers(array) except? NULL:
     cdef const Py_ssize_t[::1] flat = array
     return &flat[0] if flat.shape[0] else NULL
@@ -182,8 +178,9 @@ cdef class Conditionals:
             raise ValueError("hat has another shape than the encoded table")
         t.softmax, t.eps, t.J, t.R = softmax, eps, len(first_row) - 1, R
         t.joint, t.stride, t.first_row = numbers(joint), numbers(stride), numbers(first_row)
-        t.centre, t.scale, t.first, t.hit = cells(centre), cells(scale), numbers(first), numbers(hit)
-        t.hat = NULL if hat is None else cells(hat)
+        t.centre, t.scale, t.first, t.hit = doubles_in(centre), doubles_in(scale), numbers(first), numbers(hit)
+        if hat is not None:
+            t.hat = doubles_in(hat)
         self._scale(&t.grid, grid)
         self._scale(&t.minus, minus)
         self._scale(&t.plus, plus)
@@ -197,7 +194,7 @@ cdef class Conditionals:
         self.scratch_whole = t.rows.P + t.J + t.seen + SP_LANES
 
     cdef int _scale(self, sp_scale *out, array) except -1:
-        out.size, out.inverse, out.sign, out.width = cells(array[0]), cells(array[1]), cells(array[2:]), array.shape[1]
+        out.size, out.inverse, out.sign, out.width = doubles_in(array[0]), doubles_in(array[1]), doubles_in(array[2:]), array.shape[1]
         return 0
 
     cdef object _rooms(self, Py_ssize_t size, int n_threads):
@@ -259,8 +256,10 @@ cdef class Conditionals:
         for array, shape in zip((unary, near, table, bias, cell, lift), wanted, strict=True):
             if array is not None and array.shape != shape:
                 raise ValueError(f"weights of shape {shape}, got {array.shape}")
-        w.unary, w.near, w.table = cells(unary), cells(near), NULL if table is None else cells(table)
-        w.bias, w.cell, w.lift = cells(bias), cells(cell), cells(lift)
+        w.unary, w.near, w.table = doubles_in(unary), doubles_in(near), NULL
+        if table is not None:
+            w.table = doubles_in(table)
+        w.bias, w.cell, w.lift = doubles_in(bias), doubles_in(cell), doubles_in(lift)
         if self.room is None or len(self.room[1]) < n_threads:
             self.room = self._rooms(size, n_threads)
         rooms, scratch, whole = self.room
@@ -331,20 +330,20 @@ def hals_rows(
     first_cell,                             # IN  (P,)
     loading,                                # IN  (p1, k) of the numeric columns
     cell_loading,                           # IN  (C, k) what a cell takes from the indicators
-    const double[:, ::1] gram,              # IN  (k, k) of all loadings
-    double[:, ::1] scores,                  # IN/OUT (n, k) >= 0
-    double[:, :, ::1] work,                 # WORK (runs, k + p1 + C, k): rows are cut into so many runs, whose sums are added in order
-    double[:, ::1] sums,                    # OUT (k + p1 + C, k): scores' Gram, and their sums with the columns and by cell
+    const double[:, ::1] gram not None,     # IN  (k, k) of all loadings
+    double[:, ::1] scores not None,         # IN/OUT (n, k) >= 0
+    double[:, :, ::1] work not None,        # WORK (runs, k + p1 + C, k): rows are cut into so many runs, whose sums are added in order
+    double[:, ::1] sums not None,           # OUT (k + p1 + C, k): scores' Gram, and their sums with the columns and by cell
     int n_threads,
 ):
     """The scores' half of a sweep of hierarchical alternating least squares, and what the loadings' half needs of it."""
     cdef nf_table t
     cdef Py_ssize_t n = scores.shape[0], runs = work.shape[0], p1 = len(column), run, i, j
     read_rows(&t.rows, numeric, column, codes, variable, first_cell, len(cell_loading))
-    t.k, t.low, t.scale, t.fill = scores.shape[1], cells(low), cells(scale), cells(fill)
-    cdef const double *loadings = cells(loading)
-    cdef const double *by_cell = cells(cell_loading)
-    cdef double *score = cells(np.asarray(scores))      # NULL where there are no rows
+    t.k, t.low, t.scale, t.fill = scores.shape[1], doubles_in(low), doubles_in(scale), doubles_in(fill)
+    cdef const double *loadings = doubles_in(loading)
+    cdef const double *by_cell = doubles_in(cell_loading)
+    cdef double *score = doubles_out(np.asarray(scores))      # NULL where there are no rows
     cdef double[:, ::1] owed = np.empty((runs, t.k))
     for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
         work[run] = 0.0

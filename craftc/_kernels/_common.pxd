@@ -1,6 +1,7 @@
 """Types shared by the kernels."""
 
 cimport cython
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint8_t, uint16_t
 
 ctypedef fused code_t:
@@ -20,3 +21,36 @@ cdef extern from "_simd.h" nogil:
 
 cdef extern from "_int128.h" nogil:
     int CRAFTC_NATIVE_INT128
+
+
+cdef inline const double *doubles_in(array) except? NULL:
+    """First element of a C-contiguous float64 array of any shape, NULL of an empty one. The caller keeps the array alive."""
+    return _doubles(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
+
+
+cdef inline double *doubles_out(array) except? NULL:
+    """The same for an array that the kernel writes: a read-only one is refused."""
+    return _doubles(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE)
+
+
+cdef inline const void *rows_in(array) except? NULL:
+    """First cell of a C-contiguous (n, D) array of float32 or float64, NULL of an empty one."""
+    if array.ndim != 2:
+        raise ValueError(f"The kernel needs an array of two dimensions, got {array.ndim}.")
+    return _elements(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT, c"f")
+
+
+cdef inline double *_doubles(array, int flags) except? NULL:
+    return <double *> _elements(array, flags, c"d")
+
+
+cdef inline void *_elements(array, int flags, char other) except? NULL:
+    """Where the elements lie, float64 or of the `other` format. NumPy itself refuses what is not contiguous or not writable."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(array, &view, flags)
+    try:
+        if view.format[0] != c"d" and view.format[0] != other:
+            raise TypeError(f"The kernel needs an array of float64{' or float32' if other == c'f' else ''}, got {array.dtype}.")
+        return view.buf if view.len > 0 else NULL
+    finally:
+        PyBuffer_Release(&view)

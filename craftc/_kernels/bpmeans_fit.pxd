@@ -109,7 +109,3 @@ cdef void refill(descent *c) noexcept nogil
 cdef void fit(descent *c) noexcept nogil
 cdef void weigh(descent *c, Py_ssize_t k) noexcept nogil
 cdef void settle(descent *c) noexcept nogil
-
-cdef inline double *cells(array) noexcept:
-    """Where an array of float64 lies."""
-    return <double *> <Py_ssize_t> array.ctypes.data

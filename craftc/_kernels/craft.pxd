@@ -166,6 +166,8 @@ cdef inline Py_ssize_t assign_block(
             i, old, new, c = first + r, labels[first + r], arg[r], least[r]
             if old >= 0 and cost[r * t.lanes + old] <= c + 1e-12:
                 new, c = old, cost[r * t.lanes + old]
+            elif new < 0:       # no cluster has a finite cost
+                new = max(old, 0)
             if best.shape[0] > 0:
                 best[i] = c
             if new != old:

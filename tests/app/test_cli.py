@@ -489,7 +489,7 @@ def test_predict_errors(fails, model, tmp_path):
         ("t.csv", b"a,b\n1,2,3\n1,2,3\n", "cannot be read as a table"),
         ("t.csv", b"PK\0\0\0", "is no text file"),
         ("t.csv.gz", b"a,b\n1,2\n", "cannot be read"),
-        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:-9], "cannot be read"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-9], "cannot be read"),
         ("t.parquet", b"a,b\n1,2\n", "cannot be read"),
         ("t.feather", b"a,b\n1,2\n", "cannot be read"),
         ("t.xlsx", b"PK", "Save the table as .csv"),

@@ -1,0 +1,164 @@
+"""Input at the limits of the number formats: a clear error or a right answer, and every fit ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable
+from craftc._covariates_newton import cholesky
+from craftc._parallel import effective_n_threads, most_threads
+from tests.conftest import ROOT
+
+
+def centres(n_rows=1200, n_centres=120):
+    """Rows around clearly separate centres."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n_centres, 6))[np.arange(n_rows) % n_centres] * 60 + rng.normal(size=(n_rows, 6))
+
+
+@pytest.mark.parametrize("max_clusters", [1, 2, 8, 9, 17, 20, 97, 100])
+def test_more_clear_clusters_than_are_allowed(max_clusters):
+    model = CRAFT(max_clusters=max_clusters, n_init=1, random_state=0).fit(centres())
+    assert 1 <= model.n_clusters_ <= max_clusters
+    assert set(model.labels_) == set(range(model.n_clusters_))
+    assert np.isfinite(model.objective_)
+
+
+# ---- tables built by hand ----
+
+SCHEMA = MixedTable.from_data(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})).schema
+NUMERIC, CODES = np.zeros((4, 1)), np.zeros((4, 1), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("numeric", "codes", "error", "message"),
+    [
+        (NUMERIC, np.full((4, 1), 60000, np.uint16), ValueError, "'b' has 2 levels.*holds 60000"),
+        (NUMERIC, np.full((4, 1), 3, np.uint8), ValueError, "holds 3"),
+        (NUMERIC[:1], CODES, ValueError, "1 rows and codes has 4"),
+        (NUMERIC, CODES.astype(np.int64), TypeError, "uint8 or uint16, got int64"),
+        (NUMERIC.astype(np.float32), CODES, TypeError, "float64, got float32"),
+        (NUMERIC.tolist(), CODES, TypeError, "got list"),
+        (np.zeros((4, 2)), CODES, ValueError, r"shape \(n_rows, 1\).*\(4, 2\)"),
+        (NUMERIC, CODES[:, 0], ValueError, r"\(4,\)"),
+        (np.zeros((8, 1))[::2], CODES, ValueError, "C-contiguous"),
+        (np.array([[0.0], [np.inf], [1.0], [2.0]]), CODES, ValueError, "'a'"),
+    ],
+)
+def test_blocks_that_do_not_fit_the_schema(numeric, codes, error, message):
+    with pytest.raises(error, match=message):
+        MixedTable(numeric, codes, SCHEMA)
+
+
+def test_a_schema_is_needed():
+    with pytest.raises(TypeError, match="Schema, got dict"):
+        MixedTable(NUMERIC, CODES, {})
+
+
+def test_the_code_of_a_missing_cell_is_allowed():
+    table = MixedTable(NUMERIC, np.full((4, 1), 2, np.uint8), SCHEMA)
+    assert table.take([0, 2]).codes.tolist() == [[2], [2]]
+
+
+# ---- numbers whose squares cannot be represented ----
+
+
+@pytest.mark.parametrize("model", ["likelihood", "paper", "paper-fixed"])
+@pytest.mark.parametrize(("scale", "word"), [(1e300, "down"), (1e160, "down"), (1e-160, "up"), (1e-300, "up")])
+def test_columns_of_extreme_scale_are_refused(model, scale, word):
+    X = np.random.default_rng(0).integers(0, 3, (8, 1)) * scale
+    with pytest.raises(ValueError, match=f"'x0' ranges from.*scale it {word}"):
+        CRAFT(n_clusters=2, model=model, numeric="raw", n_init=1, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("model", ["likelihood", "paper", "paper-fixed"])
+@pytest.mark.parametrize("scale", [1e130, 1e-130])
+def test_columns_of_large_scale_are_fitted(model, scale):
+    X = np.random.default_rng(0).integers(0, 3, (30, 2)) * scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the paper's model may cycle
+        fitted = CRAFT(n_clusters=2, model=model, numeric="raw", n_init=1, random_state=0).fit(X)
+    assert np.isfinite(fitted.objective_)
+    assert np.isfinite(fitted.centers_).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"selection": "fixed", "model": "paper-fixed", "numeric": "raw"}])
+@pytest.mark.parametrize("scale", [1e18, 1e100, 1e299])
+def test_weights_beyond_what_can_be_counted_are_refused(options, scale):
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"sample_weight sums to.*scale the weights down"):
+        CRAFT(n_init=1, random_state=0, **options).fit(rng.normal(size=(25, 5)), sample_weight=rng.random(25) * scale)
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e12, 1e14, 7e14])
+def test_searches_end_with_large_weights(scale):
+    rng = np.random.default_rng(0)
+    model = CRAFT(n_init=1, random_state=0).fit(rng.normal(size=(25, 5)), sample_weight=rng.random(25) * scale)
+    assert np.isfinite(model.objective_)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-160])
+def test_weights_that_vanish_are_refused(weight):
+    with pytest.raises(ValueError, match="scale the weights up"):
+        DPMeans(0.0).fit([[1.0, 2.0]], sample_weight=[weight])
+
+
+# ---- threads ----
+
+
+def test_threads_are_capped():
+    assert effective_n_threads(100_000) == effective_n_threads(10**10) == most_threads()
+    assert effective_n_threads(7) in (1, 7)  # 1 without OpenMP
+    X = np.random.default_rng(0).normal(size=(60_000, 4))
+    few, many = (DPMeans(5.0, max_iter=2, n_threads=n).set_params(random_state=0) for n in (2, 100_000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_array_equal(few.fit(X).labels_, many.fit(X).labels_)
+
+
+@pytest.mark.parametrize("n_threads", [np.inf, np.nan, 2.5, "2", True])
+def test_what_is_no_number_of_threads(n_threads):
+    with pytest.raises(ValueError, match="n_threads must be None or a whole number"):
+        DPMeans(5.0, n_threads=n_threads).fit([[1.0], [2.0]])
+
+
+def test_threads_of_the_environment_are_capped():
+    code = "import numpy as np; from craftc import DPMeans; print(DPMeans(5.0, max_iter=2).fit(np.random.rand(50000, 9)).n_clusters_)"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "100000"}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 1
+
+
+# ---- Hessians that vanish ----
+
+
+def test_cholesky_ends():
+    np.testing.assert_allclose(cholesky(np.zeros((2, 2)), 4.0), np.eye(2) * 2e-9)
+    np.testing.assert_allclose(cholesky(np.eye(2) * 9.0, 4.0), np.eye(2) * 3.0)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        cholesky(np.full((2, 2), np.nan), 4.0)
+
+
+@pytest.mark.parametrize("seed", [5, 6, 8])
+@pytest.mark.parametrize("scale", [1e6, 1e9, 1e15])
+@pytest.mark.parametrize("options", [{"ridge": 0.0, "max_iter": 200}, {}, {"sparsity": 0.5}], ids=str)
+def test_covariates_of_very_different_scales(seed, scale, options):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    X[:, 1] *= scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = ConvexCovariateClustering(**options).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.predict_proba(X)).all()
