@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable
 from craftc._covariates_newton import cholesky
 from craftc._parallel import effective_n_threads, most_threads
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def centres(n_rows=1200, n_centres=120):
