@@ -22,8 +22,8 @@ _NAMES = {
     "KFeatures": "craftc.bpmeans",
     "MixedTable": "craftc.table",
     "get_include": "craftc._about",
-    "load_model": "craftc._model_file",
-    "save_model": "craftc._model_file",
+    "load_model": "craftc.craft.model_file",
+    "save_model": "craftc.craft.model_file",
     "show_versions": "craftc._about",
 }
 _MODULES = ("cli", "datasets", "embed", "metrics", "plot", "table")

@@ -7,8 +7,8 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from craftc._common.threads import effective_n_threads
 from craftc._kernels import parallel
-from craftc._parallel import effective_n_threads
 
 
 def get_include() -> str:

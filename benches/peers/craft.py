@@ -204,9 +204,10 @@ def million_rows(n: int = 1_000_000, p: int = 8, q: int = 8, levels: int = 10, K
 
 def one_pass(rounds: int) -> dict[str, Any]:
     """One pass after the first over 1 000 000 x (8 + 8), K = 16, every feature selected, beside the machine's floor."""
-    from craftc._craft_model import Background, Clusters, Rules
-    from craftc._craft_search import Problem, Walk
-    from craftc._moments import Moments, integer_grid, integer_weights
+    from craftc._common.weights import integer_weights
+    from craftc.craft.clusters import Background, Clusters, Rules
+    from craftc.craft.fixed_price import Problem, Walk
+    from craftc.table.moments import Moments, integer_grid
 
     table, labels = million_rows()
     n, K = len(table), 16

@@ -102,8 +102,8 @@ def ours(mode: str, polish: bool = False, max_iter: int = 300) -> Peer:
 
 def full_sweeps(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
     """Sweeps that look at every row, from the rows that Lloyd starts with: assignment and means, no bounds, nothing opens."""
-    from craftc._dpmeans_search import Descent
-    from craftc._points import Points
+    from craftc._common.points import Points
+    from craftc.dpmeans.descent import Descent
 
     points = Points(X, None, threads)
     labels, _ = Descent.nearest(points, random_rows(X, shape.K).astype(np.float64))

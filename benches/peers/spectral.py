@@ -54,7 +54,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # an installed craftc
 from replication.spectral import encoded, read, similarity
 
 from craftc import GraphSpectralFeatures, MixedTable
-from craftc._spectral_likelihood import Parameters
+from craftc.spectral.pseudo_likelihood import Parameters
 
 Table = NDArray[np.float64]
 PARTS = ("evaluation", "fits", "memory")

@@ -11,8 +11,8 @@ from .tools import Imports
 new = Imports()
 with new:
     from craftc import BPMeans, KFeatures
-    from craftc import _bpmeans_search as search
     from craftc._kernels import bpmeans_rows as kernel
+    from craftc.bpmeans import restarts as search
 setup = new.setup
 
 

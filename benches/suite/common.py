@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc import MixedTable
-from craftc._craft_model import Background, Clusters, Rules
+from craftc._common.weights import integer_weights
 from craftc._kernels.moments import Grid
-from craftc._moments import Moments, integer_grid, integer_weights
+from craftc.craft.clusters import Background, Clusters, Rules
 from craftc.datasets import make_mixed
+from craftc.table.moments import Moments, integer_grid
 
 SEED = 20160509
 

@@ -11,9 +11,9 @@ from .tools import Imports
 new = Imports()
 with new:
     from craftc import DPMeans
-    from craftc._dpmeans_search import Descent
+    from craftc._common.points import Points
     from craftc._kernels import dpmeans as kernel
-    from craftc._points import Points
+    from craftc.dpmeans.descent import Descent
 setup = new.setup
 
 SHAPES = {"16 columns": (20_000, 16, 10, 2.0, 80.0), "256 columns": (3_000, 256, 30, 1.0, 450.0)}  # rows, columns, K, spread, lambda^2

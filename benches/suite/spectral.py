@@ -15,8 +15,8 @@ from .tools import Imports, Replay, quietly
 new = Imports()
 with new:
     from craftc import GraphSpectralFeatures, MixedTable
-    from craftc._spectral_factor import Factoriser, default_factors
     from craftc.datasets import load_heart
+    from craftc.spectral.factorization import Factoriser, default_factors
 setup = new.setup
 
 NUMERIC = 6

@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 
 import craftc
-from craftc import _printing
-from craftc.cli import main
+from craftc.cli import main, report
 
 ROOT = Path(__file__).resolve().parents[2]
 HEART = str(ROOT / "examples" / "heart.csv")
@@ -111,7 +110,7 @@ def test_heart(run, tmp_path):
         "absent present mostly",
     ):
         assert " ".join(text.split()) in " ".join(said.split())  # long paths wrap the lines
-    assert max(map(_printing.width, said.replace(str(out), "out").splitlines())) <= 100
+    assert max(map(report.width, said.replace(str(out), "out").splitlines())) <= 100
     assert sorted(path.name for path in out.iterdir()) == OURS
     labels = pd.read_csv(out / "labels.csv")
     assert list(labels.columns) == ["row", "cluster", "class"]
@@ -154,23 +153,23 @@ def test_wished_number(run):
 
 
 def as_the_command_reads(path):
-    return craftc._columns.choose(craftc._reading.read_file(path)[0]).features
+    return craftc.cli.columns.choose(craftc.cli.read_table.read_file(path)[0]).features
 
 
 def test_near_ties_are_seen():
     """From a merge path alone: at most four steps, and which number is nearly as good."""
-    step = craftc._craft_search.MergeStep
+    step = craftc.craft.fixed_price.MergeStep
     path = [step(k, 100.0 + extra, None) for k, extra in ((4, 0.0), (3, 4.9), (2, 80.14), (1, 1234.5))]
-    assert _printing.fewer(path) == (
+    assert report.fewer(path) == (
         "Fewer clusters: 3 cost 4.9 nats more (nearly as good), 2 cost 80.1 more, 1 costs 1,234 more."
     )
-    assert _printing.fewer(path[1:]).startswith("Fewer clusters: 2 cost 75.2 nats more, 1 costs")
-    assert _printing.fewer(path[3:]) == _printing.fewer([]) == ""
+    assert report.fewer(path[1:]).startswith("Fewer clusters: 2 cost 75.2 nats more, 1 costs")
+    assert report.fewer(path[3:]) == report.fewer([]) == ""
     path = [step(k, 100.0 - k, None) for k in range(9, 0, -1)]
-    assert _printing.fewer(path).count(" cost ") == 4
-    assert _printing.fewer(path).endswith(", …")
+    assert report.fewer(path).count(" cost ") == 4
+    assert report.fewer(path).endswith(", …")
     path = [step(2, 0.0, None), step(1, -3.0, None)]
-    assert _printing.fewer(path) == (
+    assert report.fewer(path) == (
         "Fewer clusters: 1 costs 3.0 nats less. So fewer describe the table better."
     )
 
@@ -188,7 +187,7 @@ def test_warnings_are_notes(run, tmp_path):
 
 
 def test_warnings_in_the_words_of_the_command():
-    assert craftc.cli._in_options(
+    assert craftc.cli.commands._in_options(
         "CRAFT found 17 clusters. Try price_factor=2 to 4, or cut(k) for fewer."
     ) == ("17 clusters. Try --price-factor 2 to 4, or --clusters K for fewer.")
 
@@ -211,7 +210,7 @@ def test_numbers_in_parts_show_their_own_units(run, tmp_path):
     for k in range(2):
         here = paid[model.labels_ == k]
         ours, everywhere = (
-            _printing.typical(cells.mean(), cells.std(ddof=0), paid.std(ddof=0))
+            report.typical(cells.mean(), cells.std(ddof=0), paid.std(ddof=0))
             for cells in (here, paid)
         )
         assert f"\n  paid     {ours} " in said
@@ -259,7 +258,7 @@ def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
     code, said, err = run("cluster", strange, "--clusters", 3, "--out", tmp_path / "o")
     assert (code, err) == (0, "")
     said = said[said.index("\n  numbers:") : said.index("Wrote ")]
-    assert max(map(_printing.width, said.splitlines())) <= min(int(columns), 100)
+    assert max(map(report.width, said.splitlines())) <= min(int(columns), 100)
     words = " ".join(said.split())
     assert 'numbers: say "hi", ok, größe in € ' in words
     assert "categories: =SUM(A1), 日本語, n " in words

@@ -192,7 +192,7 @@ def test_levels_of_a_variable_are_near_each_other():
 
 
 def test_a_label_moves_out_from_under_the_line_of_others():
-    from craftc._plot_graph import spread
+    from craftc.plot.graph import spread
 
     # the third of four on a line is under the line from the second to the fourth
     places = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
@@ -203,7 +203,7 @@ def test_a_label_moves_out_from_under_the_line_of_others():
 
 
 def test_labels_without_room_say_so():
-    from craftc._plot_graph import spread
+    from craftc.plot.graph import spread
 
     sizes = np.full((9, 2), [40.0, 15.0])
     places = np.random.default_rng(0).normal(size=(9, 2))

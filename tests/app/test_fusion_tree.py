@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from craftc import BPMeans, ConvexCovariateClustering, plot
-from craftc._fusion_tree import nested, subtree, tree
-from craftc._plot_tree import odds_ratio
-from craftc.covariates import PathPoint
+from craftc.covariates.estimator import PathPoint
+from craftc.plot.tree import odds_ratio
+from craftc.plot.tree_layout import nested, subtree, tree
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("agg")

@@ -19,8 +19,8 @@ from craftc import (
     FeatureSelectionMixture,
     GraphSpectralFeatures,
     KFeatures,
-    _parallel,
 )
+from craftc._common import threads
 from craftc._kernels import parallel
 from tests.common import random_table
 
@@ -86,7 +86,7 @@ def fitted_numbers(fitted):
 
 def main():
     warnings.simplefilter("ignore", ConvergenceWarning)
-    _parallel.SMALL_WORK = 0  # every kernel call is shared, however small
+    threads.SMALL_WORK = 0  # every kernel call is shared, however small
     found = {}
     for name in MODELS:
         fitted = fit(name)

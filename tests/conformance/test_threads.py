@@ -16,7 +16,8 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from craftc import DPMeans, _kernels, _parallel
+from craftc import DPMeans, _kernels
+from craftc._common import threads
 from craftc._kernels import dpmeans as kernel
 from tests.conformance.fingerprints import MODELS, ROWS, answers, digest, fit, fitted_numbers
 
@@ -39,7 +40,7 @@ def at_once(function, turns=TURNS):
 @pytest.fixture(params=[1, 2], ids=["one-thread-each", "two-threads-each"])
 def shared(request, monkeypatch):
     """Kernels that share their rows among OpenMP threads too, however few rows."""
-    monkeypatch.setattr(_parallel, "SMALL_WORK", 0)
+    monkeypatch.setattr(threads, "SMALL_WORK", 0)
     return request.param
 
 

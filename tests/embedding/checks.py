@@ -211,8 +211,8 @@ def check_moments(module):
     from fractions import Fraction
 
     from craftc._kernels.moments import Grid, accumulate
-    from craftc._moments import integer_grid
     from craftc.table import MixedTable
+    from craftc.table.moments import integer_grid
 
     rng = np.random.default_rng(4)
     for dtype in (np.float64, np.float32):

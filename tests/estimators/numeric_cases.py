@@ -5,7 +5,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from craftc import MixedTable
-from craftc._numeric import NumericEncoding
+from craftc.table.numeric_encoding import NumericEncoding
 
 MODES = ("auto", "rank", "raw")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from craftc import BPMeans, KFeatures
-from craftc import _bpmeans_search as search
+from craftc.bpmeans import restarts as search
 from tests.reference import bpmeans as ref
 
 KINDS = ("births", "collapsed", "drop", "reseed")

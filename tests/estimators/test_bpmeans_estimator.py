@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import BPMeans, KFeatures
-from craftc import _bpmeans_search as search
+from craftc.bpmeans import restarts as search
 from tests.common import ROOT
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, square, sums
 from tests.reference import bpmeans as ref

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from craftc import BPMeans, KFeatures
-from craftc import _bpmeans_search as search
+from craftc.bpmeans import restarts as search
 from tests.common import examples
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, square, sums
 from tests.reference import bpmeans as ref

@@ -11,8 +11,8 @@ import pytest
 from sklearn.base import clone
 
 from craftc import BPMeans, KFeatures
-from craftc import _bpmeans_search as search
-from craftc import _parallel as parallel
+from craftc._common import threads as parallel
+from craftc.bpmeans import restarts as search
 from tests.common import ROOT
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, sums
 
@@ -91,7 +91,7 @@ def test_a_large_table_on_any_number_of_threads(model, dtype):
 
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
-        "from craftc import _parallel, _bpmeans_search as search; _parallel.SMALL_WORK = 0\n"
+        "from craftc._common import threads; from craftc.bpmeans import restarts as search; threads.SMALL_WORK = 0\n"
         "import hashlib, numpy as np; from craftc import BPMeans, KFeatures\n"
         "h = hashlib.sha256()\n"
         "for seed in range(8):\n"

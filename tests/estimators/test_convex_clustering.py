@@ -15,8 +15,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
-from craftc import ConvexClustering, _parallel
-from craftc.convex import gaussian_weights
+from craftc import ConvexClustering
+from craftc._common import threads
+from craftc.convex.estimator import gaussian_weights
 from craftc.covariates import knn_similarity
 from tests.common import BAD_ROWS, MISSING_ROWS, examples
 from tests.reference import covariates as ref
@@ -323,7 +324,7 @@ def test_verbose_prints_a_line_per_penalty(capsys):
 
 @pytest.mark.parametrize("solver", ["ama", "admm"])
 def test_the_same_bits_on_more_threads(monkeypatch, solver):
-    monkeypatch.setattr(_parallel, "SMALL_WORK", 0)
+    monkeypatch.setattr(threads, "SMALL_WORK", 0)
     X, _ = blobs()
     near = np.exp(-0.05 * ((X[:, None] - X) ** 2).sum(axis=2))
     one, two, three = (ConvexClustering([1.0, 0.2], weights=near, solver=solver, n_threads=k).fit(X) for k in (1, 2, 3))

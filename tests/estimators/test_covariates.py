@@ -14,9 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_mutual_info_score
 
 from craftc import ConvexCovariateClustering
-from craftc import covariates as estimator
-from craftc._covariates_evidence import SIGMAS, log_evidence
-from craftc.covariates import correlation_similarity, knn_similarity
+from craftc.covariates import correlation_similarity, estimator, knn_similarity
+from craftc.covariates.evidence import SIGMAS, log_evidence
 from tests.common import examples
 from tests.reference import covariates as ref
 from tests.reference import covariates_evidence as ref_evidence

@@ -16,8 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 
 from craftc import ConvexCovariateClustering
-from craftc._covariates_evidence import SIGMAS, log_evidence, map_fit, sigma_by_folds
-from craftc._covariates_loss import Loss, column_sums
+from craftc._fusion.datafits import Loss, column_sums
+from craftc.covariates.evidence import SIGMAS, log_evidence, map_fit, sigma_by_folds
 from tests.common import BAD_ROWS, MISSING_ROWS, ROOT
 from tests.estimators.test_covariates import assert_same_bits, check_state, model_of
 from tests.reference import covariates as ref

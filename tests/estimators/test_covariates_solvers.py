@@ -13,12 +13,15 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc import ConvexCovariateClustering, _covariates_admm, _covariates_paper, _covariates_path, _parallel
-from craftc._covariates_admm import EdgeAdmm
-from craftc._covariates_graph import graph_of
-from craftc._covariates_loss import Loss
-from craftc._covariates_paper import PaperAdmm
-from craftc._covariates_reduced import Reduced, Task
+from craftc import ConvexCovariateClustering
+from craftc._common import threads
+from craftc._fusion import first_order, paper_admm
+from craftc._fusion import path as covariates_path
+from craftc._fusion.datafits import Loss
+from craftc._fusion.first_order import EdgeAdmm
+from craftc._fusion.graph import graph_of
+from craftc._fusion.paper_admm import PaperAdmm
+from craftc._fusion.problem import Reduced, Task
 from tests.common import examples
 from tests.estimators.test_covariates import assert_same_bits, check_state, every_frozen, model_of, objective_of, small
 from tests.reference import covariates as ref
@@ -176,8 +179,8 @@ def test_admm_cut_short_says_so():
     [("dense", 3, "uniform", 1.0), ("chain", 2, "uniform", 1.0), ("flat", 2, "S", 1.0), ("chain", 3, "S", 1.7), ("knn", 4, "S", 1.7)],
 )
 def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, relax):
-    monkeypatch.setattr(_covariates_admm, "_STEPS", 40)
-    monkeypatch.setattr(_covariates_admm, "_PRODUCTS", 1000)
+    monkeypatch.setattr(first_order, "_STEPS", 40)
+    monkeypatch.setattr(first_order, "_PRODUCTS", 1000)
     X, y, S = ref.recipe(kind, 6, 40, c, 1)
     nu, times = 1.5, 30
     task, theta = problem(X, y, S, nu, 0.1)
@@ -208,7 +211,7 @@ def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, n
     theirs = ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
     task, theta = problem(X, y, S, nu, 0.1)
     usual = PaperAdmm(10000).solve(task, theta)
-    monkeypatch.setattr(_covariates_paper, "minimize", tightly)
+    monkeypatch.setattr(paper_admm, "minimize", tightly)
     found = PaperAdmm(10000).solve(task, theta)
     assert found.steps == theirs.n_iter > 11
     np.testing.assert_allclose(in_classes(task, found.theta), theirs.B, rtol=0, atol=1e-6)
@@ -218,7 +221,7 @@ def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, n
 
 
 def test_the_warm_start_equals_the_reference(monkeypatch):
-    monkeypatch.setattr(_covariates_paper, "minimize", tightly)
+    monkeypatch.setattr(paper_admm, "minimize", tightly)
     X, y, S = ref.recipe("dense", 6, 40, 3, 1)
     paper, warm = PaperAdmm(10000), None
     for nu in (1.0, 0.5, 0.45):
@@ -307,7 +310,7 @@ def test_large_reduced_problems(monkeypatch, kind, sparsity):
     X, y, S = ref.recipe(kind, 16, 80, 3, 4)
     path = np.geomspace(20, 0.05, 8)
     usual = ConvexCovariateClustering(path, similarity=S, sparsity=sparsity).fit(X, y)
-    monkeypatch.setattr(_covariates_path, "MOST", 10)
+    monkeypatch.setattr(covariates_path, "MOST", 10)
     large = ConvexCovariateClustering(path, similarity=S, sparsity=sparsity).fit(X, y)
     assert large.path_["n_clusters"].max() > 5
     for ours, theirs in zip(large._points, usual._points, strict=True):
@@ -321,7 +324,7 @@ def test_large_reduced_problems_of_sparse_tables(monkeypatch):
     X, y = counts()
     path = np.geomspace(10, 0.1, 5)
     usual = ConvexCovariateClustering(path).fit(X, y)
-    monkeypatch.setattr(_covariates_path, "SPARSE", 10)
+    monkeypatch.setattr(covariates_path, "SPARSE", 10)
     large = ConvexCovariateClustering(path).fit(sparse.csr_array(X), y)
     assert large.path_["n_clusters"].max() > 5
     for ours, theirs in zip(large._points, usual._points, strict=True):
@@ -459,22 +462,22 @@ def test_sparsity_on_a_sparse_table(sparsity):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_same_bits_on_more_threads(monkeypatch, solver):
     """Sums of blocks of edges are added in one order, whoever made them."""
-    monkeypatch.setattr(_parallel, "SMALL_WORK", 0)
-    monkeypatch.setattr(_covariates_path, "MOST", 10)
+    monkeypatch.setattr(threads, "SMALL_WORK", 0)
+    monkeypatch.setattr(covariates_path, "MOST", 10)
     blocks = []
-    made = _covariates_admm.Edges.__init__
+    made = first_order.Edges.__init__
 
     def counted(edges, *given):
         made(edges, *given)
         blocks.append(SimpleNamespace(blocks=len(edges.work), n_threads=edges.n_threads))
 
-    monkeypatch.setattr(_covariates_admm.Edges, "__init__", counted)
+    monkeypatch.setattr(first_order.Edges, "__init__", counted)
     X, y, S = ref.build(PLAIN[2]["recipe"])
     models = []
     for n_threads in (1, 2, 3):
         blocks.clear()
         models.append(ConvexCovariateClustering([4.0, 1.0], similarity=S, solver=solver, n_threads=n_threads).fit(X, y))
-        assert {one.n_threads for one in blocks} == {_parallel.effective_n_threads(n_threads)}
+        assert {one.n_threads for one in blocks} == {threads.effective_n_threads(n_threads)}
         assert max(one.blocks for one in blocks) > (8 if solver == "admm" else 0)
     for model in models[1:]:
         assert_same_bits(model, models[0])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import CRAFT, MixedTable
-from craftc._craft_moves import common_parts
+from craftc.craft.merge_split import common_parts
 from craftc.datasets import load_heart, make_mixed
 from tests.common import examples, random_table
 from tests.reference import automatic_search as ref_search
@@ -113,7 +113,7 @@ def test_every_better_start_and_step_lowers_the_objective(seed):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_same_bits_on_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr("craftc._parallel.SMALL_WORK", 0)
+    monkeypatch.setattr("craftc._common.threads.SMALL_WORK", 0)
     made = make_mixed(3000, 4, 4, 4, 2, missing=0.05, random_state=0)
     table = MixedTable.from_data(made.data, categorical=made.categorical)
     fits = [CRAFT(n_init=4, random_state=1, n_threads=n).fit(table) for n in (1, 2, 3, 7)]

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import CRAFT, MixedTable
-from craftc import _parallel as parallel
-from craftc._craft_model import price_terms
+from craftc._common import threads as parallel
+from craftc.craft.clusters import price_terms
 from craftc.datasets import load_heart
 from tests.common import ROOT, examples, random_table
 
@@ -94,7 +94,7 @@ def quiet_fit(model, table, weight=None):
 
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
-        "from craftc import _parallel; _parallel.SMALL_WORK = 0\n"
+        "from craftc._common import threads; threads.SMALL_WORK = 0\n"
         "import hashlib, numpy as np; from craftc import CRAFT; from tests.common import random_table\n"
         "h = hashlib.sha256()\n"
         "for seed in range(8):\n"
@@ -289,7 +289,7 @@ def test_one_fitted_model_serves_many_threads():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_does_not_hang():
     script = (
-        "import os, warnings, numpy as np; from craftc import CRAFT, _parallel; _parallel.SMALL_WORK = 0\n"
+        "import os, warnings, numpy as np; from craftc import CRAFT; from craftc._common import threads; threads.SMALL_WORK = 0\n"
         "X = np.random.default_rng(0).normal(size=(3000, 3)); CRAFT(n_clusters=2, n_init=1, n_threads=2).fit(X)\n"
         "child = os.fork()\n"
         "if child == 0:\n"

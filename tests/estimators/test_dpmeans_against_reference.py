@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import DPMeans
-from craftc._points import Points
+from craftc._common.points import Points
 from tests.common import examples
 from tests.reference import dpmeans as ref
 

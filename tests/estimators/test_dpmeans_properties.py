@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import DPMeans
-from craftc import _parallel as parallel
+from craftc._common import threads as parallel
 from tests.common import ROOT, examples
 from tests.reference import dpmeans as ref
 
@@ -181,7 +181,7 @@ def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, paramet
 
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
-        "from craftc import _parallel; _parallel.SMALL_WORK = 0\n"
+        "from craftc._common import threads; threads.SMALL_WORK = 0\n"
         "import hashlib, numpy as np; from craftc.dpmeans import DPMeans\n"
         "h = hashlib.sha256()\n"
         "for seed in range(12):\n"
@@ -507,8 +507,8 @@ def test_verbose_prints(capsys):
 def test_windows_and_parts_of_a_sweep_change_no_bit(mode, monkeypatch):
     X = clouds(4, 900, 5, K=8, spread=3.0)
     whole = DPMeans(30.0, mode=mode, polish=True, n_init=2, random_state=0).fit(X)
-    monkeypatch.setattr("craftc._dpmeans_search._WINDOW", 7)
-    monkeypatch.setattr("craftc._dpmeans_search._PRODUCTS_AT_ONCE", 1000)
+    monkeypatch.setattr("craftc.dpmeans.descent._WINDOW", 7)
+    monkeypatch.setattr("craftc.dpmeans.descent._PRODUCTS_AT_ONCE", 1000)
     assert_same_bits(whole, DPMeans(30.0, mode=mode, polish=True, n_init=2, random_state=0).fit(X))
 
 

@@ -13,8 +13,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable
-from craftc._covariates_newton import cholesky
-from craftc._parallel import effective_n_threads, most_threads
+from craftc._common.threads import effective_n_threads, most_threads
+from craftc._fusion.newton import cholesky
 from tests.common import ROOT
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import FeatureSelectionMixture
-from craftc._mixture_search import Ascent, Plan
+from craftc.mixture.variational import Ascent, Plan
 from tests.common import examples
 from tests.reference.mixture import ReferenceFullMixture, ReferenceMixture
 

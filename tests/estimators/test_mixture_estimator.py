@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
 from craftc import FeatureSelectionMixture
-from craftc._mixture_model import Beliefs
+from craftc.mixture.priors import Beliefs
 from tests.estimators.mixture_cases import assert_same_bits, every_model, model_of, run, synthetic, table
 
 # ---- what is found ----

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 
-from craftc import _parallel as parallel
-from craftc import mixture as estimator
+from craftc._common import threads as parallel
+from craftc.mixture import estimator
 from tests.common import examples
 from tests.estimators.mixture_cases import MODELS, assert_close, assert_same_bits, every_model, model_of, run, synthetic, table
 

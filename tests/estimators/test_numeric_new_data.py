@@ -13,8 +13,8 @@ from scipy import stats
 from scipy.special import ndtri
 
 from craftc import MixedTable
-from craftc import _numeric as module
-from craftc._numeric import NumericEncoding
+from craftc.table import numeric_encoding as module
+from craftc.table.numeric_encoding import NumericEncoding
 from tests.common import examples, random_table
 from tests.estimators.numeric_cases import (
     MODES,

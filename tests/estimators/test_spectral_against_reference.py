@@ -14,13 +14,13 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from craftc import GraphSpectralFeatures, MixedTable
-from craftc import spectral as estimator
-from craftc._spectral_basis import basis, laplacian
-from craftc._spectral_encoding import Encoding
-from craftc._spectral_factor import Factoriser, default_factors
-from craftc._spectral_likelihood import Parameters, PseudoLikelihood, log_grid, similarity
-from craftc._spectral_observed import Observed
-from craftc._spectral_search import Coordinates, Objective
+from craftc.spectral import estimator
+from craftc.spectral.encoding import Encoding
+from craftc.spectral.factorization import Factoriser, default_factors
+from craftc.spectral.laplacian import basis, laplacian
+from craftc.spectral.paper_objective import Observed
+from craftc.spectral.pseudo_likelihood import Parameters, PseudoLikelihood, log_grid, similarity
+from craftc.spectral.solvers import Coordinates, Objective
 from tests.common import examples
 from tests.reference import spectral as ref
 

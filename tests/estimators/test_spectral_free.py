@@ -8,9 +8,9 @@ import pytest
 from scipy.special import logsumexp
 
 from craftc import GraphSpectralFeatures
-from craftc._spectral_encoding import Encoding
-from craftc._spectral_factor import Factoriser
-from craftc._spectral_likelihood import Hats, Parameters, PseudoLikelihood, log_grid
+from craftc.spectral.encoding import Encoding
+from craftc.spectral.factorization import Factoriser
+from craftc.spectral.pseudo_likelihood import Hats, Parameters, PseudoLikelihood, log_grid
 from craftc.table import MixedTable
 from tests.reference import spectral as ref
 

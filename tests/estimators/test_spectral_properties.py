@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import GraphSpectralFeatures, MixedTable
-from craftc import _parallel as parallel
-from craftc import spectral as estimator
+from craftc._common import threads as parallel
+from craftc.spectral import estimator
 from tests.common import ROOT, examples
 from tests.estimators.spectral_cases import MODELS, PLAIN, assert_same_bits, every_model, model_of, quiet, table
 

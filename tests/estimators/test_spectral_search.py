@@ -8,10 +8,10 @@ import pytest
 
 import craftc.spectral
 from craftc import GraphSpectralFeatures
-from craftc._spectral_encoding import Encoding
-from craftc._spectral_factor import Factoriser
-from craftc._spectral_likelihood import PseudoLikelihood
-from craftc._spectral_search import Coordinates, Objective, ridge_fit
+from craftc.spectral.encoding import Encoding
+from craftc.spectral.factorization import Factoriser
+from craftc.spectral.pseudo_likelihood import PseudoLikelihood
+from craftc.spectral.solvers import Coordinates, Objective, ridge_fit
 from craftc.table import MixedTable
 
 
@@ -32,7 +32,7 @@ OPTIONS = {"default": {}, "dense": {"conditionals": "dense"}, "logistic": {"grou
 def test_a_sample_leads_to_the_optimum_of_all_rows(monkeypatch, options):
     X = large()
     by_sample = GraphSpectralFeatures(random_state=0, tol=1e-6, **options).fit(X)
-    monkeypatch.setattr(craftc.spectral, "SAMPLED", 10**9)
+    monkeypatch.setattr(craftc.spectral.estimator, "SAMPLED", 10**9)
     alone = GraphSpectralFeatures(random_state=0, tol=1e-6, **options).fit(X)
     assert by_sample.converged_
     assert alone.converged_

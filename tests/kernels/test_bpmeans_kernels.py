@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from craftc import _bpmeans_search as search
 from craftc._kernels import bpmeans as kernel
 from craftc._kernels import bpmeans_rows as of_rows
+from craftc.bpmeans import restarts as search
 from tests.reference import bpmeans as ref
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from craftc._craft_model import Background, Rules
-from craftc._craft_price import pricing_of
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_passes as kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels import spectral as spectral_kernel
-from craftc._moments import Moments, integer_grid
+from craftc.craft.clusters import Background, Rules
+from craftc.craft.description_length import pricing_of
+from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 
 GUARD = 1.2345e-67

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from craftc._craft_model import Background, Clusters, Rules
-from craftc._craft_search import assign_only
+from craftc._common.threads import aligned
+from craftc._common.weights import integer_weights
 from craftc._kernels import craft as kernel
-from craftc._moments import Moments, integer_grid, integer_weights
-from craftc._parallel import aligned
+from craftc.craft.clusters import Background, Clusters, Rules
+from craftc.craft.fixed_price import assign_only
+from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 
 

@@ -10,7 +10,7 @@ from scipy.special import betaln, digamma, gammaln, logsumexp, xlogy
 
 from craftc import FeatureSelectionMixture
 from craftc._kernels.mixture import Mixture, Rows
-from craftc._mixture_search import Ascent, Plan
+from craftc.mixture.variational import Ascent, Plan
 from tests.reference.mixture import ReferenceMixture
 
 DUST = 2.0**-60

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from craftc._common.weights import integer_weights
 from craftc._kernels import moments as kernel
-from craftc._moments import Moments, integer_grid, integer_weights
+from craftc.table.moments import Moments, integer_grid
 from tests.common import examples, random_table
 
 WORD = 1 << 64
@@ -101,7 +102,7 @@ def test_rows_that_come_and_go_leave_no_trace():
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
 def test_threads_add_the_same_bits(n_threads, monkeypatch):
-    monkeypatch.setattr("craftc._parallel.SMALL_WORK", 0)
+    monkeypatch.setattr("craftc._common.threads.SMALL_WORK", 0)
     table = random_table(2, n=9000, p=2, q=2)
     weight, unit = integer_weights(None)
     grid = integer_grid(table, weight)

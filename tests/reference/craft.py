@@ -28,7 +28,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from craftc._random import uniform
+from craftc._common.random import uniform
 
 VARIANCE_FLOOR = 1e-3  # of the global variance, model "paper"
 OPENING_SLACK = 1e-9

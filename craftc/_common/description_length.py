@@ -1,0 +1,22 @@
+"""Description length of a partition into spherical clusters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from craftc._common.typing import Floats
+
+ROWS_PER_CLUSTER = 5  # fewer say nothing about how many clusters there are
+
+
+def description_length(sizes: Floats, D: int, inertia: float, scatter: float) -> float:
+    """Nats to tell a table by spherical clusters of one variance, their labels included (BIC of the classification likelihood).
+
+    N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log N, the SSE at least 1e-14 of the whole scatter.
+    """
+    N, K = float(sizes.sum()), len(sizes)
+    spread = max(inertia, 1e-14 * scatter, np.finfo(float).tiny) / (N * D)
+    mixing = math.fsum(size * math.log(size / N) for size in sizes.tolist())
+    return float(0.5 * N * D * math.log(spread) - mixing + 0.5 * K * (D + 1) * math.log(max(N, 1.0)))

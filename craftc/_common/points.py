@@ -1,0 +1,139 @@
+"""A table of numbers as DP-means and the feature models see it: exact sums of rows on an integer grid, and orders of visits."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import chunks
+from craftc._common.random import uniform
+from craftc._common.threads import threads_for
+from craftc._common.typing import Floats, Labels
+from craftc._common.weights import integer_weights
+from craftc._kernels import dpmeans as _kernel
+from craftc._kernels import moments as _moments
+
+_SUM_BITS = 62  # sums of integers stay below 2^62
+_GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
+_ORDER_DRAW = 21  # first key of its random stream
+_ANY_ORDER = np.empty(0, np.int32)
+
+
+class Points:
+    """A table of numbers and what every start shares: weights, the integer grid of the sums, a reference point amid the rows.
+
+    Parameters
+    ----------
+    X : ndarray (n, D) of float32 or float64, contiguous, finite
+    weight : ndarray (n,) of float64 or None
+    n_threads : int
+    """
+
+    def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int) -> None:
+        self.X, self.n_threads = X, n_threads
+        self.weight, self.unit = integer_weights(weight)
+        self._given = weight
+        self.total = float(self.weight.sum()) * self.unit if len(self.weight) else float(len(X))
+        whole = weight is None or self.unit == 1.0
+        self._share = np.empty(0) if whole or weight is None else weight
+        self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
+        low, high = np.empty((2, X.shape[1]))
+        _moments.column_ranges(X, self.weight, low, high)
+        half = high / 2 - low / 2
+        largest = 1.0 if whole or weight is None else float(weight.max())
+        bits = min(_GRID_BITS - math.ceil(math.log2(largest)), _SUM_BITS - math.ceil(math.log2(self.total)))
+        self.middle = low / 2 + high / 2
+        self.grid = np.where(half > 0, np.ldexp(1.0, bits - 1 - np.frexp(half)[1]), 1.0)  # steps per unit
+        self._varies = half > 0
+        self.reach = float(half.max())
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def of_rows(self, rows: NDArray[np.intp]) -> Points:
+        """Some of the rows."""
+        return Points(np.ascontiguousarray(self.X[rows]), None if self._given is None else self._given[rows], self.n_threads)
+
+    @property
+    def single(self) -> bool:
+        """Whether the table is float32."""
+        return bool(self.X.dtype == np.float32)
+
+    def check_width(self) -> None:
+        """Raise where the sum of all squared distances would overflow."""
+        if self.reach > 0 and 2 * math.log2(self.reach) + math.log2(max(self.total, 1.0) * self.X.shape[1]) > 1020:
+            raise ValueError(f"The table spreads over {2 * self.reach:.3g}, and squared distances would overflow: scale it down.")
+
+    @cached_property
+    def resolution(self) -> float:
+        """Squared distance below which the grid cannot tell a row from its centre."""
+        typical = self.total / len(self) if len(self._share) else 1.0
+        return float(((1.0 / (self.grid[self._varies] * typical)) ** 2).sum())
+
+    @cached_property
+    def _whole(self) -> _kernel.Sums:
+        """Sums of all rows."""
+        sums = self._no_sums(1)
+        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads(2))
+        return sums
+
+    @cached_property
+    def mean(self) -> Floats:
+        """(D,) grand mean."""
+        return np.asarray(self.means(self._whole, 1)[0])
+
+    @cached_property
+    def reference(self) -> Floats:
+        """(D,) the grand mean, a float32 where the table is: what the scan is centred on."""
+        return np.asarray(self.mean.astype(self.X.dtype), dtype=np.float64)
+
+    @cached_property
+    def scatter(self) -> float:
+        """Sum of squared distances to the grand mean."""
+        return self.inertia(np.zeros(len(self), np.int32), self.mean[None])
+
+    def _no_sums(self, capacity: int) -> _kernel.Sums:
+        return _kernel.Sums(self.middle, self.grid, self.weight, self._share, self.unit_weight, capacity, self.n_threads)
+
+    def sums_of(self, labels: Labels, K: int) -> _kernel.Sums:
+        """Exact sums of every cluster of a partition, and room for some more."""
+        sums = self._no_sums(max(64, K))
+        if K == 1:
+            sums.sums[0], sums.counts[0] = self._whole.sums[0], self._whole.counts[0]
+        else:
+            _kernel.accumulate(self.X, labels, sums, self.threads(2))
+        return sums
+
+    @cached_property
+    def step(self) -> Floats:
+        """(D,) what one step of a sum over one count is worth."""
+        return np.asarray(1.0 / (self.grid * self.unit) if len(self._share) else 1.0 / self.grid)
+
+    def means(self, sums: _kernel.Sums, K: int) -> Floats:
+        """(K, D) means of the first K clusters; the middle of the table where one is empty."""
+        return np.asarray(self.middle + sums.sums[:K] / np.maximum(sums.counts[:K, None], 1) * self.step)
+
+    def inertia(self, labels: Labels, mu: Floats) -> float:
+        """Sum of squared distances to the own centre, block after block."""
+        blocks = []
+        for rows in chunks(len(self)):
+            distance = np.empty(rows.stop - rows.start)
+            _kernel.own_distances(self.X, mu, labels, rows.start, distance)
+            if self._given is not None:
+                distance *= self._given[rows]
+            blocks.append(float(np.add.reduce(distance)))
+        return math.fsum(blocks)
+
+    def threads(self, K: int) -> int:
+        """Threads for one sweep over K centres."""
+        return threads_for(self.n_threads, len(self) * self.X.shape[1] * (2 + K / 8))
+
+    def order(self, seed: int, start: int) -> NDArray[np.int32]:
+        """The order in which a start visits the rows: as they stand for the first, a permutation by (seed, start) for the others."""
+        if start == 0:
+            return _ANY_ORDER
+        return np.argsort(uniform(seed, _ORDER_DRAW, start, np.arange(len(self))), kind="stable").astype(np.int32)

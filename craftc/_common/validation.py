@@ -1,0 +1,125 @@
+"""Checks of parameters and input shared by the estimators: a sentence for everything that cannot be used."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.typing import Labels
+
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-140, 1e140  # of all rows: products with squared deviations stay in the range of float64
+_COUNTABLE = 2.0**53
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str], otherwise: str = "") -> None:
+    """Raise ValueError unless the value is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {allowed}{' ' + otherwise if otherwise else ''}, got {value!r}.")
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+    hint: str = "",
+) -> float:
+    """The value as a float; raise unless it is a finite (whole) number within the bounds."""
+    kind = numbers.Integral if whole else numbers.Real
+    bounds = [
+        f"{sign} {bound:.6g}{' = ' + hint if hint and sign == '<' else ''}"
+        for sign, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
+        if bound is not None
+    ]
+    kinds = "whole number" if whole else "number"
+    wanted = f"{name} must be a {' '.join([kinds, ' and '.join(bounds)]).strip()}, got {value!r}."
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
+        raise TypeError(wanted)
+    number = float(value)
+    if (
+        not np.isfinite(number)
+        or (least is not None and number < least)
+        or (above is not None and number <= above)
+        or (most is not None and number > most)
+        or (below is not None and number >= below)
+    ):
+        raise ValueError(wanted)
+    return number
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise TypeError unless the value is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+
+
+def check_labels(labels: Any, n: int) -> Labels:
+    """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise unless they are labels."""
+    array = np.asarray(labels)
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"init must be labels in whole numbers, one label for each of the {n} rows (one whole number per row: shape ({n},)), "
+            f"got {array.dtype} of shape {array.shape}."
+        )
+    if array.min() < 0:
+        raise ValueError(f"init must be labels >= 0: each must be >= 0, got {array.min()}; every row needs a cluster to start from.")
+    numbered: Labels = np.unique(array, return_inverse=True)[1].astype(np.int32)
+    return numbered
+
+
+def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    """Weights as float64 (n,), or None; raise unless they are finite, >= 0 and not all 0."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "fiub" or weight.ndim > 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar of numbers, got shape {weight.shape} of {weight.dtype}.")
+    weight = np.full(n, weight, np.float64) if weight.ndim == 0 else weight.astype(np.float64)
+    if len(weight) != n:
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({n},): one weight for every row.")
+    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
+        raise ValueError("sample_weight must be finite and >= 0; leave a row out by weight 0.")
+    if not weight.any():
+        raise ValueError("The sample_weight of every row is zero; nothing is left to fit.")
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, outside {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}; scale the weights "
+            f"{'up' if total < 1 else 'down'}."
+        )
+    return weight
+
+
+def check_countable(weight: NDArray[np.float64] | None) -> None:
+    """Raise if weights that stand for numbers of rows add up to more than float64 counts one by one."""
+    total = 0.0 if weight is None else float(weight.sum())
+    if total > _COUNTABLE:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, but a weight counts as so many rows, and more than 2**53 = {_COUNTABLE:.3g} rows "
+            "cannot be counted exactly; scale the weights down."
+        )
+
+
+def check_penalties(fusion_penalty: Any) -> NDArray[np.float64]:
+    """A fusion penalty, or a path of them, as an array; raise unless finite, >= 0 and decreasing."""
+    penalties = np.atleast_1d(np.asarray(fusion_penalty))
+    numeric = penalties.dtype.kind in "fiu" and penalties.ndim == 1 and len(penalties) > 0
+    if not numeric or not np.isfinite(penalties).all() or (penalties < 0).any():
+        raise ValueError(f"fusion_penalty must be a finite number >= 0 or an array of them, got {fusion_penalty!r}.")
+    penalties = penalties.astype(np.float64)
+    if (np.diff(penalties) >= 0).any():
+        raise ValueError(
+            "A path of fusion penalties must decrease, as each optimum is the start of the next; got values that rise or repeat. "
+            "Sort them, the largest first."
+        )
+    return penalties

@@ -1,0 +1,345 @@
+"""A fitted CRAFT as one file, which can be loaded without running anything that stands in it.
+
+The file is an ``.npz`` archive of plain arrays, never of pickled objects. Its member ``model`` is a
+JSON text (UTF-8): format name and version, parameters, schema, what becomes of each numeric column,
+rules, and the few numbers of the fit. The others are the exact sums of every cluster (``groups``)
+and the grid on which they are integers (``centre``, ``scale``), the same of the table in its own
+units (``shown_...``) where that is another one, and what is known of each row: ``labels``,
+``margins`` and its clusters down the merge path. All else follows from the sums, bit for bit, and
+is computed on loading.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from craftc._about import version
+from craftc._common.atomic_write import replacing
+from craftc._common.labels import MergeStep
+from craftc._kernels.moments import Grid
+from craftc.craft.clusters import Rules
+from craftc.craft.estimator import CRAFT
+from craftc.table import Schema
+from craftc.table.moments import Moments, level_starts
+from craftc.table.numeric_encoding import NumericEncoding, Recipe
+
+FORMAT = "craftc-model"
+FORMAT_VERSION = 1
+
+Arrays = dict[str, NDArray[Any]]
+
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    KeyError,
+    NotImplementedError,  # an unknown compression
+    UnicodeDecodeError,
+    json.JSONDecodeError,
+)
+_ARRAYS = {
+    "groups": "int64",
+    "centre": "float64",
+    "scale": "float64",
+    "labels": "int32",
+    "margins": "float32",
+    "cluster_margins": "float64",
+    "objective_path": "float64",
+    "merge_clusters": "int64",
+    "merge_objectives": "float64",
+    "merge_labels": "int32",  # or uint8: (rows, steps), so that a row's numbers are neighbours
+}
+_SHOWN = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
+_FOREIGN = "{} is not a craftc model; give a file that craftc.save_model wrote."
+_DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
+
+
+def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
+    """Write a fitted CRAFT to one file.
+
+    Parameters
+    ----------
+    model : CRAFT
+        Fitted.
+    path : path
+        Replaced if it exists, once all is written.
+
+    Notes
+    -----
+    An `init` given as arrays is stored as "auto", a `random_state` that is no whole number as None:
+    they play no part once the model is fitted.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import craftc
+    >>> heart = craftc.datasets.load_heart().data
+    >>> model = craftc.CRAFT(n_clusters=2, random_state=0).fit(heart)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     craftc.save_model(model, os.path.join(folder, "heart.craftc"))
+    ...     again = craftc.load_model(os.path.join(folder, "heart.craftc"))
+    >>> bool((again.predict(heart) == model.labels_).all())
+    True
+    """
+    if not isinstance(model, CRAFT):
+        raise TypeError(f"save_model writes a fitted CRAFT, got {type(model).__name__}.")
+    check_is_fitted(model)
+    moments = model._moments
+    head = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "craftc_version": version(),
+        "estimator": "CRAFT",
+        "parameters": {name: _plain(name, value) for name, value in model.get_params().items()},
+        "schema": model.schema_.to_dict(),
+        "encoding": model._encoding.to_dict(),
+        "feature_names": hasattr(model, "feature_names_in_"),
+        "rules": asdict(model._rules),
+        "unit": moments.unit,
+        "n_iter": int(model.n_iter_),
+        "converged": bool(model.converged_),
+    }
+    text = json.dumps(head, allow_nan=False).encode()
+    arrays: Arrays = {
+        "groups": moments.groups,
+        "centre": moments.grid.centre,
+        "scale": moments.grid.scale,
+        "labels": model.labels_,
+        "margins": model.margins_,
+        "cluster_margins": model.cluster_margins_,
+        "objective_path": model.objective_path_,
+        **_path_arrays(model.merge_path_, len(model.labels_)),
+    }
+    if not model._encoding.identity:
+        shown = model._shown
+        arrays |= {
+            "shown_groups": shown.groups,
+            "shown_centre": shown.grid.centre,
+            "shown_scale": shown.grid.scale,
+        }
+    with replacing(path, "wb") as file:
+        np.savez_compressed(
+            file, allow_pickle=False, model=np.frombuffer(text, np.uint8), **arrays
+        )
+
+
+def _path_arrays(steps: Sequence[MergeStep], n: int) -> Arrays:
+    """The merge path as arrays; small numbers, as there are seldom more than 256 clusters."""
+    labels = np.empty((n, len(steps)), np.result_type(np.uint8, *(step.labels for step in steps)))
+    for column, step in zip(labels.T, steps, strict=True):
+        column[:] = step.labels
+    return {
+        "merge_clusters": np.array([step.n_clusters for step in steps], np.int64),
+        "merge_objectives": np.array([step.objective for step in steps], np.float64),
+        "merge_labels": labels,
+    }
+
+
+def load_model(path: str | os.PathLike[str]) -> CRAFT:
+    """Read what `save_model` wrote; all that can be asked of it gives the same bits.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    CRAFT
+        Fitted.
+
+    Raises
+    ------
+    ValueError
+        The file is no craftc model, is damaged, or was written in a newer format.
+    """
+    shown = repr(os.fspath(path))
+    with open(path, "rb") as file:
+        if file.read(4) != b"PK\x03\x04":
+            raise ValueError(_FOREIGN.format(shown))
+        file.seek(0)
+        head, arrays = _read(file, shown)
+    try:
+        return _rebuild(head, arrays)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise ValueError(_DAMAGED.format(shown, f"{type(error).__name__}: {error}")) from error
+
+
+def _read(file: Any, shown: str) -> tuple[dict[str, Any], Arrays]:
+    """The JSON text and the arrays of a model file."""
+    foreign = _FOREIGN.format(shown)
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            if "model" not in archive.files:
+                raise ValueError(foreign)
+            head = json.loads(archive["model"].tobytes().decode())
+            if not isinstance(head, dict) or head.get("format") != FORMAT:
+                raise ValueError(foreign)
+            written = head.get("format_version")
+            if not isinstance(written, int):
+                raise ValueError(foreign)
+            if written > FORMAT_VERSION:
+                raise ValueError(
+                    f"{shown} was written by a newer craftc (format {written}, this one reads up "
+                    f"to {FORMAT_VERSION}); update craftc."
+                )
+            arrays = {name: archive[name] for name in _ARRAYS}
+            arrays |= {name: archive[name] for name in _SHOWN if name in archive.files}
+    except _BROKEN as error:
+        raise ValueError(_DAMAGED.format(shown, error or type(error).__name__)) from error
+    except ValueError as error:
+        if str(error).startswith(shown):
+            raise
+        raise ValueError(foreign) from error
+    return head, arrays
+
+
+def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
+    """The model; anything a kernel would trip over is refused here."""
+    _demand(head["estimator"] == "CRAFT", f"it holds a {head['estimator']}")
+    for name, dtype in (_ARRAYS | _SHOWN).items():
+        found = str(arrays[name].dtype) if name in arrays else dtype
+        right = found in (dtype, "uint8") if name == "merge_labels" else found == dtype
+        _demand(right, f"{name} has dtype {found}")
+    schema, encoding = _columns(head)
+    unit = head["unit"]
+    _demand(isinstance(unit, float) and 0 < unit < np.inf, "the weights have no unit")
+    moments = shown = _moments(arrays, "", encoding.schema, unit)
+    if not encoding.identity:
+        shown = _moments(arrays, "shown_", schema, unit)
+        alike = np.array_equal(moments.groups[:, 0], shown.groups[:, 0])
+        _demand(alike, "the two tables of sums have different clusters")
+    K, labels, margins = moments.n_clusters, arrays["labels"], arrays["margins"]
+    _demand(labels.ndim == 1, "labels have a wrong shape")
+    _demand(bool(((labels >= 0) & (labels < K)).all()), "the labels name clusters that are not there")
+    _demand(margins.shape == labels.shape, "margins have a wrong shape")
+    _demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
+    _demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
+
+    model = CRAFT(**head["parameters"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # sums that no table has
+        try:
+            model._set_state(moments, _rules(head["rules"]), schema, encoding, shown)
+        except Warning as warning:
+            raise ValueError(str(warning)) from warning
+    model.labels_, model.objective_path_ = labels, arrays["objective_path"]
+    model.margins_, model.cluster_margins_ = margins, arrays["cluster_margins"]
+    model.merge_path_ = _merge_path(arrays, K, len(labels))
+    model.n_iter_, model.converged_ = int(head["n_iter"]), bool(head["converged"])
+    model.n_features_in_ = schema.n_columns
+    if head["feature_names"]:
+        model.feature_names_in_ = np.array(schema.columns, dtype=object)
+    return model
+
+
+def _rules(state: dict[str, Any]) -> Rules:
+    """The rules of the model, each one there and of its kind."""
+    rules = Rules(**state)
+    _demand(state.keys() == asdict(rules).keys(), "the rules are not complete")
+    known = rules.model in ("likelihood", "paper", "paper-fixed")
+    known &= rules.selection in ("priced", "fixed", "free", "threshold", "global")
+    _demand(known, "the rules are unknown")
+    for name, value in state.items():
+        text, optional = name in ("model", "selection"), name in ("price", "sharing")
+        fits = text or (value is None and optional) or type(value) in (int, float)
+        _demand(fits, f"{name} is no number")
+    return rules
+
+
+def _columns(head: dict[str, Any]) -> tuple[Schema, NumericEncoding]:
+    """The columns of the table, and how its numbers enter the model."""
+    schema = Schema.from_dict(head["schema"])
+    positions = np.concatenate([schema.numeric_index, schema.categorical_index])
+    each_once = sorted(positions.tolist()) == list(range(schema.n_columns))
+    _demand(each_once, "the schema does not fit its columns")
+    complete = len(schema.levels) == len(schema.categorical_index) and schema.dtype in ("f4", "f8")
+    _demand(complete, "the schema is not complete")
+    _demand(schema.missing in ("ignore", "category", "error"), "the schema is not complete")
+    encoding = NumericEncoding.from_dict(head["encoding"], schema)
+    for recipe in encoding.recipes:
+        _demand(_possible(recipe), "the encoding of a numeric column makes no sense")
+    return schema, encoding
+
+
+def _possible(recipe: Recipe) -> bool:
+    """Tell whether a column could have been encoded in this way."""
+    values, scores = recipe.values, recipe.scores
+    if values.ndim != 1 or scores.shape != (values.shape if recipe.rest == "ranks" else (0,)):
+        return False
+    if not np.isfinite([*recipe.spikes, *recipe.shares, *values, *scores]).all():
+        return False
+    if len(recipe.spikes) != len(recipe.shares) or not (np.diff(values) > 0).all():
+        return False
+    if recipe.rest == "numbers":
+        return not len(values)
+    return recipe.rest in ("values", "ranks") and len(values) > 0
+
+
+def _moments(arrays: Arrays, prefix: str, schema: Schema, unit: float) -> Moments:
+    """The exact sums of every cluster of a table with these columns."""
+    centre, scale = arrays[f"{prefix}centre"], arrays[f"{prefix}scale"]
+    p, n_levels = len(schema.numeric_index), schema.n_levels
+    _demand(centre.shape == scale.shape == (p,), "the grid does not fit the schema")
+    finite = np.isfinite(centre) & np.isfinite(scale) & (scale > 0)
+    _demand(bool(finite.all()), "the grid is not finite")
+    grid = Grid(centre, scale, level_starts(n_levels), int((n_levels + 1).sum()))
+    groups = arrays[f"{prefix}groups"]
+    fits = groups.ndim == 2 and len(groups) > 0 and groups.shape[1] == grid.width
+    _demand(fits, "the sums do not fit the schema")
+    _demand(bool((groups[:, 0] > 0).all()), "a cluster is empty")
+    moments = Moments(grid, unit, len(groups))
+    moments.groups[:] = groups
+    return moments
+
+
+def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
+    """The partitions on the way down to one cluster."""
+    clusters, objectives = arrays["merge_clusters"], arrays["merge_objectives"]
+    labels = arrays["merge_labels"]
+    fits = labels.shape == (n, len(clusters)) and objectives.shape == clusters.shape
+    _demand(fits, "the merge path has a wrong shape")
+    if not len(clusters):
+        return []
+    downward = clusters[0] == n_clusters and clusters[-1] == 1 and (np.diff(clusters) < 0).all()
+    _demand(bool(downward), "the merge path does not lead down to one cluster")
+    steps = []
+    for K, objective, column in zip(clusters.tolist(), objectives.tolist(), labels.T, strict=True):
+        known = bool(((column >= 0) & (column < K)).all())
+        _demand(known, "the merge path names clusters that are not there")
+        kind = np.uint8 if K <= 256 else np.int32
+        steps.append(MergeStep(K, objective, column.astype(kind)))
+    return steps
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A parameter as a value that JSON can write."""
+    if name == "init" and not isinstance(value, str):
+        return "auto"
+    if name == "random_state" and not isinstance(value, int | np.integer):
+        return None
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain("", item) for item in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(
+        f"The parameter {name}={value!r} cannot be written to a file; use numbers, text or lists."
+    )

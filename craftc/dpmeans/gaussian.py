@@ -1,0 +1,184 @@
+"""DP-means with a covariance for every cluster (MAD-Bayes, Appendix E): a local method that starts from labels.
+
+    sum_k [ sum_n (x_n - mu_k)' Sigma_k^-1 (x_n - mu_k) + lambda^2 log|Sigma_k| + phi tr Sigma_k^-1 ]
+
+Without the phi term of an inverse Wishart prior the objective has no minimum: a cluster of at most D rows has log|Sigma_k| = -inf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, solve_triangular
+
+from craftc._common.convergence import State, until_settled
+from craftc._common.typing import Floats, Labels
+
+_CHUNK = 4096  # rows at a time
+
+
+@dataclass
+class Gaussian:
+    """Terms of the objective, and how a cluster is described.
+
+    Parameters
+    ----------
+    penalty : float
+        lambda^2.
+    phi : float
+        Prior scatter, squared units of the table.
+    sized : bool
+        Count n_k log|Sigma_k| instead of log|Sigma_k|: every row pays (classification EM), so that small clusters gain nothing.
+    known : ndarray (K, D, D) or None
+        Covariances that are given and stay.
+    """
+
+    penalty: float
+    phi: float
+    sized: bool
+    known: NDArray[np.float64] | None
+
+
+@dataclass
+class Shapes:
+    """Means, covariances and their Cholesky factors; a cluster that is gone has size 0."""
+
+    sizes: Floats
+    means: Floats
+    covariances: NDArray[np.float64]
+    factors: NDArray[np.float64]
+    log_det: Floats
+
+
+@dataclass
+class Fit:
+    """Where the descent ended."""
+
+    labels: Labels
+    shapes: Shapes
+    objective: float
+    path: list[float]
+    n_iter: int
+    converged: bool
+
+
+def descend(X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gaussian, max_iter: int) -> Fit:
+    """Alternate shapes and labels until no row moves. `labels` (0..K-1, none empty) are worked on in place."""
+    w = np.ones(len(X)) if weight is None else weight
+    K = int(labels.max()) + 1
+    shapes = _shapes(X, w, labels, K, model, None)
+    distance = _own(X, labels, shapes)
+
+    def step() -> tuple[State, float]:
+        nonlocal shapes, distance
+        moved = _assign(X, w, labels, shapes, model)
+        shapes = _shapes(X, w, labels, K, model, shapes)
+        distance = _own(X, labels, shapes)
+        return "moving" if moved else "settled", objective(w, distance, shapes, model)
+
+    path: list[float] = []
+    n_iter, converged = until_settled(step, path, max_iter, slack=lambda J: 1e-9 * (1.0 + abs(J) + float(w @ distance)))
+    return Fit(labels, shapes, path[-1] if path else objective(w, distance, shapes, model), path, n_iter, converged)
+
+
+def objective(w: Floats, distance: Floats, shapes: Shapes, model: Gaussian) -> float:
+    """The objective of the shapes and the rows' Mahalanobis distances."""
+    alive = np.isfinite(shapes.log_det)
+    counted = shapes.sizes if model.sized else np.ones_like(shapes.sizes)
+    total = float(w @ distance) + model.penalty * float(counted[alive] @ shapes.log_det[alive])
+    if model.known is None:
+        total += model.phi * sum(_trace_of_inverse(factor) for factor in shapes.factors[alive])
+    return total
+
+
+def _trace_of_inverse(factor: Floats) -> float:
+    inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
+    return float((inverse**2).sum())
+
+
+def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian, before: Shapes | None) -> Shapes:
+    """Exact minimisers given the labels; an empty cluster keeps its mean and the prior's covariance (sized: it is gone)."""
+    D = X.shape[1]
+    sizes = np.bincount(labels, w, K).astype(np.float64)
+    means = np.zeros((K, D)) if before is None else before.means.copy()
+    covariances = np.zeros((K, D, D))
+    for k in range(K):
+        rows = np.flatnonzero(labels == k)
+        if sizes[k] > 0:
+            cells, share = X[rows].astype(np.float64), w[rows]
+            origin = cells[0]
+            means[k] = origin + share @ (cells - origin) / sizes[k]
+            step = cells - means[k]
+            covariances[k] = (step * share[:, None]).T @ step
+        if model.known is not None:
+            covariances[k] = model.known[k]
+            continue
+        covariances[k][np.diag_indices(D)] += model.phi
+        covariances[k] /= model.penalty * (max(sizes[k], 1e-300) if model.sized else 1.0)
+        if model.phi == 0 and 0 < np.count_nonzero(w[rows]) <= D:
+            raise ValueError(
+                f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its covariance has no determinant. "
+                "Give covariance_prior > 0, or fewer clusters."
+            )
+    factors, log_det = np.zeros_like(covariances), np.full(K, np.inf)
+    for k in range(K):
+        if sizes[k] == 0 and (model.sized or model.phi == 0) and model.known is None:
+            continue
+        factors[k] = np.tril(_cholesky(covariances[k], k, model))
+        log_det[k] = 2.0 * np.log(np.diag(factors[k])).sum()
+    return Shapes(sizes, means, covariances, factors, log_det)
+
+
+def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
+    try:
+        factor: Floats = cho_factor(covariance, lower=True)[0]
+    except np.linalg.LinAlgError:
+        advice = "give a larger covariance_prior" if model.known is None else "give one that is"
+        raise ValueError(f"The covariance of cluster {k} is not positive definite: {advice}.") from None
+    return factor
+
+
+def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
+    """(n,) squared Mahalanobis distance of every row to cluster k."""
+    step = solve_triangular(shapes.factors[k], (X.astype(np.float64) - shapes.means[k]).T, lower=True)
+    return np.asarray((step**2).sum(axis=0))
+
+
+def _own(X: NDArray[Any], labels: Labels, shapes: Shapes) -> Floats:
+    out = np.empty(len(X))
+    for k in map(int, np.unique(labels)):
+        rows = np.flatnonzero(labels == k)
+        out[rows] = mahalanobis(X[rows], shapes, k)
+    return out
+
+
+def costs(X: NDArray[Any], shapes: Shapes, model: Gaussian) -> Floats:
+    """(n, K) what every row would cost in every cluster."""
+    out = np.full((len(X), len(shapes.sizes)), np.inf)
+    for k in map(int, np.flatnonzero(np.isfinite(shapes.log_det))):
+        out[:, k] = mahalanobis(X, shapes, k) + (model.penalty * shapes.log_det[k] if model.sized else 0.0)
+    return out
+
+
+def _assign(X: NDArray[Any], w: Floats, labels: Labels, shapes: Shapes, model: Gaussian) -> int:
+    """Every row to the cluster where it costs least; its own wins a tie. Returns the rows of weight > 0 that moved."""
+    moved = 0
+    for first in range(0, len(X), _CHUNK):
+        rows = slice(first, min(first + _CHUNK, len(X)))
+        cost = costs(X[rows], shapes, model)
+        best = cost.argmin(axis=1).astype(np.int32)
+        own = np.arange(len(best)), labels[rows]
+        best = np.where(cost[own] <= cost.min(axis=1), labels[rows], best)
+        moved += int(np.count_nonzero((best != labels[rows]) & (w[rows] > 0)))
+        labels[rows] = best
+    return moved
+
+
+def select(shapes: Shapes, clusters: NDArray[np.intp]) -> Shapes:
+    """Some clusters, in the given order."""
+    return replace(
+        shapes, **{name: getattr(shapes, name)[clusters] for name in ("sizes", "means", "covariances", "factors", "log_det")}
+    )

@@ -1,0 +1,154 @@
+"""What is kept of a fit: clusters and densities of new rows, and rows drawn from the clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from craftc._common.typing import Floats, Labels
+from craftc._kernels.mixture import Mixture
+from craftc.mixture.priors import Beliefs, Table, Units
+
+_CHUNK = 1024  # rows whose densities are worked out at a time
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Posteriors of the columns of one component, or of the noise: Normal(mean, 1 / (kappa tau)) Gamma(a, b), or the Gamma of a rate."""
+
+    counts: bool
+    mean: Floats
+    kappa: Floats
+    a: Floats
+    b: Floats
+
+    @classmethod
+    def fitted(cls, prior: Any, counts: bool, sums: Floats, common: bool = False) -> Columns:
+        """From the prior (k0, a0, b0) and the sums (3, D) over cells: their reach, x and x^2; `common`: one precision for all."""
+        (k0, a0, b0), (reach, s1, s2) = prior, sums
+        kappa = k0 + reach
+        if counts:
+            return cls(True, s1 / np.maximum(reach, 1e-300), kappa, a0 + s1, b0 + reach)
+        a, scatter = reach / 2, np.maximum(s2 - s1 * s1 / kappa, 0.0) / 2
+        if common:
+            a, scatter, b0 = np.full_like(a, a.sum()), np.full_like(a, scatter.sum()), b0[:1]
+        return cls(False, s1 / kappa, kappa, a0 + a, b0 + scatter)
+
+    def log_density(self, x: Floats, exposure: Floats | None) -> Floats:
+        """(n, D) ln of the predictive density of cells: Student's t, or negative binomial. Missing cells give 0."""
+        if exposure is not None:
+            e = exposure[:, None]
+            rest = np.where(x > 0, x * np.log(np.maximum(e, 1e-300) / (self.b + e)), 0.0)
+            cells = gammaln(self.a + x) - gammaln(self.a) - gammaln(x + 1.0) + self.a * np.log(self.b / (self.b + e)) + rest
+        else:
+            spread = 2.0 * self.b * (1.0 + 1.0 / self.kappa)  # 2 a times the squared scale
+            away = (x - self.mean) ** 2 / spread
+            cells = gammaln(self.a + 0.5) - gammaln(self.a) - 0.5 * np.log(np.pi * spread) - (self.a + 0.5) * np.log1p(away)
+        return np.asarray(np.where(np.isnan(x), 0.0, cells))
+
+    def draw(self, rng: np.random.RandomState, n: int) -> Floats:
+        """(n, D) cells."""
+        rate = rng.standard_gamma(self.a, (n, len(self.a))) / self.b
+        if self.counts:
+            return rng.poisson(rate).astype(np.float64)
+        return np.asarray(self.mean + rng.standard_normal(rate.shape) * np.sqrt((1.0 + 1.0 / self.kappa) / rate))
+
+    @property
+    def variance(self) -> Floats:
+        """Expected variance of a cell; of a rate its mean."""
+        return self.a / self.b if self.counts else self.b / np.maximum(self.a - 1.0, 0.5)
+
+
+class Posterior:
+    """The clusters that were found, in the order of their labels, and the noise.
+
+    Parameters
+    ----------
+    units : Units
+    beliefs : Beliefs
+    mixture : Mixture
+        At its end.
+    found : ndarray (K,)
+        Components that have rows.
+    """
+
+    def __init__(self, units: Units, beliefs: Beliefs, mixture: Mixture, found: NDArray[np.intp]) -> None:
+        self.units, self.beliefs = units, replace(beliefs, K=len(found))
+        self.p, self.gains = mixture.p[found], mixture.gains()[found]
+        self.own, self.noise, self.weight = mixture.own[:, found], mixture.noise.copy(), mixture.weight[found]
+        broken = mixture.stick[0, :-1] / (mixture.stick[0, :-1] + mixture.stick[1, :-1])  # E v
+        share = (np.append(broken, 1.0) * np.append(1.0, np.cumprod(1.0 - broken)))[found]
+        self.weights = share / share.sum()
+        self.sums = np.stack([mixture.reach, mixture.s1, mixture.s2], axis=1)
+        rest = ((1.0 - mixture.p)[:, None] * self.sums).sum(axis=0)
+        self.sums = self.sums[found]
+        own, noise = mixture.priors[:2]
+        self.clusters = [Columns.fitted(own, units.counts, sums) for sums in self.sums]
+        self.background = Columns.fitted(noise, units.counts, rest, common=not beliefs.own_noise)
+
+    def visit(self, X: NDArray[Any], n_threads: int, *, label: Labels | None = None, proba: Floats | None = None) -> None:
+        """Fill `label` (n,) or `proba` (n, K) of rows."""
+        table = Table(X, self.units, n_threads)
+        mixture = self.units.mixture(self.beliefs)
+        mixture.own[...], mixture.noise[...], mixture.p[...], mixture.weight[...] = self.own, self.noise, self.p, self.weight
+        mixture.size[...] = 1.0
+        threads = table.threads(self.beliefs.K)
+        table.rows(self.beliefs.K).visit(mixture, threads, gather=False, linear=self.units.counts, label=label, proba=proba)
+
+    def labels(self, X: NDArray[Any], n_threads: int) -> Labels:
+        """(n,) most probable clusters."""
+        label = np.empty(len(X), np.int32)
+        self.visit(X, n_threads, label=label)
+        return label
+
+    def proba(self, X: NDArray[Any], n_threads: int) -> Floats:
+        """(n, K) probabilities of the clusters."""
+        proba = np.empty((len(X), self.beliefs.K))
+        self.visit(X, n_threads, proba=proba)
+        return proba
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """(K, D) means and variances of the clusters' columns in units of the input; the noise's where a column is not selected."""
+        parts = []
+        for part in ("mean", "variance"):
+            own = np.stack([getattr(cluster, part) for cluster in self.clusters])
+            parts.append(np.where(self.p > 0.5, own, getattr(self.background, part)))
+        mean, variance = parts
+        return mean / self.units.scale + self.units.centre, variance / self.units.scale**2
+
+    def log_density(self, X: NDArray[Any]) -> Floats:
+        """(n,) ln of the predictive density of rows in the units of the input; missing cells are left out."""
+        out = np.empty(len(X))
+        size = -np.log(self.units.scale)  # a unit of the input in units of the model
+        for first in range(0, len(X), _CHUNK):
+            rows = X[first : first + _CHUNK]
+            x = self.units.cells(rows)
+            exposure = self.units.exposures(rows) if self.units.counts else None
+            common = self.background.log_density(x, exposure)
+            parts = np.stack([self._component(k, x, exposure, common) for k in range(len(self.weights))], axis=1)
+            out[first : first + _CHUNK] = logsumexp(parts, axis=1, b=self.weights) - ~np.isnan(x) @ size
+        return out
+
+    def _component(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
+        """(n,) ln density of rows under one cluster, every column mixed by the probability that it is selected."""
+        own, p = self.clusters[k].log_density(x, exposure), self.p[k]
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.logaddexp(np.log(p) + own, np.log1p(-p) + common).sum(axis=1))
+
+    def draw(self, n: int, rng: np.random.RandomState) -> tuple[Floats, Labels]:
+        """n rows in the model's units and their clusters."""
+        labels = rng.choice(len(self.weights), size=n, p=self.weights).astype(np.int32)
+        cells = self.background.draw(rng, n)
+        for k in range(len(self.weights)):
+            rows = np.flatnonzero(labels == k)
+            cells[rows] = self._drawn(k, cells[rows], rng)
+        return cells, labels
+
+    def _drawn(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
+        """Cells of the noise, those that cluster k selects drawn anew."""
+        selected = rng.uniform(size=cells.shape) < self.p[k]
+        return np.where(selected, self.clusters[k].draw(rng, len(cells)), cells)

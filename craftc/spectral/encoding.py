@@ -1,0 +1,226 @@
+"""A mixed table as columns of numbers: numeric ones scaled to [-beta, beta], categories as +-1 indicators."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import chunks
+from craftc._common.typing import Floats, Positions
+from craftc._kernels.spectral import HOLE
+from craftc.table import MixedTable, Schema
+from craftc.table.moments import level_starts
+
+_NAMED = 5  # columns in a message
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """The p encoded columns of a table: the p1 numeric ones, then the indicators, variable by variable.
+
+    Two levels are one indicator of the second; more are one each, a group. Cells are the levels of the variables, each variable's
+    followed by its hole, as in `level_starts`. Constant columns are left out.
+    """
+
+    schema: Schema
+    beta: float
+    column: Positions  # (p1,) of the numeric block
+    centre: Floats  # (p1,) means
+    largest: Floats  # (p1,) of |x - mean|
+    low: Floats  # (p1,)
+    high: Floats  # (p1,)
+    variable: Positions  # (P,) columns of the codes
+    first_cell: Positions  # (P,)
+    first: Positions  # (P + 1,) first indicators
+    hit: Positions  # (C,) the indicator that a cell switches on; -1: none, HOLE: not known
+    counts: NDArray[np.int64]  # (C,) rows
+    names: tuple[str, ...]  # (p,)
+    source: Positions  # (p,) columns of the input
+    constants: dict[int, Any]  # values of the columns that are left out
+
+    @classmethod
+    def of(cls, table: MixedTable, beta: float) -> Encoding:
+        """Learn the encoding of a table; columns that are constant are left out, with a warning."""
+        schema, block = table.schema, table.numeric
+        centre, low, high = (np.full(block.shape[1], np.nan) for _ in range(3))
+        for j, cells in enumerate(block.T):
+            seen = cells[~np.isnan(cells)].astype(np.float64)
+            if len(seen):
+                with np.errstate(over="ignore", divide="ignore"):
+                    centre[j], low[j], high[j] = seen.mean(), seen.min(), seen.max()
+                    reach = high[j] - low[j]
+                    fits = np.isfinite([centre[j], reach, 8.0 * max(beta, 1.0) / reach if reach else 0.0]).all()
+                if not fits:
+                    raise ValueError(
+                        f"Column {schema.numeric_names[j]!r} reaches from {low[j]:g} to {high[j]:g}: its mean and scale are beyond what "
+                        "float64 holds; scale it."
+                    )
+        column = np.flatnonzero(low < high)
+        names, source = [schema.numeric_names[j] for j in column], list(schema.numeric_index[column])
+        constants: dict[int, Any] = {int(schema.numeric_index[j]): centre[j] for j in range(len(low)) if not low[j] < high[j]}
+        variable, first, hit, counts = [], [0], [], []
+        for d, levels in enumerate(table.levels):
+            count = np.bincount(table.codes[:, d], minlength=len(levels) + 1)
+            present = np.flatnonzero(count[:-1])
+            if len(present) < 2:
+                constants[int(schema.categorical_index[d])] = levels[present[0]] if len(present) else None
+                continue
+            shown = present[1:] if len(present) == 2 else present
+            cells = np.full(len(levels) + 1, HOLE, np.intp)
+            cells[present] = -1
+            cells[shown] = first[-1] + np.arange(len(shown))
+            variable.append(d)
+            first.append(first[-1] + len(shown))
+            hit.append(cells)
+            counts.append(count)
+            names += [f"{schema.categorical_names[d]}={levels[c]}" for c in shown]
+            source += [schema.categorical_index[d]] * len(shown)
+        _report_constant([schema.columns[j] for j in sorted(constants)])
+        return cls(
+            schema=schema,
+            beta=beta,
+            column=column,
+            centre=centre[column],
+            largest=np.maximum(high - centre, centre - low)[column],
+            low=low[column],
+            high=high[column],
+            variable=np.array(variable, np.intp),
+            first_cell=level_starts(schema.n_levels[variable]) if variable else np.empty(0, np.intp),
+            first=np.array(first, np.intp),
+            hit=np.concatenate(hit) if hit else np.empty(0, np.intp),
+            counts=np.concatenate(counts) if counts else np.empty(0, np.int64),
+            names=tuple(names),
+            source=np.array(source, np.intp),
+            constants=constants,
+        )
+
+    @property
+    def p1(self) -> int:
+        """Number of numeric columns."""
+        return len(self.column)
+
+    @property
+    def p2(self) -> int:
+        """Number of indicators."""
+        return int(self.first[-1])
+
+    @property
+    def p(self) -> int:
+        """Number of encoded columns."""
+        return self.p1 + self.p2
+
+    @cached_property
+    def scale(self) -> Floats:
+        """(p1,) what x - mean is multiplied with."""
+        return np.asarray(self.beta / self.largest)
+
+    @cached_property
+    def hole(self) -> Positions:
+        """(P,) the cell of a variable that is not known."""
+        return np.append(self.first_cell[1:], len(self.hit))[: len(self.variable)] - 1
+
+    @cached_property
+    def owner(self) -> Positions:
+        """(p2,) variable of an indicator."""
+        return np.repeat(np.arange(len(self.variable)), np.diff(self.first))
+
+    @cached_property
+    def cell_owner(self) -> Positions:
+        """(C,) variable of a cell."""
+        return np.repeat(np.arange(len(self.variable)), np.diff(np.append(self.first_cell, len(self.hit))))
+
+    @cached_property
+    def cell_of(self) -> Positions:
+        """(p2,) the cell that switches an indicator on."""
+        on = np.flatnonzero(self.hit >= 0)
+        return on[np.argsort(self.hit[on], kind="stable")]
+
+    @cached_property
+    def known(self) -> NDArray[np.int64]:
+        """(P,) rows in which a variable is known."""
+        return np.bincount(self.cell_owner, np.where(self.hit == HOLE, 0, self.counts), len(self.variable)).astype(np.int64)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(p2,) share of the rows that switch an indicator on, of those in which its variable is known."""
+        return np.asarray(self.counts[self.cell_of] / self.known[self.owner])
+
+    @cached_property
+    def mean(self) -> Floats:
+        """(p,) means of the encoded columns."""
+        return np.concatenate([np.zeros(self.p1), 2.0 * self.shares - 1.0])
+
+    def edges(self) -> tuple[Positions, Positions]:
+        """Pairs s < t of encoded columns, but for those of one variable."""
+        group = np.concatenate([-1 - np.arange(self.p1), self.owner])
+        s, t = np.triu_indices(self.p, 1)
+        kept = group[s] != group[t]
+        return s[kept], t[kept]
+
+    def scaled(self, table: MixedTable) -> Floats:
+        """(n, p1) numeric columns; NaN where a cell is missing."""
+        return np.asarray((table.numeric[:, self.column] - self.centre) * self.scale)
+
+    def filled(self, table: MixedTable) -> MixedTable:
+        """The table with the means of the numeric columns in their holes."""
+        return self._changed(table, lambda block: np.where(np.isnan(block), self.centre, block))
+
+    def clipped(self, table: MixedTable) -> MixedTable:
+        """The table with numbers outside the range of the columns moved to its ends."""
+        return self._changed(table, lambda block: np.clip(block, self.low, self.high))
+
+    def _changed(self, table: MixedTable, change: Callable[[Floats], Floats]) -> MixedTable:
+        numeric = table.numeric.copy()
+        numeric[:, self.column] = change(numeric[:, self.column])
+        return MixedTable._trusted(numeric, table.codes, table.schema)
+
+    def indicators(self) -> Floats:
+        """(C, p2) the +-1 that a cell stands for in the indicators of its variable; a hole for their means."""
+        value = np.zeros((len(self.hit), self.p2))
+        value[self.cell_owner[:, None] == self.owner] = -1.0
+        on = np.flatnonzero(self.hit >= 0)
+        value[on, self.hit[on]] = 1.0
+        unsure = np.flatnonzero(self.hit == HOLE)
+        value[unsure] *= 1.0 - 2.0 * self.shares
+        return value
+
+    def project(self, table: MixedTable, components: Floats) -> NDArray[Any]:
+        """(n, l) encoded rows times (l, p) components, in the dtype of the table; a missing cell counts as the mean of its column."""
+        out = np.empty((table.n_rows, len(components)), table.schema.dtype)
+        by_cell = self.indicators() @ components[:, self.p1 :].T
+        for rows in chunks(table.n_rows):
+            part = np.nan_to_num(self.scaled(table.take(rows)), nan=0.0) @ components[:, : self.p1].T
+            for d, cell in zip(self.variable, self.first_cell, strict=True):
+                part += by_cell[cell + table.codes[rows, d].astype(np.intp)]
+            out[rows] = part
+        return out
+
+    def decode(self, x: Floats) -> list[Any]:
+        """Columns of the input, in its order, from (n, p) encoded rows: numbers, and the level whose indicator is largest."""
+        out: list[Any] = [None] * self.schema.n_columns
+        for j, value in self.constants.items():
+            out[j] = np.full(len(x), value, object if j in self.schema.categorical_index else self.schema.dtype)
+        for s, j in enumerate(self.source[: self.p1]):
+            out[j] = (x[:, s] / self.scale[s] + self.centre[s]).astype(self.schema.dtype)
+        for v, d in enumerate(self.variable):
+            mine = x[:, self.p1 + self.first[v] : self.p1 + self.first[v + 1]]
+            cells = np.flatnonzero((self.cell_owner == v) & (self.hit != HOLE)) - self.first_cell[v]
+            code = (mine[:, 0] > 0.0).astype(np.intp) if mine.shape[1] == 1 else mine.argmax(axis=1)
+            levels = np.array([self.schema.levels[d][c] for c in cells], dtype=object)
+            out[self.schema.categorical_index[d]] = levels[code]
+        return out
+
+
+def _report_constant(names: list[str]) -> None:
+    """Warn of columns that are left out."""
+    if names:
+        shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        warnings.warn(
+            f"Constant columns say nothing about how columns depend on each other and are left out: {shown}.", UserWarning, stacklevel=4
+        )

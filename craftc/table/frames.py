@@ -1,0 +1,426 @@
+"""One input - a frame, an array - read column by column: what each holds, its numbers, its levels.
+
+A :class:`Source` wraps the input and says of each column what kind it is; a categorical one comes
+out as a :class:`Column`, codes into its distinct values. What codes mean in a table stands in the
+table's schema.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+
+from craftc._common.typing import Array
+
+Level: TypeAlias = str | int | float | bool
+
+MISSING_LEVEL = "(missing)"
+MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
+
+_NOT_NUMBERS = (
+    "Column {!r} holds {} values where numbers are expected; turn it into numbers, or name it in "
+    "`categorical` when fitting."
+)
+_NOT_LEVELS = (
+    "Column {!r} holds objects ({}) that are neither text nor numbers; turn them into one of "
+    "these, or drop the column."
+)
+_NOT_EITHER = (
+    "Column {!r} has dtype {}, which is neither numbers nor categories; turn it into one of them "
+    "(a date into days or a month, a list into several columns), or drop it."
+)
+_INFINITE = (
+    "Input X contains infinity: column {!r} holds inf, -inf or a value too large for {}; replace "
+    "it by a number, or by NaN if it is unknown."
+)
+_DUPLICATES = "Column names must differ from each other, got {}; rename the columns."
+
+
+class Column:
+    """A categorical column as codes into its distinct values; -1, the last value, is missing.
+
+    `declared` says that the order of the values is meant; `strict` refuses values that are neither
+    text nor numbers, which otherwise (intervals, say) become their text.
+    """
+
+    def __init__(
+        self, name: str, codes: Array, values: Sequence[Any], *, declared: bool, strict: bool
+    ) -> None:
+        self.name = name
+        self.codes = codes.astype(np.min_scalar_type(-len(values) - 1), copy=False)
+        self.declared = declared
+        self.values = [_plain(value, name, strict) for value in values] + [None]
+        self.used = np.zeros(len(self.values), dtype=bool)
+        self.used[codes] = True
+        empty = np.array([value is None for value in self.values])
+        self.n_missing = int(np.count_nonzero(empty[codes])) if (empty & self.used).any() else 0
+
+    def present(self) -> list[Level]:
+        """Return the values that occur, each once."""
+        pairs = zip(self.values, self.used, strict=True)
+        return list(dict.fromkeys(value for value, used in pairs if used and value is not None))
+
+    def all_different(self) -> bool:
+        """Tell whether no two cells agree; fewer than three prove nothing."""
+        return len(self.present()) == len(self.codes) - self.n_missing >= 3
+
+    def learn(self, missing: str) -> tuple[Level, ...]:
+        """Return the levels in the order of their codes."""
+        levels = self.present()
+        if any(isinstance(level, float) and np.isinf(level) for level in levels):
+            raise ValueError(_INFINITE.format(self.name, "a level"))
+        if not self.declared:
+            levels.sort(key=lambda level: (isinstance(level, str), level))
+        if missing == "category" and self.n_missing:
+            levels = [level for level in levels if level != MISSING_LEVEL] + [MISSING_LEVEL]
+        if len(levels) > MAX_LEVELS:
+            raise ValueError(
+                f"Column {self.name!r} has {len(levels)} levels and a code holds {MAX_LEVELS}; "
+                "merge rare levels, or turn the column into numbers if that is what it is."
+            )
+        return tuple(levels)
+
+    def translate(self, levels: tuple[Level, ...], missing: str) -> tuple[Array, list[Level]]:
+        """Return the code of each value, and the values that are no level."""
+        code = {level: c for c, level in enumerate(levels)}
+        # "1" and 1 are one level when one side is text, as after a trip through a CSV file.
+        code_of_text = {str(level): c for level, c in code.items()}
+        codes = np.full(len(self.values), len(levels))
+        unseen = []
+        for i in np.flatnonzero(self.used):
+            value = self.values[i]
+            if value is None:
+                if missing != "category":
+                    continue
+                value = MISSING_LEVEL
+            c = code.get(value, code_of_text.get(str(value)))
+            if c is None:
+                unseen.append(value)
+            else:
+                codes[i] = c
+        return codes, unseen
+
+
+class Source(ABC):
+    """Any input, column by column.
+
+    `kinds` says of each column what it holds: "number", "level" (categories, booleans), "text",
+    "empty" (no value at all), "mixed" (objects), "other" (dates, lists: never read). `narrow` says
+    which columns float32 holds.
+    """
+
+    names: tuple[str, ...]
+    named: bool
+    n_rows: int
+    kinds: list[str]
+    narrow: list[bool]
+
+    def guess(self) -> Array:
+        """Return the mask of the columns that are categorical by their dtype."""
+        return np.array([kind in ("level", "text") for kind in self.kinds])
+
+    def float_type(self, positions: Array) -> type[np.floating[Any]]:
+        """Return the type that holds these numeric columns."""
+        narrow = len(positions) and all(self.narrow[j] for j in positions)
+        return np.float32 if narrow else np.float64
+
+    def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
+        """Return these columns as one block."""
+        block = np.empty((self.n_rows, len(positions)), dtype=dtype)
+        with np.errstate(over="ignore"):  # `count_missing` says it in words
+            for d, j in enumerate(positions):
+                block[:, d] = self._number(j)
+        return block
+
+    @abstractmethod
+    def _number(self, j: int) -> Any:
+        """Return one column as numbers."""
+
+    @abstractmethod
+    def column(self, j: int) -> Column:
+        """Return one column as codes."""
+
+
+class _Frame(Source):
+    """A data frame, read by its own dtypes."""
+
+    named = True
+
+    def __init__(self, frame: nw.DataFrame[Any]) -> None:
+        if frame.implementation.value not in _READERS:  # Modin, cuDF
+            frame = nw.from_native(frame.to_pandas(), eager_only=True)
+        self._read = _READERS[frame.implementation.value]
+        self._series = [frame[:, j] for j in range(frame.shape[1])]
+        self.n_rows = len(frame)
+        self.names = tuple(str(name) for name in frame.columns)
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(_DUPLICATES.format(list(self.names)))
+        for size, unit in ((self.n_rows, "sample"), (len(self.names), "feature")):
+            if size == 0:  # in scikit-learn's words
+                raise ValueError(
+                    f"Found array with 0 {unit}(s) (shape={frame.shape}) while a minimum of 1 is "
+                    "required."
+                )
+        self.kinds = [_kind(series) for series in self._series]
+        self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
+
+    def _number(self, j: int) -> Any:
+        series, name, kind = self._series[j], self.names[j], self.kinds[j]
+        if kind == "empty":
+            return np.nan
+        if kind == "mixed":
+            raise TypeError(
+                f"Column {name!r} mixes values of different types; turn it into numbers or text, "
+                "or name it in `categorical`."
+            )
+        if kind == "other":
+            raise _refusal(series, name)
+        if kind != "number":
+            raise TypeError(_NOT_NUMBERS.format(name, series.dtype))
+        if _is_object(series):
+            return _object_numbers(series.to_native().to_numpy(), name)
+        if series.dtype.is_decimal() or str(series.dtype).endswith("Int128"):
+            series = series.cast(nw.Float64)
+        return series.to_numpy()
+
+    def column(self, j: int) -> Column:
+        series, name, kind = self._series[j], self.names[j], self.kinds[j]
+        if kind == "other":
+            raise _refusal(series, name)
+        if kind == "empty":
+            return Column(name, np.full(self.n_rows, -1), [], declared=False, strict=True)
+        if series.dtype.is_decimal():
+            series = series.cast(nw.Float64)
+        try:
+            codes, values, declared = self._read(series)
+        except TypeError as error:
+            raise TypeError(_NOT_LEVELS.format(name, error)) from error
+        return Column(name, codes, values, declared=declared, strict=kind == "mixed")
+
+
+# What pandas.api.types.infer_dtype says of an object column, as a kind.
+_OBJECT_KINDS = {
+    "string": "text",
+    "boolean": "level",
+    "empty": "empty",
+    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"), "number"),
+    **dict.fromkeys(("mixed", "mixed-integer"), "mixed"),
+}
+
+
+def _is_object(series: nw.Series[Any]) -> bool:
+    return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
+
+
+def _kind(series: nw.Series[Any]) -> str:
+    dtype = series.dtype
+    if _is_object(series):
+        infer = nw.get_native_namespace(series).api.types.infer_dtype
+        return _OBJECT_KINDS.get(infer(series.to_native(), skipna=True), "other")
+    if dtype.is_numeric():
+        return "number"
+    if dtype in (nw.Categorical, nw.Enum, nw.Boolean):
+        return "level"
+    if series.null_count() == len(series):
+        return "empty"
+    return "text" if dtype == nw.String else "other"
+
+
+def _refusal(series: nw.Series[Any], name: str) -> Exception:
+    native = series.to_native()
+    dtype = str(series.dtype if series.dtype != nw.Unknown else getattr(native, "dtype", "unknown"))
+    if "complex" in dtype:
+        return ValueError(f"Complex data not supported: column {name!r}; pass its real parts.")
+    return TypeError(_NOT_EITHER.format(name, dtype))
+
+
+def _read_pandas(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
+    native = series.to_native()
+    if hasattr(native.dtype, "categories"):
+        return native.cat.codes.to_numpy(), native.cat.categories.tolist(), True
+    codes, values = native.factorize()
+    return codes, values.tolist(), False
+
+
+def _read_polars(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
+    # The physical codes of a Categorical are shared by all columns of the process: count afresh.
+    native = series.to_native()
+    values = native.drop_nulls().unique()
+    declared = series.dtype == nw.Enum
+    if declared:
+        values = values.sort()  # an Enum sorts as declared
+    codes = native.replace_strict(values, np.arange(len(values), dtype=np.int32), default=-1)
+    return codes.to_numpy(), values.to_list(), declared
+
+
+def _read_pyarrow(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
+    native = series.to_native()
+    if series.dtype == nw.Categorical:  # its chunks may differ in dictionaries, or hold nulls there
+        native = native.cast(native.type.value_type)
+    array = native.dictionary_encode().unify_dictionaries().combine_chunks()
+    codes = array.indices.cast("int64").fill_null(-1).to_numpy()
+    return codes, array.dictionary.to_pylist(), False
+
+
+_READERS = {"pandas": _read_pandas, "polars": _read_polars, "pyarrow": _read_pyarrow}
+
+
+class _Array(Source):
+    """A plain array: all numbers, unless it is Boolean or the caller names categories."""
+
+    named = False
+
+    def __init__(self, X: Any) -> None:
+        if isinstance(X, np.ma.MaskedArray):
+            raise TypeError(
+                "A masked array was passed; call .filled(np.nan) to mark what is missing."
+            )
+        if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
+            X = np.asarray(X, dtype=object)  # NumPy would turn numbers beside text into text
+        X = check_array(X, dtype=None, ensure_all_finite=False)
+        kinds = {"b": "level", "i": "number", "u": "number", "f": "number", "O": "mixed"}
+        self._is_text = X.dtype.kind in "US"
+        self._X = X.astype(str).astype(object) if self._is_text else X
+        self.n_rows, n_columns = X.shape
+        self.names = tuple(f"x{j}" for j in range(n_columns))
+        self.kinds = [kinds.get(self._X.dtype.kind, "other")] * n_columns
+        self.narrow = [X.dtype.kind == "f" and X.dtype.itemsize <= 4] * n_columns
+        if self.kinds[0] == "other":
+            raise TypeError(_NOT_EITHER.format("x0", X.dtype))
+
+    def guess(self) -> Array:
+        if self._is_text:
+            raise TypeError(
+                "The array holds text; pass a DataFrame, or name its categorical columns in "
+                "`categorical`."
+            )
+        return super().guess()
+
+    def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
+        if self.kinds[0] != "number":
+            return super().numbers(positions, dtype)
+        X = self._X if len(positions) == len(self.names) else np.take(self._X, positions, axis=1)
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(X, dtype=dtype)
+
+    def _number(self, j: int) -> Any:
+        if self.kinds[j] == "level":
+            raise TypeError(_NOT_NUMBERS.format(self.names[j], "Boolean"))
+        return _object_numbers(self._X[:, j], self.names[j])
+
+    def column(self, j: int) -> Column:
+        cells, name = self._X[:, j], self.names[j]
+        if cells.dtype != object:
+            distinct, codes = np.unique(cells, return_inverse=True)
+            return Column(name, codes, distinct.tolist(), declared=False, strict=True)
+        index: dict[Any, int] = {}
+        try:
+            each = (index.setdefault(cell, len(index)) for cell in cells)
+            codes = np.fromiter(each, dtype=np.intp, count=len(cells))
+        except TypeError as error:
+            raise TypeError(_NOT_LEVELS.format(name, error)) from error
+        return Column(name, codes, list(index), declared=False, strict=True)
+
+
+def open_source(X: Any) -> Source:
+    """Wrap any accepted input, refusing what cannot be a table."""
+    if issparse(X):
+        raise TypeError(
+            "Sparse data was passed, but craftc needs dense data. Call .toarray() on it, or keep a "
+            "set of indicator columns as one categorical column."
+        )
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(_DUPLICATES.format(list(getattr(X, "column_names", X.columns)))) from error
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError("A lazy frame was passed; call .collect() on it first.")
+    return _Frame(frame) if isinstance(frame, nw.DataFrame) else _Array(X)
+
+
+def _plain(value: Any, name: str, strict: bool) -> Level | None:
+    """Turn a cell into a level: a Python scalar, or None if it is missing."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, float | np.longdouble | Decimal):
+        return float(value) + 0.0 if value == value else None  # + 0.0: no negative zero
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if strict:
+        raise TypeError(_NOT_LEVELS.format(name, type(value).__name__))
+    return str(value)
+
+
+def _object_numbers(cells: Array, name: str) -> Array:
+    """Read objects as float64; None, NaN and NA are NaN."""
+    try:
+        return cells.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.empty(len(cells))  # something in it is no number: find it
+    for i, cell in enumerate(cells):
+        try:
+            numbers[i] = np.nan if type(cell).__name__ in ("NAType", "NaTType") else cell
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(
+                f"Column {name!r} cannot be read as numbers: every argument must be a string or a "
+                f"number that fits float64, got {repr(cell)[:60]}; pass a DataFrame, or name the "
+                "column in `categorical`."
+            ) from error
+    return numbers
+
+
+def column_mask(categorical: Any, names: tuple[str, ...]) -> Array | None:
+    """Return which columns `categorical` speaks of (names, positions or a mask); None: "auto"."""
+    if isinstance(categorical, str) and categorical == "auto":
+        return None
+    if isinstance(categorical, str) or not hasattr(categorical, "__iter__"):
+        raise ValueError(
+            "categorical must be 'auto' or a list of column names, of positions, or of booleans, "
+            f"got {categorical!r}."
+        )
+    items = list(categorical)
+    if items and all(isinstance(item, bool | np.bool_) for item in items):
+        if len(items) != len(names):
+            raise ValueError(
+                f"categorical is a mask of length {len(items)}, but X has {len(names)} columns; "
+                "give one boolean for each."
+            )
+        return np.array(items, dtype=bool)
+    mask = np.zeros(len(names), dtype=bool)
+    for item in items:
+        if isinstance(item, int | np.integer):
+            if not 0 <= item < len(names):
+                raise ValueError(
+                    f"categorical names position {item}, but X has {len(names)} columns; "
+                    "count them from 0."
+                )
+            mask[item] = True
+        elif str(item) in names:
+            mask[names.index(str(item))] = True
+        else:
+            known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+            raise ValueError(f"categorical names column {item!r}, but X has the columns {known}.")
+    return mask
+
+
+def count_missing(block: Array, names: Sequence[str], step: int = 1 << 16) -> Array:
+    """Count the missing cells of each numeric column and refuse infinite ones."""
+    n_missing = np.zeros(block.shape[1], dtype=np.intp)
+    for start in range(0, len(block), step):
+        rows = block[start : start + step]
+        if np.isfinite(rows).all():
+            continue
+        infinite = np.isinf(rows).any(axis=0)
+        if infinite.any():
+            raise ValueError(_INFINITE.format(names[int(infinite.argmax())], repr(block.dtype)))
+        n_missing += np.isnan(rows).sum(axis=0)
+    return n_missing

@@ -1,0 +1,400 @@
+"""The mixed table: numbers and category codes side by side, built once and read by every estimator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from craftc._common.typing import Array
+from craftc.table.frames import Column, Level, Source, column_mask, count_missing, open_source
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """What each column of a table is: all that predict and a model file need to know of the input.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Names in input order; "x0", "x1", ... when the input had none.
+    named : bool
+        Whether the input had column names.
+    numeric_index, categorical_index : ndarray of intp, shapes (p,) and (q,)
+        Input positions of the numeric and of the categorical columns.
+    levels : tuple of q tuples
+        The level values of each categorical column, in the order of their codes.
+    dtype : numpy.dtype
+        float32 or float64, of the numeric block.
+    missing : {"ignore", "category", "error"}
+        What a missing cell means.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from craftc.table import MixedTable, Schema
+    >>> schema = MixedTable.from_data(pd.DataFrame({"age": [3.0, 5.0], "city": ["B", "A"]})).schema
+    >>> schema.levels
+    (('A', 'B'),)
+    >>> schema.encode(pd.DataFrame({"city": ["A", "C"], "age": [1, 2]})).codes
+    array([[0],
+           [2]], dtype=uint8)
+    >>> Schema.from_dict(schema.to_dict()) == schema
+    True
+    """
+
+    columns: tuple[str, ...]
+    named: bool
+    numeric_index: Array
+    categorical_index: Array
+    levels: tuple[tuple[Level, ...], ...]
+    dtype: np.dtype[Any]
+    missing: str
+
+    @property
+    def n_columns(self) -> int:
+        """Number of input columns."""
+        return len(self.columns)
+
+    @property
+    def numeric_names(self) -> tuple[str, ...]:
+        """Names of the numeric columns, in the order of the block."""
+        return tuple(self.columns[j] for j in self.numeric_index)
+
+    @property
+    def categorical_names(self) -> tuple[str, ...]:
+        """Names of the categorical columns, in the order of the block."""
+        return tuple(self.columns[j] for j in self.categorical_index)
+
+    @property
+    def n_levels(self) -> Array:
+        """Number of levels of each categorical column, which is also its code for "missing"."""
+        return np.array([len(levels) for levels in self.levels], dtype=np.intp)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return self is other or self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.columns, self.named, self.missing))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain Python values that `json` can write."""
+        return {
+            "columns": list(self.columns),
+            "named": self.named,
+            "numeric_index": self.numeric_index.tolist(),
+            "categorical_index": self.categorical_index.tolist(),
+            "levels": [list(levels) for levels in self.levels],
+            "dtype": self.dtype.name,
+            "missing": self.missing,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Schema:
+        """Read what `to_dict` wrote."""
+        return cls(
+            columns=tuple(state["columns"]),
+            named=state["named"],
+            numeric_index=np.array(state["numeric_index"], dtype=np.intp),
+            categorical_index=np.array(state["categorical_index"], dtype=np.intp),
+            levels=tuple(tuple(levels) for levels in state["levels"]),
+            dtype=np.dtype(state["dtype"]),
+            missing=state["missing"],
+        )
+
+    def encode(
+        self, X: Any, *, unknown: str = "ignore", estimator_name: str = "this model"
+    ) -> MixedTable:
+        """Read the same columns from new data, with the codes of this schema.
+
+        Parameters
+        ----------
+        X : frame, array or MixedTable
+            When both sides have column names they are matched by name, in any order; otherwise by
+            position. A table of an equal schema is returned as it is.
+        unknown : {"ignore", "error"}
+            A level never seen in fit becomes a missing cell, or raises.
+        estimator_name : str
+            How error messages call the model.
+
+        Returns
+        -------
+        MixedTable
+        """
+        if unknown not in ("ignore", "error"):
+            raise ValueError(f"unknown must be 'ignore' or 'error', got {unknown!r}.")
+        if isinstance(X, MixedTable):
+            if X.schema == self:
+                return X
+            raise ValueError(
+                "This MixedTable was built with another schema, so its codes mean other levels; "
+                "pass the data it was built from."
+            )
+        source = open_source(X)
+        order = self._match(source, estimator_name)
+        numeric = source.numbers(order[self.numeric_index], self.dtype)
+        columns = [source.column(j) for j in order[self.categorical_index]]
+        self._count_missing(numeric, columns)
+        return self._table(numeric, columns, unknown)
+
+    def _match(self, source: Source, estimator_name: str) -> Array:
+        """Return the position in `source` of each column of the schema."""
+        if self.named and source.named:
+            unseen = sorted(set(source.names) - set(self.columns))
+            absent = sorted(set(self.columns) - set(source.names))
+            if unseen or absent:  # in scikit-learn's words
+                message = "The feature names should match those that were passed during fit.\n"
+                if unseen:
+                    message += "Feature names unseen at fit time:\n" + _bullets(unseen)
+                if absent:
+                    message += "Feature names seen at fit time, yet now missing:\n"
+                    message += _bullets(absent)
+                raise ValueError(message)
+            position = {name: j for j, name in enumerate(source.names)}
+            return np.array([position[name] for name in self.columns], dtype=np.intp)
+        if len(source.names) != self.n_columns:
+            raise ValueError(
+                f"X has {len(source.names)} features, but {estimator_name} is expecting "
+                f"{self.n_columns} features as input."
+            )
+        return np.arange(self.n_columns)
+
+    def _count_missing(self, numeric: Array, columns: list[Column]) -> Array:
+        """Count the missing cells of every input column, refusing them if the policy says so."""
+        n_missing = np.zeros(self.n_columns, dtype=np.intp)
+        n_missing[self.numeric_index] = count_missing(numeric, self.numeric_names)
+        n_missing[self.categorical_index] = [column.n_missing for column in columns]
+        if self.missing == "error" and n_missing.any():
+            j = int((n_missing > 0).argmax())
+            raise ValueError(
+                f"Column {self.columns[j]!r} has {n_missing[j]} missing cell(s); fill them (they are NaN "
+                "or null), or let missing='ignore' or missing='category' say what they mean."
+            )
+        return n_missing
+
+    def _table(self, numeric: Array, columns: list[Column], unknown: str) -> MixedTable:
+        """Write the codes of the columns in the levels of this schema."""
+        dtype = np.uint8 if max(self.n_levels, default=0) < 256 else np.uint16
+        codes = np.empty((len(numeric), len(columns)), dtype=dtype)
+        for d, (column, levels) in enumerate(zip(columns, self.levels, strict=True)):
+            code_of, unseen = column.translate(levels, self.missing)
+            if unseen and unknown == "error":
+                shown = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
+                raise ValueError(
+                    f"Column {self.categorical_names[d]!r} holds {len(unseen)} level(s) never seen "
+                    f"in fit: {shown}; remove the rows, or let unknown='ignore' make them missing."
+                )
+            codes[:, d] = code_of.astype(dtype)[column.codes]
+        return MixedTable._trusted(numeric, codes, self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MixedTable:
+    """Numbers and category codes of one table, ready for the kernels.
+
+    Build it with :meth:`from_data`; every estimator also takes it as `X`, so that one table can
+    serve many fits.
+
+    Parameters
+    ----------
+    numeric : ndarray, shape (n_rows, p)
+        C-contiguous float32 or float64; NaN = missing.
+    codes : ndarray, shape (n_rows, q)
+        C-contiguous uint8 or uint16; `n_levels[d]` = missing, or a level never seen in fit.
+    schema : Schema
+        What the columns are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A block has another dtype, shape or memory layout than the schema asks for, an infinite number, or a code beyond the levels
+        of its column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from craftc.table import MixedTable
+    >>> frame = pd.DataFrame({"age": [31, None, 54], "city": ["Bern", "Basel", "Bern"]})
+    >>> table = MixedTable.from_data(frame)
+    >>> table
+    MixedTable(3 rows, 1 numeric float64, 1 categorical uint8, missing='ignore')
+    >>> table.levels
+    (('Basel', 'Bern'),)
+    >>> table.codes.ravel()
+    array([1, 0, 1], dtype=uint8)
+    """
+
+    numeric: Array
+    codes: Array
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, Schema):
+            raise TypeError(f"schema must be a Schema, got {type(self.schema).__name__}; MixedTable.from_data(X) builds one.")
+        schema = self.schema
+        dtypes: dict[str, list[np.dtype[Any]]] = {"numeric": [schema.dtype], "codes": [np.dtype(np.uint8), np.dtype(np.uint16)]}
+        widths = {"numeric": len(schema.numeric_index), "codes": len(schema.categorical_index)}
+        for name, block in (("numeric", self.numeric), ("codes", self.codes)):
+            if not isinstance(block, np.ndarray) or block.dtype not in dtypes[name]:
+                found = block.dtype if isinstance(block, np.ndarray) else type(block).__name__
+                wanted = " or ".join(dtype.name for dtype in dtypes[name])
+                raise TypeError(f"{name} must be an array of {wanted}, got {found}.")
+            if block.ndim != 2 or block.shape[1] != widths[name]:
+                raise ValueError(f"{name} must have shape (n_rows, {widths[name]}) as the schema says, got {block.shape}.")
+            if not block.flags.c_contiguous or not block.flags.aligned:
+                raise ValueError(f"{name} must be C-contiguous and aligned; pass np.ascontiguousarray({name}).")
+        if len(self.numeric) != len(self.codes):
+            raise ValueError(f"numeric has {len(self.numeric)} rows and codes has {len(self.codes)}; both must have one for each row.")
+        count_missing(self.numeric, schema.numeric_names)  # refuses infinite cells
+        for d, (largest, n_levels) in enumerate(zip(self.codes.max(axis=0, initial=0), schema.n_levels, strict=True)):
+            if largest > n_levels:
+                raise ValueError(
+                    f"Column {schema.categorical_names[d]!r} has {n_levels} levels, so its codes are 0 to {n_levels} "
+                    f"({n_levels} = missing), but codes holds {largest}."
+                )
+
+    @classmethod
+    def _trusted(cls, numeric: Array, codes: Array, schema: Schema) -> MixedTable:
+        """A table of blocks that this package has just built, without checking every cell again."""
+        table = object.__new__(cls)
+        for name, value in (("numeric", numeric), ("codes", codes), ("schema", schema)):
+            object.__setattr__(table, name, value)
+        return table
+
+    @classmethod
+    def from_data(
+        cls, X: Any, *, categorical: Any = "auto", missing: str = "ignore", dtype: Any = None
+    ) -> MixedTable:
+        """Build a table from a frame or an array; what fits already is not copied.
+
+        Parameters
+        ----------
+        X : frame that narwhals reads, array-like of shape (n_rows, n_columns), or MixedTable
+            A MixedTable is returned as it is.
+        categorical : "auto", or list of names, of positions, or boolean mask
+            "auto": strings, categories and booleans are categorical, numbers are numeric. A list:
+            exactly those columns are categorical.
+        missing : {"ignore", "category", "error"}
+            "ignore": a missing cell counts nothing. "category": in a categorical column it is a
+            level of its own, the last one, "(missing)". "error": it is refused.
+        dtype : float32, float64 or None
+            Of the numeric block. None: float32 if all its columns are (or float16), else float64.
+
+        Returns
+        -------
+        MixedTable
+        """
+        if missing not in ("ignore", "category", "error"):
+            raise ValueError(f"missing must be 'ignore', 'category' or 'error', got {missing!r}.")
+        if dtype is not None and np.dtype(dtype) not in (np.dtype("f4"), np.dtype("f8")):
+            raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}.")
+        if isinstance(X, MixedTable):
+            return X._as_asked(categorical, missing, dtype)
+
+        source = open_source(X)
+        mask = column_mask(categorical, source.names)
+        auto = mask is None
+        if mask is None:
+            mask = source.guess()
+        numeric_index, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
+        numeric_type = np.dtype(source.float_type(numeric_index) if dtype is None else dtype)
+        numeric = source.numbers(numeric_index, numeric_type)
+        columns = [source.column(j) for j in categorical_index.tolist()]
+        for j, column in zip(categorical_index.tolist(), columns, strict=True):
+            if auto and source.kinds[j] == "text" and column.all_different():
+                raise ValueError(
+                    f"Column {source.names[j]!r} has a different text in every row, which says "
+                    "nothing about groups; drop it or pass it as Categorical."
+                )
+        schema = Schema(
+            columns=source.names,
+            named=source.named,
+            numeric_index=numeric_index,
+            categorical_index=categorical_index,
+            levels=tuple(column.learn(missing) for column in columns),
+            dtype=numeric_type,
+            missing=missing,
+        )
+        empty = np.flatnonzero(schema._count_missing(numeric, columns) == source.n_rows)
+        if len(empty):
+            raise ValueError(
+                f"Column {source.names[empty[0]]!r} has no value in any of its {source.n_rows} "
+                "row(s); drop it."
+            )
+        return schema._table(numeric, columns, "ignore")
+
+    def _as_asked(self, categorical: Any, missing: str, dtype: Any) -> MixedTable:
+        """Return this table if `from_data` would have built it so, else say what differs."""
+        schema = self.schema
+        mask = column_mask(categorical, schema.columns)
+        if mask is not None and list(np.flatnonzero(mask)) != list(schema.categorical_index):
+            differs = f"categorical={list(schema.categorical_names)}"
+        elif missing != schema.missing:
+            differs = f"missing={schema.missing!r}"
+        elif dtype is not None and np.dtype(dtype) != schema.dtype:
+            differs = f"dtype={schema.dtype.name}"
+        else:
+            return self
+        raise ValueError(
+            f"This MixedTable was built with {differs}, not as asked for now; ask for the same, or "
+            "pass the data it was built from."
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of input columns."""
+        return self.n_rows, self.schema.n_columns
+
+    @property
+    def numeric_names(self) -> tuple[str, ...]:
+        """Names of the columns of `numeric`."""
+        return self.schema.numeric_names
+
+    @property
+    def categorical_names(self) -> tuple[str, ...]:
+        """Names of the columns of `codes`."""
+        return self.schema.categorical_names
+
+    @property
+    def levels(self) -> tuple[tuple[Level, ...], ...]:
+        """Level values of each column of `codes`, in the order of their codes."""
+        return self.schema.levels
+
+    @property
+    def n_levels(self) -> Array:
+        """Number of levels of each column of `codes`."""
+        return self.schema.n_levels
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the two blocks."""
+        return self.numeric.nbytes + self.codes.nbytes
+
+    def take(self, rows: Any) -> MixedTable:
+        """Return the table of these rows (positions, boolean mask or slice), of the same schema."""
+        numeric, codes = self.numeric[rows], self.codes[rows]
+        if codes.ndim != 2:
+            raise ValueError(f"rows must be positions, a boolean mask or a slice, got {rows!r}.")
+        return MixedTable._trusted(np.ascontiguousarray(numeric), np.ascontiguousarray(codes), self.schema)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return (
+            f"MixedTable({self.n_rows} rows, {self.numeric.shape[1]} numeric {self.numeric.dtype}, "
+            f"{self.codes.shape[1]} categorical {self.codes.dtype}, "
+            f"missing={self.schema.missing!r})"
+        )
+
+
+def _bullets(names: list[str]) -> str:
+    return "".join(f"- {name}\n" for name in [*names[:5], *(["..."] if len(names) > 5 else [])])

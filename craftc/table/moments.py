@@ -1,0 +1,156 @@
+"""Exact sums over clusters of rows of a mixed table.
+
+Counts are integers; a numeric column is centred, scaled to a power of two and quantised to 2^-40 of its range, so that sum x and sum x^2
+are integers of 128 bits. Integers commute: a row added here and taken out there leaves no trace, and no order, thread or partition
+changes a bit of the result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.threads import threads_for
+from craftc._common.typing import Floats, Integers
+from craftc._kernels import moments as _kernel
+from craftc.table.mixed_table import MixedTable
+
+_GRID_BITS = 40  # of a column's range
+_LARGEST, _NARROWEST = 1e140, 1e-140  # cells and ranges whose squares, summed over any table, float64 can hold
+_NUMERIC_CELLS = 5
+
+
+def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
+    """The grid of a table: every numeric column centred on its middle, 2^40 steps over the next power of two of its range.
+
+    Raises
+    ------
+    ValueError
+        The squares of a column would overflow or vanish.
+    """
+    p = table.numeric.shape[1]
+    low, high = np.empty(p), np.empty(p)
+    _kernel.column_ranges(table.numeric, weight, low, high)
+    seen = low <= high
+    low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
+    half = high / 2 - low / 2
+    unusable = (np.maximum(np.abs(low), np.abs(high)) > _LARGEST) | ((half > 0) & (2 * half < _NARROWEST))
+    if unusable.any():
+        d = int(unusable.argmax())
+        raise ValueError(
+            f"Column {table.numeric_names[d]!r} ranges from {low[d]:.3g} to {high[d]:.3g}, and squares of its cells cannot be represented; "
+            f"scale it {'down' if half[d] > 1 else 'up'}."
+        )
+    scale = np.where(half > 0, np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1]), 1.0)
+    return _kernel.Grid(low / 2 + high / 2, scale, level_starts(table.n_levels), _total_levels(table.n_levels))
+
+
+def level_starts(n_levels: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Where each categorical column starts in the list of all levels (each column is followed by its missing level)."""
+    return np.concatenate([[0], np.cumsum(n_levels + 1)[:-1]]).astype(np.intp)[: len(n_levels)]
+
+
+def _total_levels(n_levels: NDArray[np.intp]) -> int:
+    return int((n_levels + 1).sum())
+
+
+class Moments:
+    """Weights, level counts, sums and sums of squares of every cluster.
+
+    Parameters
+    ----------
+    grid : Grid
+        Where cells fall.
+    unit : float
+        Weight of one count.
+    n_clusters : int
+        Clusters, all empty at first.
+    n_threads : int
+        Threads that may move rows at once.
+    """
+
+    def __init__(self, grid: _kernel.Grid, unit: float, n_clusters: int, n_threads: int = 1) -> None:
+        self.grid, self.unit, self.n_threads = grid, unit, n_threads
+        self._groups = np.zeros((max(n_clusters, 1), grid.width), np.int64)
+        self._partial = np.zeros((n_threads, *self._groups.shape), np.int64)
+        self.n_clusters = n_clusters
+
+    @classmethod
+    def of_partition(
+        cls,
+        grid: _kernel.Grid,
+        unit: float,
+        table: MixedTable,
+        weight: Integers,
+        labels: NDArray[np.int32],
+        n_clusters: int,
+        n_threads: int = 1,
+    ) -> Moments:
+        """Moments of every cluster of a partition."""
+        threads = threads_for(n_threads, len(table) * (grid.p * 4 + grid.q))
+        moments = cls(grid, unit, n_clusters, n_threads)
+        groups, partial = moments.workplace(threads)
+        _kernel.accumulate(
+            table.numeric, table.codes, weight, labels, grid, partial, groups, threads
+        )
+        return moments
+
+    @property
+    def groups(self) -> Integers:
+        """(K, width) cells of all clusters, see src/_moments.h."""
+        return self._groups[: self.n_clusters]
+
+    def workplace(self, n_threads: int) -> tuple[Integers, NDArray[np.int64]]:
+        """Storage of the groups and zeros of the same shape for every thread, for kernels that move rows."""
+        return self._groups, self._partial[:n_threads]
+
+    def open(self) -> int:
+        """Add an empty cluster; returns its number."""
+        if self.n_clusters == len(self._groups):
+            self._groups = np.concatenate([self._groups, np.zeros_like(self._groups)])
+            self._partial = np.zeros((self.n_threads, *self._groups.shape), np.int64)
+        self._groups[self.n_clusters] = 0
+        self.n_clusters += 1
+        return self.n_clusters - 1
+
+    def keep(self, clusters: NDArray[Any]) -> None:
+        """Forget all clusters but these, which are renumbered in the given order."""
+        kept = self.groups[clusters]
+        self._groups[: len(kept)] = kept
+        self.n_clusters = len(kept)
+
+    def select(self, clusters: NDArray[Any]) -> Moments:
+        """Some clusters, in the given order, without room for threads: what a fitted model keeps."""
+        chosen = Moments(self.grid, self.unit, len(clusters))
+        chosen.groups[:] = self.groups[clusters]
+        return chosen
+
+    def total(self) -> Moments:
+        """Moments of the whole table."""
+        total = Moments(self.grid, self.unit, 1)
+        for group in self.groups:
+            _kernel.merge(total.groups[0], group, 1, self.grid.first_numeric)
+        return total
+
+    @property
+    def sizes(self) -> Floats:
+        """(K,) weight of every cluster."""
+        return np.asarray(self.groups[:, 0] * self.unit, dtype=np.float64)
+
+    @property
+    def counts(self) -> Floats:
+        """(K, n_levels) weight of every level, each column's missing level behind its own."""
+        return np.asarray(self.groups[:, 1 : self.grid.first_numeric] * self.unit, dtype=np.float64)
+
+    @property
+    def present(self) -> Floats:
+        """(K, p) weight of the numeric cells that are present."""
+        return np.asarray(self.groups[:, self.grid.first_numeric :: _NUMERIC_CELLS] * self.unit, dtype=np.float64)
+
+    def means(self) -> tuple[Floats, Floats]:
+        """(K, p) means and (K, p) sums of squared deviations (weighted), in grid steps; 0 where nothing is present."""
+        mean, deviations = np.empty((2, self.n_clusters, self.grid.p))
+        _kernel.means(self.groups, self.grid.first_numeric, mean, deviations)
+        return mean, deviations * self.unit

@@ -1,0 +1,408 @@
+"""How numeric columns enter the model: as numbers, as categories, spike by spike, or by rank.
+
+A normal density describes few real columns: ties let a cluster's variance collapse, and skew or
+heavy tails look like clusters. So each numeric column is first taken apart by what its cells show
+(``numeric="auto"``):
+
+1. At most 10 distinct values: the column is categorical.
+2. Up to three times: the most frequent value (ties: the lowest) becomes an indicator of its own if
+   it holds at least 20 % of the cells that remain, and these cells are missing from then on, in
+   later indicators as well as in the rest. So the likelihood is factorised exactly,
+   P(x) = P(x = v1) P(x = v2 | x != v1) ... P(x | x is no spike), and needs no extra model.
+   A column that comes here has 11 distinct values or more, so its rest has at least 8.
+3. If the rest has at most 10 distinct values it is categorical. If its skewness is beyond 1 either
+   way, or its excess kurtosis above 2 (moments of the population), it enters by rank, as
+   Phi^-1((midrank - 1/2) / n). Otherwise it enters as the numbers that it is.
+
+``"rank"`` always ranks in step 3; ``"raw"`` leaves every column alone.
+
+Only present cells of rows of weight > 0 are looked at, and all is decided from integer weights of
+the distinct values in their order (those of the exact sums), so that neither the order of the rows
+nor weight 2 in place of two rows changes a bit. With weights the midrank is the weight below plus
+half of (weight of the ties + 1), hence (midrank - 1/2) / n = (below + ties / 2) / n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from craftc._common.typing import Floats, Integers
+from craftc._common.weights import integer_weights
+from craftc.table.mixed_table import MixedTable, Schema
+
+FEW_VALUES = 10
+MAX_SPIKES = 3
+SPIKES_IN_ONE = 5  # a spike holds at least one in five of the cells
+MAX_SKEWNESS = 1.0
+MAX_KURTOSIS = 2.0  # in excess of the normal distribution's 3
+MAX_KNOTS = 4096
+
+_ROWS = 1 << 15  # rows written at once, so that a slice of all columns stays in the cache
+
+
+def _no_floats() -> Floats:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """What becomes of one numeric column.
+
+    Parameters
+    ----------
+    spikes, shares : tuples of float
+        Values set apart, in this order, and their shares of all present cells.
+    rest : {"numbers", "values", "ranks"}
+        How the other cells enter: as they are, as categories, by rank.
+    values : ndarray of float64, ascending
+        "values": the categories. "ranks": the knots.
+    scores : ndarray of float64, shape of `values`
+        "ranks": the normal score of every knot, linear in between, constant outside.
+    """
+
+    spikes: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
+    rest: str = "numbers"
+    values: Floats = field(default_factory=_no_floats)
+    scores: Floats = field(default_factory=_no_floats)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the column stays what it is."""
+        return self.rest == "numbers" and not self.spikes
+
+    def apply(self, x: NDArray[Any]) -> Iterator[NDArray[Any]]:
+        """Yield the derived columns of these cells in turn: codes, or numbers with NaN."""
+        for spike in self.spikes:
+            hit = x == spike
+            yield np.where(np.isnan(x), 2, hit)  # False, True, missing
+            x = np.where(hit, x.dtype.type(np.nan), x)
+        if self.rest == "values":
+            last = len(self.values) - 1
+            code = np.minimum(np.searchsorted(self.values, x), last)
+            yield np.where(self.values[code] == x, code, last + 1)
+        elif self.rest == "ranks":
+            score = np.interp(x, self.values, self.scores)
+            # between knots next to nothing apart the slope overflows
+            yield np.clip(score, self.scores[0], self.scores[-1])
+        else:
+            yield x
+
+    def describe(self, dtype: np.dtype[Any]) -> str:
+        """Return a few words for a person."""
+        n = len(self.values)
+        if not self.spikes:
+            if self.rest == "values":
+                return "1 value: constant" if n == 1 else f"{n} values: categories"
+            return "as numbers" if self.rest == "numbers" else "by rank"
+        rest = {
+            "numbers": "rest as numbers",
+            "values": f"rest of {n} values: categories",
+            "ranks": "rest by rank",
+        }[self.rest]
+        word = "value" if len(self.spikes) == 1 else "values"
+        values = ", ".join(_text(value, dtype) for value in self.spikes)
+        shares = ", ".join(f"{100 * share:.0f}" for share in self.shares)
+        return f"{word} {values} set apart ({shares} %), {rest}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recipe as plain Python values; JSON keeps every bit of a float."""
+        return {
+            "spikes": list(self.spikes),
+            "shares": list(self.shares),
+            "rest": self.rest,
+            "values": self.values.tolist(),
+            "scores": self.scores.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Recipe:
+        """Read what `to_dict` wrote."""
+        return cls(
+            spikes=tuple(map(float, state["spikes"])),
+            shares=tuple(map(float, state["shares"])),
+            rest=state["rest"],
+            values=np.array(state["values"], np.float64),
+            scores=np.array(state["scores"], np.float64),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NumericEncoding:
+    """What was decided for the numeric columns of a table, and how to do the same to later rows.
+
+    The derived table lists, column by column of the input, what each became: a categorical column
+    stays as it is (same levels, same codes), a numeric one gives up to four columns: ``"x"`` if it
+    stays in one piece, else an indicator ``"x = 0"`` per spike and ``"x (rest)"``. These names are
+    for reading only and need not differ from those of other columns.
+
+    Parameters
+    ----------
+    input_schema : Schema
+        Of the tables that `apply` takes.
+    recipes : tuple of Recipe
+        One per numeric column, in the order of the block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc.table import MixedTable
+    >>> paid = np.concatenate([np.zeros(30), np.exp(np.linspace(-2.0, 2.0, 20))])
+    >>> table = MixedTable.from_data(paid[:, None])
+    >>> encoding = NumericEncoding.fit(table, None, "auto")
+    >>> encoding.describe()
+    [('x0', 'value 0 set apart (60 %), rest by rank')]
+    >>> encoding.apply(table).schema.columns
+    ('x0 = 0', 'x0 (rest)')
+    """
+
+    input_schema: Schema
+    recipes: tuple[Recipe, ...]
+
+    @classmethod
+    def fit(
+        cls, table: MixedTable, weight: NDArray[np.float64] | None, mode: str
+    ) -> NumericEncoding:
+        """Decide for every numeric column of a table.
+
+        Parameters
+        ----------
+        table : MixedTable
+        weight : ndarray, shape (n_rows,), or None
+            Weight of every row, none negative.
+        mode : {"auto", "rank", "raw"}
+        """
+        if mode not in ("auto", "rank", "raw"):
+            raise ValueError(f"numeric must be 'auto', 'rank' or 'raw', got {mode!r}.")
+        columns = range(table.numeric.shape[1])
+        if mode == "raw":
+            return cls(table.schema, tuple(Recipe() for _ in columns))
+        whole = None if weight is None else integer_weights(weight)[0]
+        return cls(
+            table.schema,
+            tuple(_decide(*_tally(table.numeric[:, j], whole), mode == "rank") for j in columns),
+        )
+
+    @property
+    def identity(self) -> bool:
+        """Whether nothing changes: `apply` returns the table itself."""
+        return all(recipe.untouched for recipe in self.recipes)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Schema of the derived table, whose columns stand in the order of their sources."""
+        return self._derived[0]
+
+    @cached_property
+    def source(self) -> NDArray[np.intp]:
+        """(D',) source of each derived column in kernel order (numbers, then categories).
+
+        A source is a position in the columns of the input.
+        """
+        schema, source = self._derived
+        kernel_order = np.concatenate([schema.numeric_index, schema.categorical_index])
+        return np.take(source, kernel_order)
+
+    @cached_property
+    def _derived(self) -> tuple[Schema, NDArray[np.intp]]:
+        """The derived schema, and the source of each of its columns in their own order."""
+        given = self.input_schema
+        if self.identity:
+            return given, np.arange(given.n_columns)
+        recipe_of = dict(zip(given.numeric_index.tolist(), self.recipes, strict=True))
+        levels_of = dict(zip(given.categorical_index.tolist(), given.levels, strict=True))
+        names: list[str] = []
+        source: list[int] = []
+        levels: list[tuple[Any, ...] | None] = []  # None: numeric
+        for j, name in enumerate(given.columns):
+            recipe = recipe_of.get(j)
+            if recipe is None:
+                names.append(name)
+                levels.append(levels_of[j])
+            else:
+                names += [f"{name} = {_text(value, given.dtype)}" for value in recipe.spikes]
+                levels += [(False, True)] * len(recipe.spikes)
+                names.append(f"{name} (rest)" if recipe.spikes else name)
+                as_levels = recipe.rest == "values"
+                levels.append(_as_levels(recipe.values, given.dtype) if as_levels else None)
+            source += [j] * (len(names) - len(source))
+        numeric = np.array([each is None for each in levels], dtype=bool)
+        schema = Schema(
+            columns=tuple(names),
+            named=given.named,
+            numeric_index=np.flatnonzero(numeric),
+            categorical_index=np.flatnonzero(~numeric),
+            levels=tuple(each for each in levels if each is not None),
+            dtype=given.dtype,
+            missing=given.missing,
+        )
+        return schema, np.array(source, np.intp)
+
+    def apply(self, table: MixedTable) -> MixedTable:
+        """Return the derived table of the same rows; each row depends on itself alone.
+
+        A value that is none of the known categories becomes a missing cell. A number between two
+        knots gets a score between theirs, one outside all knots that of the nearest; rows of the
+        fit are read by the same knots.
+        """
+        given = self.input_schema
+        if table.schema is not given and table.schema != given:
+            raise ValueError(
+                "This table has another schema than the one whose columns were encoded; build it "
+                "with `schema.encode`."
+            )
+        if self.identity:
+            return table
+        schema, source = self._derived
+        n, first = len(table), np.searchsorted(source, np.arange(given.n_columns))
+        numeric = np.empty((n, len(schema.numeric_index)), table.numeric.dtype)
+        # at most 10 levels are new, so the type of the codes stays
+        codes = np.empty((n, len(schema.categorical_index)), table.codes.dtype)
+        place = {j: (numeric, d) for d, j in enumerate(schema.numeric_index.tolist())}
+        place |= {j: (codes, d) for d, j in enumerate(schema.categorical_index.tolist())}
+        for start in range(0, n, _ROWS):
+            rows = slice(start, start + _ROWS)
+            for cells, j in zip(table.codes[rows].T, given.categorical_index, strict=True):
+                codes[rows, place[first[j]][1]] = cells
+            for d, j in enumerate(given.numeric_index):
+                pieces = self.recipes[d].apply(table.numeric[rows, d])
+                for k, piece in enumerate(pieces, first[j]):
+                    block, at = place[k]
+                    block[rows, at] = piece
+        return MixedTable._trusted(numeric, codes, schema)
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return the name of every numeric column and a few words on how it enters."""
+        given = self.input_schema
+        return [
+            (name, recipe.describe(given.dtype))
+            for name, recipe in zip(given.numeric_names, self.recipes, strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was decided, without the schema, as plain values that `json` can write."""
+        return {"recipes": [recipe.to_dict() for recipe in self.recipes]}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any], schema: Schema) -> NumericEncoding:
+        """Read what `to_dict` wrote; `schema` is that of the table it was fitted on."""
+        recipes = tuple(map(Recipe.from_dict, state["recipes"]))
+        if len(recipes) != len(schema.numeric_index):
+            raise ValueError(
+                f"The encoding has {len(recipes)} numeric column(s) and the schema "
+                f"{len(schema.numeric_index)}; read both from the same model."
+            )
+        return cls(schema, recipes)
+
+
+def normal_scores(counts: NDArray[Any]) -> Floats:
+    """Phi^-1((midrank - 1/2) / n) of distinct values in ascending order, from their counts."""
+    upto = np.cumsum(counts)
+    return np.asarray(ndtri((2 * upto - counts) / (2.0 * upto[-1])))
+
+
+def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
+    """Distinct present values of rows of weight > 0, ascending, and the integer weight of each."""
+    present = cells == cells
+    if weight is not None:
+        present &= weight > 0
+    cells = cells[present]  # a copy
+    if weight is None:
+        cells.sort()
+    else:
+        order = np.argsort(cells)
+        cells, weight = cells[order], weight[present][order]
+    if not len(cells):
+        return _no_floats(), np.empty(0, np.int64)
+    new = np.ones(len(cells), bool)
+    np.not_equal(cells[1:], cells[:-1], out=new[1:])
+    if weight is None and new.all():  # nothing to tally, and no room spent on it
+        cells += 0.0  # no negative zero
+        return cells.astype(np.float64, copy=False), np.ones(len(cells), np.int32)
+    first = np.flatnonzero(new)
+    values = cells[first].astype(np.float64) + 0.0
+    if weight is None:
+        return values, np.diff(np.append(first, len(cells)))
+    return values, np.add.reduceat(weight, first)
+
+
+def _decide(values: Floats, counts: NDArray[Any], ranks: bool) -> Recipe:
+    """The rules above, for a column of these distinct values and weights."""
+    if not len(values):
+        return Recipe()  # no cell counts: left to be ignored as a constant column
+    total = int(counts.sum())
+    spikes: list[float] = []
+    shares: list[float] = []
+    if len(values) > FEW_VALUES:
+        for _ in range(MAX_SPIKES):
+            top = int(counts.argmax())  # the first, which is the lowest value, of equal ones
+            if SPIKES_IN_ONE * int(counts[top]) < int(counts.sum()):
+                break
+            spikes.append(float(values[top]))
+            shares.append(int(counts[top]) / total)
+            values, counts = np.delete(values, top), np.delete(counts, top)
+    if len(values) <= FEW_VALUES:
+        return Recipe(tuple(spikes), tuple(shares), "values", values)
+    if ranks or _far_from_normal(values, counts):
+        knots, scores = _knots(values, normal_scores(counts))
+        return Recipe(tuple(spikes), tuple(shares), "ranks", knots, scores)
+    return Recipe(tuple(spikes), tuple(shares))
+
+
+def _far_from_normal(values: Floats, counts: NDArray[Any]) -> bool:
+    """Whether skewness or excess kurtosis is too large for a normal density."""
+    low, high = values[0], values[-1]
+    # in half ranges around the middle, so that no power over- or underflows; slice by slice, so that no room is spent
+    middle, half = low / 2 + high / 2, high / 2 - low / 2
+    n = int(counts.sum(dtype=np.int64))
+    slices = [slice(start, start + _ROWS) for start in range(0, len(values), _ROWS)]
+
+    def scaled(part: slice) -> Floats:
+        with np.errstate(over="ignore"):  # NumPy 1.26 sees one where it divides subnormal numbers
+            return np.asarray((values[part] - middle) / half)
+
+    mean = sum(float((counts[part] * scaled(part)).sum()) for part in slices) / n
+    second = third = fourth = 0.0
+    for part in slices:
+        x = scaled(part) - mean
+        square = x * x
+        second += float((counts[part] * square).sum()) / n
+        third += float((counts[part] * square * x).sum()) / n
+        fourth += float((counts[part] * square * square).sum()) / n
+    skewness, kurtosis = third / second**1.5, fourth / second**2 - 3.0
+    return bool(abs(skewness) > MAX_SKEWNESS or kurtosis > MAX_KURTOSIS)
+
+
+def _knots(values: Floats, scores: Floats) -> tuple[Floats, Floats]:
+    """At most 4096 of the (value, score) pairs, both ends among them.
+
+    They are the values nearest to evenly spaced scores, rather than to evenly spaced shares, which
+    would leave the tails to two knots: so no value's score is off by more than a few steps of
+    (range of the scores) / 4095, some .002.
+    """
+    if len(values) <= MAX_KNOTS:
+        return values, scores
+    wanted = np.linspace(scores[0], scores[-1], MAX_KNOTS)
+    right = np.clip(np.searchsorted(scores, wanted), 1, len(scores) - 1)
+    nearer = wanted - scores[right - 1] <= scores[right] - wanted
+    kept = np.unique(np.where(nearer, right - 1, right))
+    return values[kept], scores[kept]
+
+
+def _text(value: float, dtype: np.dtype[Any]) -> str:
+    """A value in the fewest digits that tell it from its neighbours in this type."""
+    return str(dtype.type(value)).removesuffix(".0")
+
+
+def _as_levels(values: Floats, dtype: np.dtype[Any]) -> tuple[float, ...]:
+    """Values as levels to read: whole numbers as such, others in the fewest digits."""
+    if all(value.is_integer() and abs(value) < 2.0**53 for value in values.tolist()):
+        return tuple(map(int, values))
+    return tuple(float(_text(value, dtype)) for value in values)
