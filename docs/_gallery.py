@@ -1,4 +1,4 @@
-"""The order of the examples: that of the pages."""
+"""Order of the examples: that of the method pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ORDER = ("craft", "how_many", "missing", "dp_means", "feature_models", "mixture"
 
 
 class InOrder:
-    """Sort key of sphinx-gallery: files as in `ORDER`, others behind them by name."""
+    """Sort key of sphinx-gallery: files in `ORDER` first, then the others by name."""
 
     def __init__(self, src_dir: str) -> None:
         self.src_dir = src_dir

@@ -1,4 +1,4 @@
-"""Mathematics as MathML, which browsers show by themselves: no script, and nothing that a page must fetch from elsewhere."""
+"""Renders mathematics as MathML, which browsers display without scripts or external files."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sphinx.util import logging
 _SPACE = '<mspace width="0.17em"/>'
 _APPLIED = re.compile(r"<mo>&ApplyFunction;</mo>(?!\s*(?:<mrow>\s*)?<mo)")  # a function before an argument without brackets
 _FACTOR = re.compile(r"(</(?:mi|mn|mfrac|mrow|msub|msup|msubsup)>\s*)(<mi>\w+</mi>\s*<mo>&ApplyFunction;)")  # a factor before a function
-_BAR = re.compile(r'<mo(?: class="math(?:open|close)")?>([|‖])</mo>')  # of a norm: it is not to grow with a sum beside it
+_BAR = re.compile(r'<mo(?: class="math(?:open|close)")?>([|‖])</mo>')  # of a norm: must not stretch to the height of an adjacent sum
 
 logger = logging.getLogger(__name__)
 
 
 def _mathml(node: nodes.Element, block: bool) -> str:
-    """A formula as MathML; one that cannot be read is a warning and is shown as it was written."""
+    """Convert a formula to MathML. A formula that cannot be converted gives a warning and is shown as source."""
     tex = node.astext()
     try:
         mathml = _FACTOR.sub(rf"\1{_SPACE}\2", tex2mathml(tex, as_block=block))
         mathml = _APPLIED.sub(rf"\g<0>{_SPACE}", mathml)
         return _BAR.sub(r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', mathml)
     except MathError as error:
-        logger.warning("a formula cannot be told in MathML: %s", error, location=node)
+        logger.warning("a formula cannot be converted to MathML: %s", error, location=node)
         return f"<code>{escape(tex)}</code>"
 
 

@@ -1,4 +1,4 @@
-"""Which methods the page of a class describes: those that craftc wrote. The others are scikit-learn's, and are named."""
+"""Selects the methods that the page of a class describes: those of craftc. Methods inherited from scikit-learn are only listed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from craftc import embed, table
 
 
 def of(cls: type) -> dict[str, list[str]]:
-    """The public methods and properties of a class, craftc's own and those that come from elsewhere."""
+    """The public methods and properties of a class, separated into those of craftc and inherited ones."""
     found: dict[str, list[str]] = {"own": [], "properties": [], "other": []}
     for name in sorted(name for name in dir(cls) if not name.startswith("_")):
         thing: Any = inspect.getattr_static(cls, name)
@@ -19,7 +19,7 @@ def of(cls: type) -> dict[str, list[str]]:
             continue
         try:
             thing = getattr(cls, name)
-        except AttributeError:  # there only under some parameters; what it wraps has the module
+        except AttributeError:  # available only for some parameters; the wrapped function has the module
             thing = getattr(thing, "fn", thing)
         if callable(thing):
             ours = str(getattr(thing, "__module__", "")).startswith("craftc")
@@ -28,7 +28,7 @@ def of(cls: type) -> dict[str, list[str]]:
 
 
 def of_all() -> dict[str, dict[str, list[str]]]:
-    """The same for all public classes, by the name under which the API reference has them."""
+    """The same for all public classes, keyed by their name in the API reference."""
     classes = {f"craftc.{name}": getattr(craftc, name) for name in craftc.__all__ if inspect.isclass(getattr(craftc, name))}
     classes |= {"craftc.embed.CraftCosts": embed.CraftCosts, "craftc.table.Schema": table.Schema}
     return {name: of(cls) for name, cls in classes.items()}

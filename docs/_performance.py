@@ -1,6 +1,6 @@
-"""The page of measurements, made of benches/peers/README.md: its text and tables as they stand, and a picture of every table of times.
+"""Generates the performance page from benches/peers/README.md: its text and tables, and a bar chart for every table with times.
 
-No figure is written here. A table that comes to that file, or leaves it, comes to the page, or leaves it, with the next build.
+This module contains no measured values. Tables added to that file, or removed from it, change the page with the next build.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 _PEERS = re.compile(r"scikit-learn|faiss|pdc|numpy|scipy|ecos|clarabel|cvxpy|lbfgs|newton", re.I)
 _OURS = re.compile(r"\bcraftc\b|\bours\b|\bcertified\b|\bama\b|\badmm\b|\bpath\b|one penalty", re.I)
 _FLOOR = re.compile(r"\bfloor\b", re.I)
-_NO_TIME = re.compile(r"objective|ratio|^of |beside|penalty$|penalties|steps|^iterations$|^threads$|^rows$|gap|evidence|^[JK]$", re.I)
+_NO_TIME = re.compile(r"objective|ratio|^of |difference|penalty$|penalties|steps|^iterations$|^threads$|^rows$|gap|evidence|^[JK]$", re.I)
 _MACHINE = re.compile(r"[A-Z][^.:;]*AMD EPYC[^,.:;(]*(?:\([^)]*\))?")
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
-_SPREAD = 60.0  # largest beside smallest time from which the axis is logarithmic and the bars are points: a bar must begin at 0
+_SPREAD = 60.0  # ratio of the largest to the smallest time above which points on a logarithmic axis replace bars: a bar must begin at 0
 _COLOURS = {"ours": "#0072B2", "peer": "#B8B8B8", "floor": "#222222"}
 _LIGHTER = 0.45
 
 
 @dataclass
 class Table:
-    """A table as it stands in the file."""
+    """A table of the file, unchanged."""
 
     header: list[str]
     rows: list[list[str]]
@@ -32,7 +32,7 @@ class Table:
 
 @dataclass
 class Section:
-    """What stands under a heading: paragraphs and code as text, and tables."""
+    """The content under a heading: paragraphs and code as text, and tables."""
 
     level: int
     title: str
@@ -41,7 +41,7 @@ class Section:
 
 @dataclass
 class Series:
-    """The times of one column, in seconds, NaN where there is none; a range has ends, and a time only where it says its median."""
+    """The times of one column in seconds, NaN if absent. A range has ends, and a time only if its median is given."""
 
     name: str
     seconds: list[float]
@@ -49,7 +49,7 @@ class Series:
 
 
 def sections_of(text: str) -> list[Section]:
-    """The file by its headings."""
+    """Split the file at its headings."""
     sections: list[Section] = []
     for block in re.split(r"\n\s*\n", text.strip()):
         heading = re.match(r"(#+) (.*)", block)
@@ -68,7 +68,7 @@ def _cells(line: str) -> list[str]:
 
 
 def kind(name: str) -> str:
-    """Whose time a row or a column tells: the machine's limit, another package's, or ours."""
+    """The owner of the times of a row or column: "floor" (the machine's limit), "peer" (another package) or "ours"."""
     if _FLOOR.search(name):
         return "floor"
     ours, peer = _OURS.search(name), _PEERS.search(name)
@@ -76,7 +76,7 @@ def kind(name: str) -> str:
 
 
 def value_of(cell: str) -> tuple[float, tuple[float, float], str]:
-    """A cell's number, the ends of its range, and its unit if it has one: "16 to 40", "27-53, median 37", "4.1 s, 2 threads 2.7 s"."""
+    """The number in a cell, the ends of its range, and its unit, if any: "16 to 40", "27-53, median 37", "4.1 s, 2 threads 2.7 s"."""
     found = re.match(rf"({_NUMBER})(?:\s*(?:-|to)\s*({_NUMBER}))?(?:\s+(s|ms)\b)?", cell)
     if not found:
         return np.nan, (np.nan, np.nan), ""
@@ -87,7 +87,7 @@ def value_of(cell: str) -> tuple[float, tuple[float, float], str]:
 
 
 def _unit_of(header: str, words: str) -> str:
-    """The unit that a column's name, or the words above the table, say."""
+    """The unit given by the name of a column or by the paragraph above the table."""
     if _NO_TIME.search(header):
         return ""
     if re.search(r"\bseconds\b|(?:^|[:,]) ?s$", header):
@@ -99,7 +99,7 @@ def _unit_of(header: str, words: str) -> str:
 
 
 def _full_names(header: list[str]) -> list[str]:
-    """Column names, each with the part before a colon that it shares with those left of it."""
+    """Column names with the part before a colon, which a column without one inherits from the column to its left."""
     names, group = [], ""
     for word in header:
         before, colon, after = word.partition(": ")
@@ -110,7 +110,7 @@ def _full_names(header: list[str]) -> list[str]:
 
 
 def times(table: Table, words: str) -> list[Series]:
-    """The columns that tell times. `words`: the paragraph above the table."""
+    """The columns that contain times. `words`: the paragraph above the table."""
     names, found = _full_names(table.header), []
     parsed = [[value_of(cell) for cell in row] for row in table.rows]
     for j, header in enumerate(table.header):
@@ -120,7 +120,7 @@ def times(table: Table, words: str) -> list[Series]:
         named = _OURS.search(header) or _PEERS.search(header) or _FLOOR.search(header)
         seconds, ends = [], []
         for row in parsed:
-            # a cell's own unit, its column's, or (columns of programs) the one that its row begins with
+            # the unit of the cell, of its column, or (columns of programs) the first unit in its row
             own = row[j][2] or unit or (next((cell[2] for cell in row if cell[2]), "") if named else "")
             scale = {"s": 1.0, "ms": 1e-3}.get(own, np.nan)
             seconds.append(row[j][0] * scale)
@@ -131,7 +131,7 @@ def times(table: Table, words: str) -> list[Series]:
 
 
 def labels_of(table: Table, columns: int) -> list[str]:
-    """A name for every row: its first cell, and the next ones where that does not tell the rows apart."""
+    """A unique name for every row: its first cell, and the next ones if needed."""
     labels = [row[0] for row in table.rows]
     for j in range(1, columns):
         if len(set(labels)) == len(labels):
@@ -141,7 +141,7 @@ def labels_of(table: Table, columns: int) -> list[str]:
 
 
 def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, path: Path) -> None:
-    """Bars of the times of a table; points on a logarithmic axis where they lie far apart."""
+    """Draw the times of a table as bars, or as points on a logarithmic axis if their ratio is large."""
     import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -165,7 +165,7 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
                 of, length, ends = kind(one.name if by_column else labels[i]), seconds * scale, np.array(one.ends[i]) * scale
                 used.add(of)
                 place, colour = i + (s - (len(series) - 1) / 2) * thick, _COLOURS[of]
-                words = _told(seconds) if np.isfinite(seconds) else " to ".join(map(_told, one.ends[i]))
+                words = format_time(seconds) if np.isfinite(seconds) else " to ".join(map(format_time, one.ends[i]))
                 words = f" {one.name}: {words}" if by_column else f" {words}"
                 if ends[0] < ends[1]:
                     axes.plot(ends, [place, place], color="black", linewidth=1.0, zorder=3)
@@ -190,19 +190,19 @@ def draw(table: Table, series: list[Series], floor: tuple[str, float] | None, pa
             keys += [Patch(color="0.4", label=series[0].name), *(Patch(color="0.4", alpha=_LIGHTER, label=one.name) for one in series[1:])]
         if floor:
             axes.axvline(floor[1] * scale, color=_COLOURS["floor"], linewidth=1.0, linestyle="--")
-            keys.append(Line2D([], [], color=_COLOURS["floor"], linestyle="--", label=f"{floor[0]}: {_told(floor[1])}"))
+            keys.append(Line2D([], [], color=_COLOURS["floor"], linestyle="--", label=f"{floor[0]}: {format_time(floor[1])}"))
         figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 5), frameon=False, fontsize=8)
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
 
 
-def _told(seconds: float) -> str:
-    """A time in the unit in which it is read most easily."""
+def format_time(seconds: float) -> str:
+    """A time with its unit, s or ms."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
 def _floor_in(title: str) -> tuple[str, float] | None:
-    """The floor that a heading names."""
+    """The floor named in a heading."""
     found = re.search(rf"(floor(?: of a pass)?) ({_NUMBER}) (ms|s)\b", title)
     return (found[1], float(found[2]) * {"s": 1.0, "ms": 1e-3}[found[3]]) if found else None
 
@@ -213,10 +213,10 @@ def _as_table(table: Table) -> str:
 
 
 def page(text: str, pictures: Path | None = None) -> str:
-    """The page in MyST. `pictures`: the folder to draw to; None: none are drawn."""
+    """The page in MyST. `pictures`: output folder of the charts; None: no charts."""
     sections = sections_of(text)
-    spoken = " ".join(part for section in sections for part in section.parts if isinstance(part, str) and not part.startswith("```"))
-    machine = _MACHINE.search(re.sub(r"\s+", " ", spoken))
+    prose = " ".join(part for section in sections for part in section.parts if isinstance(part, str) and not part.startswith("```"))
+    machine = _MACHINE.search(re.sub(r"\s+", " ", prose))
     out: list[str] = []
     dated, number = "", 0
     for section in sections:
@@ -245,7 +245,7 @@ def page(text: str, pictures: Path | None = None) -> str:
 
 
 def write(source: Path, folder: Path) -> None:
-    """Write performance.md and its pictures, if the source has changed since."""
+    """Write performance.md and its charts if the source is newer."""
     pictures, target = folder / "performance", folder / "performance.md"
     text = source.read_text(encoding="utf-8")
     newest = max(source.stat().st_mtime, Path(__file__).stat().st_mtime)

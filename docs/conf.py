@@ -1,7 +1,7 @@
-"""How the site is built: ``python -m sphinx -W --keep-going -b html docs build/docs``, from a checkout where craftc can be imported.
+"""Sphinx configuration. Build: ``python -m sphinx -W --keep-going -b html docs build/docs``, in a checkout where craftc can be imported.
 
-The gallery and the pages of the API are written to docs/generated, which git ignores. The build needs no network: mathematics are
-MathML (``_mathml.py``), and no page asks another server for anything.
+The gallery and the API pages are written to docs/generated, which git ignores. The build needs no network: mathematics is rendered as
+MathML (``_mathml.py``), and no page loads files from another server.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(HERE), str(ROOT)]
 
-import _methods  # noqa: E402 (beside this file)
+import _methods  # noqa: E402 (in this folder)
 import _performance  # noqa: E402
 
-# ---- what it is about ----
+# ---- project ----
 
 project = "craftc"
 author = "The craftc developers"
 copyright = author
 try:
     release = metadata.version("craftc")
-except metadata.PackageNotFoundError:  # a checkout that was built in place
+except metadata.PackageNotFoundError:  # a checkout built in place
     release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 version = release
 
@@ -51,13 +51,13 @@ exclude_patterns = ["generated/**/*.ipynb", "generated/**/*.py", "generated/perf
 nitpicky = True
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-highlight_language = "none"  # an indented block of a page is a formula or the output of a program
-default_role = "code"  # single backticks of the docstrings are names
+highlight_language = "none"  # an indented block is a formula or program output
+default_role = "code"  # single backticks in docstrings are names
 pygments_style = "friendly"
 
 autosummary_generate = True
 autosummary_context = {"described": _methods.of_all()}
-autodoc_typehints = "none"  # the docstrings say the types, with shapes
+autodoc_typehints = "none"  # the docstrings document types and shapes
 numpydoc_show_class_members = False  # the template of the class pages lists them
 numpydoc_class_members_toctree = False
 
@@ -65,13 +65,13 @@ sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["generated/gallery"],
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"tabletop",  # programs that need data of their own
+    "ignore_pattern": r"tabletop",  # programs that need external data
     "within_subsection_order": "_gallery.InOrder",
     "reset_modules": ("matplotlib",),
     "abort_on_example_error": True,
     "capture_repr": ("_repr_html_", "__repr__"),
     "download_all_examples": False,
-    "min_reported_time": 10**6,  # seconds in the pages would make every build another one
+    "min_reported_time": 10**6,  # times in the pages would make every build different
     "write_computation_times": False,
     "show_memory": False,
     "show_signature": False,
@@ -84,7 +84,7 @@ sphinx_gallery_conf = {
 
 _performance.write(ROOT / "benches" / "peers" / "README.md", HERE / "generated")
 
-# ---- looks ----
+# ---- theme ----
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"craftc {release}"
@@ -107,10 +107,10 @@ html_theme_options = {
 
 
 def strip_last_lines(app: Any, doctree: nodes.document) -> None:
-    """Code of the pages ends in an empty line, which doctest needs and readers do not."""
+    """Strip the empty last line of code blocks, which only doctest needs."""
     for node in doctree.findall(nodes.literal_block):
         text = node.astext().rstrip()
-        if node.rawsource == node.astext():  # else it is no code to be coloured
+        if node.rawsource == node.astext():  # otherwise it is not a highlighted code block
             node.rawsource = text
             node.children = []
             node += nodes.Text(text)

@@ -1,3 +1,3 @@
-"""pytest reads the examples of the pages; the programs that build the site, and what they wrote, are no pages."""
+"""pytest collects the examples of the pages, but not the programs that build the site or their output."""
 
 collect_ignore_glob = ["generated/*", "conf.py", "_*.py"]

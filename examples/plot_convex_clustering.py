@@ -1,9 +1,9 @@
 """
-Iris: rows that run together
-============================
+Iris: a path of convex clusterings
+==================================
 
-In convex clustering every row has a centre of its own, and a penalty draws the centres of neighbours together until they are one.
-There is one optimum, no start, and a certificate. See :doc:`/convex-clustering`.
+In convex clustering every row has its own centre, and a penalty draws the centres of neighbours together until they are equal.
+The optimum is unique and certified, and needs no start. See :doc:`/convex-clustering`.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,8 @@ iris = load_iris(as_frame=True)
 X = iris.data[["petal length (cm)", "petal width (cm)"]].to_numpy()
 
 # %%
-# The centres at growing penalties, drawn as paths: each begins at its row and runs towards its neighbours. The penalties are those
-# of the model's own path, every fourth.
+# The centres at growing penalties, drawn as paths: each begins at its row and moves towards its neighbours. The penalties are every
+# fourth of the model's path.
 
 path = ConvexClustering().fit(X).path_
 centres = [X]
@@ -34,8 +34,8 @@ axes.set(xlabel="petal length (cm)", ylabel="petal width (cm)")
 plt.show()
 
 # %%
-# One kind of iris stands apart over a long stretch of penalties. The other two touch: at three clusters the path parts them, with a
-# third of virginica on the side of versicolor.
+# One species is separate over a long range of penalties. The other two overlap: at three clusters the path splits them, with a third of
+# virginica in the cluster of versicolor.
 
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.loglog(path.fusion_penalty, path.n_clusters, drawstyle="steps-mid", color="#0072B2")
@@ -44,6 +44,6 @@ plt.show()
 
 for k in (2, 3):
     model = ConvexClustering(n_clusters=k).fit(X)
-    print(f"asked for {k}, relative gap {model.duality_gap_:.0e}")
-    counts, kinds, clusters = contingency(iris.target_names[iris.target], model.labels_)
-    print(pd.DataFrame(counts, kinds, clusters))
+    print(f"n_clusters={k}, relative gap {model.duality_gap_:.0e}")
+    counts, species, clusters = contingency(iris.target_names[iris.target], model.labels_)
+    print(pd.DataFrame(counts, species, clusters))

@@ -2,8 +2,8 @@
 Patients: clusters of a mixed table
 ===================================
 
-270 patients, numbers and categories side by side, and a class (heart disease or not) that takes no part. Which groups are
-there, and what makes each of them one? See :doc:`/craft`.
+270 patients, described by numbers and categories, and a class (heart disease or not) that is not used in the fit. Which groups does the
+table contain, and which columns define each? See :doc:`/craft`.
 """
 
 import matplotlib.pyplot as plt
@@ -15,14 +15,14 @@ from craftc.datasets import load_heart
 from craftc.metrics import contingency, purity
 
 heart = load_heart()
-model = CRAFT(random_state=0).fit(heart.data)  # nothing scaled, nothing encoded, no number of clusters
+model = CRAFT(random_state=0).fit(heart.data)  # no scaling, no encoding, no number of clusters
 print(model.n_clusters_, "clusters of", model.cluster_sizes_, "rows")
 
 # %%
-# What makes each cluster one
-# ---------------------------
-# The gain of a feature is what the cluster's own description of it saves, in nats, over all rows of the cluster. It is on one scale
-# for numbers and categories. A feature is selected where its gain exceeds what its parameters cost.
+# Columns that define each cluster
+# --------------------------------
+# The gain of a feature is the description length, in nats over all rows of the cluster, that the cluster saves with its own distribution.
+# It is on one scale for numbers and categories. A feature is selected if its gain exceeds the cost of its parameters.
 
 order = np.argsort(model.feature_gains_.sum(axis=0))
 names = model.feature_names_in_[order]
@@ -36,24 +36,24 @@ for k, axes in enumerate(panels):
 plt.show()
 
 # %%
-# In words, the four largest gains of each cluster. In the first heart rates are lower, the ST depression (oldpeak) is larger, and
-# chest pain is more often of type 4, which means none; the second is its opposite.
+# The four largest gains of each cluster. In the first, heart rates are lower, the ST depression (oldpeak) is larger, and chest pain is
+# more often of type 4, which means none; the second is the opposite.
 
 summary = model.summary()
 summary.groupby("cluster").head(4).drop(columns=["rows", "share"]).round(1)
 
 # %%
-# Why one row is where it is
-# --------------------------
-# ``explain`` says feature by feature by how many nats it speaks for the row's cluster, against the next best one. Here two patients;
-# the second lies nearer to the border.
+# Explanation of one row
+# ----------------------
+# ``explain`` returns for each feature the nats by which it supports the row's cluster over the next best one. Of these two patients the
+# second is closer to the boundary.
 
 model.explain(heart.data.head(2)).drop(columns=["cluster", "next"]).T.round(2)
 
 # %%
-# Beside the class
-# ----------------
-# The clusters were not made to find the disease, and do so in part only. Someone who wants to predict it should train a classifier.
+# Comparison with the class
+# -------------------------
+# The clusters are not fitted to the disease, and agree with it in part only. To predict it, train a classifier.
 
 counts, classes, clusters = contingency(heart.target, model.labels_)
 print(pd.DataFrame(counts, classes, clusters))

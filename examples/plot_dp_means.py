@@ -2,7 +2,7 @@
 Handwritten digits: k-means without k
 =====================================
 
-1797 pictures of 8 x 8 pixels. DP-means opens a cluster wherever a row is further than lambda from every centre. See
+1797 pictures of 8 x 8 pixels. DP-means opens a cluster where a row is farther than lambda from every centre. See
 :doc:`/dp-means`.
 """
 
@@ -18,29 +18,29 @@ digits = load_digits()
 X = digits.data
 
 # %%
-# One traversal of the rows gives a lambda² for every number of clusters. A long step would be a good place to stop. After the
-# first there is none here: a hint that these rows have no sharp number of clusters.
+# One traversal of the rows gives a lambda² for every number of clusters. A large step indicates a suitable number. Here only the first
+# step is large: these rows have no distinct number of clusters.
 
 path = DPMeans().penalty_path(X, 40)
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.step(np.arange(1, 41), path, where="mid", color="#0072B2")
-axes.set(xlabel="clusters asked for", ylabel="lambda²")
+axes.set(xlabel="number of clusters", ylabel="lambda²")
 plt.show()
 
 # %%
-# Left to itself, ``DPMeans`` takes the lambda² whose partition is told in the fewest nats. In 64 columns the serial mode of the paper
-# shatters clusters; "delayed" opens one at a time.
+# By default, ``DPMeans`` selects the lambda² whose partition has the smallest description length. In 64 columns the serial mode of the
+# paper splits clusters into many pieces; "delayed" opens one cluster at a time.
 
 for mode in ("serial", "delayed", "collapsed"):
     model = DPMeans(mode=mode).fit(X)
     agreement = adjusted_rand_score(digits.target, model.labels_)
     print(f"{mode:>9}: {model.n_clusters_} clusters, adjusted Rand index {agreement:.2f}")
-told = KMeans(10, n_init=10, random_state=0).fit_predict(X)
-print(f"  k-means: told 10 clusters, adjusted Rand index {adjusted_rand_score(digits.target, told):.2f}")
+labels = KMeans(10, n_init=10, random_state=0).fit_predict(X)
+print(f"  k-means: 10 clusters (given), adjusted Rand index {adjusted_rand_score(digits.target, labels):.2f}")
 
 # %%
-# The centres of "delayed", the commonest digit of each above it. Many digits have more than one: ones with and without a foot, sevens
-# with and without a bar. That is what the rows look like, and no error; but it is not the ten that a person would count.
+# The centres of "delayed" with the most frequent digit of each. Many digits have several clusters: ones with and without a foot, sevens
+# with and without a bar. These shapes do differ, but the clusters are not the ten digits.
 
 model = DPMeans(mode="delayed").fit(X)
 figure, panels = plt.subplots(3, 7, figsize=(8, 4), layout="constrained")

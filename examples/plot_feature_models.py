@@ -2,7 +2,7 @@
 Handwritten digits as sums of strokes
 =====================================
 
-A cluster is a row's only one; features add up. ``KFeatures`` tells a picture by which of K features are in it. See
+A row belongs to one cluster only, but features add up. ``KFeatures`` models a picture as the sum of some of K features. See
 :doc:`/feature-models`.
 """
 
@@ -19,7 +19,7 @@ model = KFeatures(8, random_state=0).fit(X)
 print(model.summary().head(4))
 
 # %%
-# The first feature is in every picture: it is the base that the others are added to, or (blue) taken away from.
+# The first feature is part of every picture: the others are added to it, or (blue) subtracted from it.
 
 plot.features(model, (8, 8), columns=4)
 plt.show()
@@ -27,10 +27,10 @@ plt.show()
 # %%
 # Some digits, and the sums of their features.
 
-shown = [int(np.flatnonzero(digits.target == digit)[0]) for digit in range(10)]
-sums = model.reconstruct(X[shown])
+rows = [int(np.flatnonzero(digits.target == digit)[0]) for digit in range(10)]
+sums = model.reconstruct(X[rows])
 figure, panels = plt.subplots(2, 10, figsize=(8, 2), layout="constrained")
-for column, row in enumerate(shown):
+for column, row in enumerate(rows):
     panels[0, column].imshow(X[row].reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
     panels[1, column].imshow(sums[column].reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
 for axes in panels.flat:
@@ -38,10 +38,10 @@ for axes in panels.flat:
 plt.show()
 
 # %%
-# How much is told
-# ----------------
-# Principal components tell more of the table, for they come in amounts: a number for each row and component, where a feature is one
-# bit. Strokes of pictures come in amounts, too, so these digits are no ideal table for features that are there or not.
+# Explained variance
+# ------------------
+# Principal components explain more of the variance, since each row has a real coefficient per component, but only one bit per feature. The
+# intensity of strokes varies, so these digits are not an ideal table for binary features.
 
 scatter = ((X - X.mean(axis=0)) ** 2).sum()
 components = PCA(7, svd_solver="full").fit(X)

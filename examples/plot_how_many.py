@@ -1,9 +1,9 @@
 """
-Wines: how many clusters, and what fewer would cost
-===================================================
+Wines: the number of clusters, and the cost of fewer
+====================================================
 
-178 wines, 13 measurements in their own units, three cultivars that take no part. The number of clusters comes out of the data; the
-merge path says how firmly. See :doc:`/how-many-clusters`.
+178 wines, 13 measurements in their own units, three cultivars that are not used in the fit. The number of clusters is estimated from the
+data; the merge path shows how well it is supported. See :doc:`/how-many-clusters`.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ counts, cultivars, clusters = contingency(wine.target, model.labels_)
 print(pd.DataFrame(counts, cultivars, clusters))
 
 # %%
-# Three cultivars, and a fourth cluster of a few odd wines. Is it worth having? The path shows what the next best partitions would
-# cost: from 3 to 2 is a cliff, from 4 to 3 next to nothing.
+# Three clusters correspond to the cultivars; a fourth contains a few unusual wines. The path shows the cost of fewer clusters: the step
+# from 3 to 2 is large, that from 4 to 3 small.
 
 clusters = [step.n_clusters for step in model.merge_path_]
 cost = [step.objective - model.objective_ for step in model.merge_path_]
@@ -29,19 +29,19 @@ figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axes.plot(clusters, cost, "o-", color="#0072B2")
 for k, nats in zip(clusters, cost, strict=True):
     axes.annotate(f"{nats:.0f}", (k, nats), xytext=(6, 6), textcoords="offset points")
-axes.set(xticks=clusters, xlabel="clusters", ylabel="nats more than the best")
+axes.set(xticks=clusters, xlabel="clusters", ylabel="nats above the minimum")
 axes.margins(0.1)
 plt.show()
 
 # %%
-# ``cut(3)`` gives the labels at three without another fit.
+# ``cut(3)`` returns the labels at three clusters without another fit.
 
 counts, cultivars, clusters = contingency(wine.target, model.cut(3))
 print(pd.DataFrame(counts, cultivars, clusters))
 
 # %%
-# The table, sorted by cluster. Coloured cells belong to features that the cluster selected; grey ones are left to the description of
-# the whole table. Dark is low in the column, yellow is high.
+# The table, sorted by cluster. Coloured cells belong to features that the cluster selects; grey cells are modelled by the background.
+# Dark cells are low in their column, yellow cells are high.
 
 figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
 plot.tiles(model, measured, axes=axes)

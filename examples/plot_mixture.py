@@ -21,16 +21,15 @@ counts, cultivars, clusters = contingency(wine.target, model.labels_)
 print(pd.DataFrame(counts, cultivars, clusters))
 
 # %%
-# The clusters hardly mix the cultivars, but there are nine of them: ``n_components`` is 20 unless it is given, and merges end before
-# three. The number of clusters of this model is no finding; ``CRAFT`` finds it by a price
-# (:ref:`sphx_glr_generated_gallery_plot_how_many.py`).
+# The clusters hardly mix the cultivars, but there are nine of them: ``n_components`` is 20 by default, and merges stop before three. This
+# model does not estimate the number of clusters; ``CRAFT`` does, by a price (:ref:`sphx_glr_generated_gallery_plot_how_many.py`).
 
 figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
 plot.tiles(model, measured, order="selection", axes=axes)
 plt.show()
 
 # %%
-# How sure is the model that a cluster selects a feature? In the largest three clusters most of it is decided.
+# The probability that a cluster selects a feature. In the three largest clusters most are close to 0 or 1.
 
 largest = np.argsort(-model.cluster_sizes_)[:3]
 figure, axes = plt.subplots(figsize=(8, 3.4), layout="constrained")
@@ -41,7 +40,7 @@ figure.colorbar(picture, label="probability")
 plt.show()
 
 # %%
-# And of the rows? Those whose most probable cluster has less than 0.9 lie between clusters.
+# Rows with a maximum probability below 0.9 lie between clusters.
 
 probability = model.predict_proba(measured).max(axis=1)
 print(f"{(probability < 0.9).sum()} of {len(probability)} rows below 0.9")

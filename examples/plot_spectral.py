@@ -2,7 +2,7 @@
 Patients: which columns depend on each other
 ============================================
 
-Numbers and categories, one graph: an edge joins two columns that still tell about each other when all others are known. See
+One graph for numbers and categories: an edge connects two columns that are dependent given all others. See
 :doc:`/spectral`.
 """
 
@@ -17,16 +17,17 @@ model = GraphSpectralFeatures(random_state=0).fit(heart.data)
 model.edges(6).round(2)
 
 # %%
-# The fifteen strongest edges. Blue lines go together, dashed orange ones avoid each other; round frames are numbers, square ones
-# levels of categories.
+# The fifteen strongest edges. Blue lines are positive dependences, dashed orange lines negative ones; round frames are numbers, square
+# frames levels of categories.
 
 plot.dependence_graph(model, top=15)
 plt.show()
 
 # %%
-# How far to trust it
-# -------------------
-# 270 rows are few for some 200 edges. Learned from two halves, the strongest ten have only some in common: single edges are hints.
+# Reliability
+# -----------
+# 270 rows are few for about 200 edges. Graphs of two halves of the rows share only some of their ten strongest edges, so single edges are
+# uncertain.
 
 order = np.random.default_rng(0).permutation(len(heart.data))
 one, other = (GraphSpectralFeatures(random_state=0).fit(heart.data.iloc[rows]).edges(10) for rows in (order[:135], order[135:]))
@@ -35,14 +36,14 @@ print(len(one.merge(other, on=["source", "target"])), "of the ten strongest edge
 # %%
 # A few numbers per row
 # ---------------------
-# The smoothest eigenvectors of the graph make features of the rows. The spectrum has no gap behind the fifth, so five is a choice and
-# no finding.
+# The smoothest eigenvectors of the graph define features of the rows. The spectrum has no gap after the fifth, so the number five is
+# arbitrary.
 
 plot.spectrum(model)
 plt.show()
 
 # %%
-# The first two, coloured by a class that took no part.
+# The first two features, coloured by a class that was not used in the fit.
 
 features = model.transform(heart.data)
 figure, axes = plt.subplots(figsize=(6, 3.8), layout="constrained")

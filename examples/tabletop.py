@@ -1,11 +1,11 @@
-"""Objects on a table: figure 2 of the MAD-Bayes paper from the pictures themselves.
+"""Objects on a table: figure 2 of the MAD-Bayes paper, computed from the pictures.
 
     python examples/tabletop.py [TABLETOP.npz] [--out FOLDER]
 
 Griffiths & Ghahramani's 100 pictures show a table with any of four objects on it. KFeatures finds table and objects from the
-principal component scores, which know nothing of objects. Needs `tabletop.npz` with X (100, D), the scores, and images
-(100, height, width, 3), small pictures: the argument, else the environment variable CRAFTC_DATA names its folder. Writes features.png
-(the five features) and pictures.png (some pictures above what their features make of them).
+principal component scores. The program reads `tabletop.npz` with X (100, D), the scores, and images (100, height, width, 3), the pictures.
+The path is the argument, or the file in the folder named by the environment variable CRAFTC_DATA. Writes features.png (the five features)
+and pictures.png (some pictures with their reconstructions below).
 
 Broderick, Kulis & Jordan, "MAD-Bayes: MAP-based Asymptotic Derivations from Bayes", ICML 2013.
 """
@@ -26,15 +26,15 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # an installed craftc
 
 from craftc import KFeatures, plot
 
-GAMMA = 0.5  # shows the dark room brighter
-SHOWN = 8
+GAMMA = 0.5  # brightens the dark pictures
+N_PICTURES = 8
 
 
 def with_a_base(Z: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The same sums told by a feature that every row has, and others.
+    """Equivalent memberships in which every row has the first feature.
 
-    The scores are centred, so that no row is without a feature: two features split the pictures between them, with an object and
-    without it. Everybody, and one of the two, make the same sums.
+    The scores are centred, so that no row is without a feature: two features divide the pictures between them, with an object and
+    without it. A feature of all rows and one of the two give the same sums.
     """
     K = Z.shape[1]
     for first in range(K):
@@ -45,7 +45,7 @@ def with_a_base(Z: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def that_add_light(Z: NDArray[np.bool_], pictures: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Where a feature takes light away, its rows are those that lack the object: tell it by the others; the base makes up for it."""
+    """Invert the memberships of a feature that reduces brightness: its rows are those without the object. The base compensates for it."""
     Z = Z.copy()
     if Z[:, 0].all():
         light = np.linalg.lstsq(Z.astype(float), pictures, rcond=None)[0].sum(axis=1)
@@ -54,7 +54,7 @@ def that_add_light(Z: NDArray[np.bool_], pictures: NDArray[np.float64]) -> NDArr
 
 
 def pictures_of(Z: NDArray[np.bool_], pictures: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What each feature looks like: the least squares fit of the pictures by the memberships."""
+    """The picture of each feature: least squares fit of the pictures by the memberships."""
     return np.asarray(np.linalg.lstsq(Z.astype(float), pictures, rcond=None)[0])
 
 
@@ -65,10 +65,10 @@ def bright(picture: NDArray[np.float64]) -> NDArray[np.float64]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("file", nargs="?", type=Path, default=Path(os.environ.get("CRAFTC_DATA", ".")) / "tabletop.npz")
-    parser.add_argument("--out", type=Path, default=Path("."), help="folder of the pictures")
+    parser.add_argument("--out", type=Path, default=Path("."), help="output folder")
     options = parser.parse_args(arguments)
     if not options.file.is_file():
-        print(f"No {options.file}: name the file, or set CRAFTC_DATA to its folder.", file=sys.stderr)
+        print(f"{options.file} does not exist; pass its path, or set CRAFTC_DATA to its folder.", file=sys.stderr)
         return 1
     data = np.load(options.file)
     X, shape = data["X"], data["images"].shape[1:]
@@ -76,25 +76,25 @@ def main(arguments: list[str] | None = None) -> int:
 
     model: Any = KFeatures(5, n_init=300, random_state=0).fit(X)
     print(f"Five features: squared error {model.objective_:.1f} of {(X**2).sum():.1f}.")
-    print(f"Left to itself, it takes {KFeatures(random_state=0).fit(X).n_features_}.")
+    print(f"Number of features chosen automatically: {KFeatures(random_state=0).fit(X).n_features_}.")
 
-    # the same model, told with the empty table as the base and an object per feature
+    # the same model with the empty table as the base and one object per feature
     Z = that_add_light(with_a_base(model.assignments_), pictures)
-    told = KFeatures(init=Z).fit(X)
-    print(f"Told by what is always there and the rest: {told.objective_:.1f}.")
-    Z = told.assignments_
+    with_base = KFeatures(init=Z).fit(X)
+    print(f"Squared error with a base that every row has: {with_base.objective_:.1f}.")
+    Z = with_base.assignments_
     features = pictures_of(Z, pictures)
     options.out.mkdir(parents=True, exist_ok=True)
-    figure = plot.features(told, shape, difference=False, to_pixels=lambda _: features)
+    figure = plot.features(with_base, shape, difference=False, to_pixels=lambda _: features)
     figure.savefig(options.out / "features.png", dpi=150)
 
-    made = Z.astype(float) @ features
+    sums = Z.astype(float) @ features
     kinds = np.unique(Z, axis=0, return_index=True)[1]  # one picture for every set of objects
-    chosen = np.sort(kinds)[np.linspace(0, len(kinds) - 1, SHOWN).round().astype(int)]
-    figure, axes = plt.subplots(2, SHOWN, figsize=(1.7 * SHOWN, 3.1), layout="constrained")
+    chosen = np.sort(kinds)[np.linspace(0, len(kinds) - 1, N_PICTURES).round().astype(int)]
+    figure, axes = plt.subplots(2, N_PICTURES, figsize=(1.7 * N_PICTURES, 3.1), layout="constrained")
     for (above, below), n in zip(axes.T, chosen, strict=True):
         above.imshow(bright(pictures[n].reshape(shape)))
-        below.imshow(bright(made[n].reshape(shape)))
+        below.imshow(bright(sums[n].reshape(shape)))
         above.set_title(f"picture {n + 1}", fontsize=9)
         below.set_title("features " + " ".join(str(k) for k in np.flatnonzero(Z[n])), fontsize=9)
     for panel in axes.flat:

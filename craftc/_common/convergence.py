@@ -1,7 +1,8 @@
-"""What the passes of CRAFT and DP-means share: the walk over the rows that may open a cluster, and the loop until nothing moves.
+"""Passes until convergence, and the serial part of a pass: the rows that may open a cluster, visited in order.
 
-A pass equals the word-for-word loop of the papers: rows against the clusters that existed before it in parallel; then a serial walk over
-the few rows dear enough to open one, each newcomer shown to the rows behind it.
+A pass of CRAFT or DP-means equals the papers' sequential loop. First all rows are compared with the clusters that existed before the pass,
+in parallel; then the few rows whose cost exceeds their threshold are visited in order. Each may open a cluster, and later rows are
+compared with it.
 """
 
 from __future__ import annotations
@@ -12,76 +13,76 @@ from typing import Literal, Protocol
 
 from craftc._kernels import parallel as _build
 
-State = Literal["moving", "settled", "cycling"]
+State = Literal["moving", "converged", "cycling"]
 
 
-class Openings(Protocol):
-    """What the walk needs to know of a pass. Rows are named by their place in the order of the walk."""
+class RowVisitor(Protocol):
+    """What :func:`visit_in_order` needs of a pass. A row is named by its position in the order of the visits."""
 
     def may_open(self) -> bool:
-        """Whether the cap leaves room."""
+        """Whether the maximal number of clusters leaves room for one more."""
 
     def next_candidate(self, start: int, stop: int) -> int:
         """First row of [start, stop) that may open a cluster, or -1."""
 
     def open_at(self, row: int, stop: int) -> None:
-        """The row opens a cluster, which is shown to the rows behind it up to `stop`."""
+        """Open a cluster at the row and compare the rows behind it, up to `stop`, with the new cluster."""
 
-    def show_all(self, start: int, stop: int) -> None:
-        """Show all newcomers of this pass to rows that have seen none."""
+    def compare_all(self, start: int, stop: int) -> None:
+        """Compare rows with all clusters that this pass has opened before."""
 
 
-def open_in_order(openings: Openings, n: int, window: int) -> None:
-    """The serial walk: each row dearer than its limit opens a cluster, which the rows behind it see.
+def visit_in_order(visitor: RowVisitor, n: int, window: int) -> None:
+    """Let each row whose cost exceeds its threshold open a cluster, in order.
 
-    Rows are taken by windows that double as long as nothing opens: a newcomer is shown at once to the rest of its window, and to
-    the windows behind it together with its fellows.
+    Rows are taken by windows that double as long as no cluster opens. A new cluster is compared at once with the rest of its window,
+    and with later windows together with the other new clusters.
 
     Parameters
     ----------
-    openings : Openings
+    visitor : RowVisitor
     n : int
         Rows.
     window : int
-        Rows of the first window, and of every one after a window in which a cluster opened.
+        Rows of the first window, and of every window after one in which a cluster opened.
     """
     start, size, opened = 0, window, False
     while start < n:
         stop = min(start + size, n)
         if opened:
-            openings.show_all(start, stop)
-        first = row = openings.next_candidate(start, stop) if openings.may_open() else -1
+            visitor.compare_all(start, stop)
+        first = row = visitor.next_candidate(start, stop) if visitor.may_open() else -1
         while row >= 0:
-            openings.open_at(row, stop)
+            visitor.open_at(row, stop)
             opened = True
-            row = openings.next_candidate(row + 1, stop) if openings.may_open() else -1
+            row = visitor.next_candidate(row + 1, stop) if visitor.may_open() else -1
         start, size = stop, 2 * size if first < 0 else window
 
 
-def until_settled(
+def iterate_until_converged(
     step: Callable[[], tuple[State, float]],
     path: list[float],
     max_iter: int,
     *,
     slack: Callable[[float], float] | None = None,
-    on_pass: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float], None] | None = None,
     stop: Event | None = None,
 ) -> tuple[int, bool]:
-    """Passes until nothing moves; returns (passes made, whether they ended by themselves).
+    """Passes until nothing moves; returns (passes, whether they converged).
 
     Parameters
     ----------
     step : callable
         One pass; returns its state and the objective after it.
     path : list of float
-        Gets the objectives.
+        The objective after every pass is appended.
     max_iter : int
     slack : callable, optional
         What rounding may add to an objective; None: the objective may rise. A debug build asserts that it does not.
-    on_pass : callable, optional
-        Told (pass, objective).
+    callback : callable, optional
+        Called with (pass, objective) after every pass.
     stop : Event, optional
-        Set: give up.
+        Once set, the next pass raises KeyboardInterrupt.
     """
     for n_iter in range(1, max_iter + 1):
         if stop is not None and stop.is_set():
@@ -90,8 +91,8 @@ def until_settled(
         if _build.debug() and slack is not None and path and objective > path[-1] + slack(path[-1]):
             raise AssertionError(f"the objective rose from {path[-1]!r} to {objective!r}")
         path.append(objective)
-        if on_pass:
-            on_pass(n_iter, objective)
+        if callback:
+            callback(n_iter, objective)
         if state != "moving":
-            return n_iter, state == "settled"
+            return n_iter, state == "converged"
     return max_iter, False

@@ -1,9 +1,8 @@
-"""Labels of rows: renumbered in place, a slice at a time, and kept along a path of merges."""
+"""Labels of rows, renumbered in place, a slice at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,52 +58,3 @@ def canonical(labels: Labels) -> Labels:
     numbered = labels.copy()
     number_by_appearance(numbered)
     return numbered
-
-
-class MergeStep(NamedTuple):
-    """A partition on the way down from the result to one cluster."""
-
-    n_clusters: int
-    objective: float
-    labels: NDArray[Any]
-
-
-class MergePath(Sequence[MergeStep]):
-    """Partitions down to one cluster, kept as what changes from one to the next; labels are worked out when asked for.
-
-    Parameters
-    ----------
-    labels : ndarray (n,) of int32
-        Labels of the first step.
-    n_clusters : int
-    objective : float
-    """
-
-    def __init__(self, labels: Labels, n_clusters: int, objective: float) -> None:
-        self._labels = labels
-        self._steps = [(n_clusters, objective)]
-        self._changes: list[tuple[Labels, Labels, Labels]] = []  # new number of every cluster; rows that moved, and where
-
-    def append(self, n_clusters: int, objective: float, before: NDArray[Any], after: Labels) -> None:
-        """One step further: the partition `before`, numbered as its step is, becomes `after`, numbered by first appearance."""
-        pairs = np.zeros((self._steps[-1][0], n_clusters), np.int64)
-        for rows in chunks(len(before)):
-            np.add.at(pairs, (before[rows], after[rows]), 1)
-        place = pairs.argmax(axis=1).astype(np.int32)  # where most of a cluster's rows went
-        moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
-        self._steps.append((n_clusters, objective))
-        self._changes.append((place, moved.astype(np.int32), after[moved]))
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
-        i = range(len(self))[i]
-        labels = self._labels.copy()
-        for place, moved, where in self._changes[:i]:
-            renumber(labels, place)
-            labels[moved] = where
-        n_clusters, objective = self._steps[i]
-        return MergeStep(n_clusters, objective, labels)

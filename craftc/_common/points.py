@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import chunks
-from craftc._common.random import uniform
+from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.weights import integer_weights
@@ -19,7 +19,6 @@ from craftc._kernels import moments as _moments
 
 _SUM_BITS = 62  # sums of integers stay below 2^62
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
-_ORDER_DRAW = 21  # first key of its random stream
 _ANY_ORDER = np.empty(0, np.int32)
 
 
@@ -136,4 +135,4 @@ class Points:
         """The order in which a start visits the rows: as they stand for the first, a permutation by (seed, start) for the others."""
         if start == 0:
             return _ANY_ORDER
-        return np.argsort(uniform(seed, _ORDER_DRAW, start, np.arange(len(self))), kind="stable").astype(np.int32)
+        return np.argsort(uniform(seed, DPMeansStream.ORDER, start, np.arange(len(self))), kind="stable").astype(np.int32)

@@ -1,17 +1,67 @@
-"""Random numbers by key, not by turn.
+"""Random numbers keyed by what they are for, and the registry of their streams.
 
-A draw is a hash of (seed, key, ...): the value for (restart 3, row 17) is the same whichever thread asks for it
-and whatever was drawn before. SplitMix64 (Steele, Lea & Flood 2014) is the mixer.
+A draw is a hash of (seed, key, ...): the value for (start 3, row 17) does not depend on the thread that computes it or on earlier draws.
+SplitMix64 (Steele, Lea & Flood 2014) is the mixer. The keys of every draw contain a number of the streams below, so that two purposes of
+one method never share numbers. A number that is in use never changes: results depend on it.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum, unique
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@unique
+class CraftStream(IntEnum):
+    """CRAFT."""
+
+    MASK = 1  # features of a new cluster (paper's model)
+    MASK_REPAIR = 2  # the one feature of a new cluster that drew none
+    ROW = 3  # the row of a first cluster, or of a farthest-first traversal
+    LABEL = 4  # random partitions
+    SEED = 11  # seeds of k-means++-like starts
+    SEED_SAMPLE = 12  # rows among which these seeds are sought
+    SPLIT_SAMPLE = 13  # rows by which the splits of a cluster are ranked
+    STAGE_SAMPLE = 14  # rows of the first stage of the search
+
+
+@unique
+class DPMeansStream(IntEnum):
+    """DP-means."""
+
+    ORDER = 21  # order of the rows
+    LABEL = 22  # random partitions
+    PENALTY_SAMPLE = 23  # rows by which lambda^2 is chosen
+
+
+@unique
+class FeatureStream(IntEnum):
+    """BP-means and K-features."""
+
+    FEATURE = 31  # rows whose residuals become features
+    EXCHANGE = 32  # rows that replace a feature
+    CHOICE_SAMPLE = 33  # rows by which the number of features is chosen
+
+
+@unique
+class MixtureStream(IntEnum):
+    """FeatureSelectionMixture."""
+
+    SEED = 41  # seeds of k-means++
+    SEED_SAMPLE = 42  # rows among which they are sought
+
+
+@unique
+class SpectralStream(IntEnum):
+    """GraphSpectralFeatures."""
+
+    SCORES = 41  # first scores of the factorisation
+    LOADINGS = 42  # its first loadings
 
 
 def _mix(z: Any) -> Any:

@@ -1,10 +1,11 @@
-"""Checks of parameters and input shared by the estimators: a sentence for everything that cannot be used."""
+"""Checks of parameters and input shared by the estimators. An error names the parameter, what is allowed, and the value received."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,16 +63,70 @@ def check_flag(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be True or False, got {value!r}.")
 
 
+class Constraint(Protocol):
+    """What one parameter may be."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise TypeError or ValueError unless the parameter may have this value."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number within bounds (with `infinite`, also infinity; with `optional`, also None)."""
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    whole: bool = False
+    infinite: bool = False
+    optional: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        if (value is None and self.optional) or (self.infinite and isinstance(value, numbers.Real) and value == np.inf):
+            return
+        check_number(name, value, least=self.least, above=self.above, most=self.most, below=self.below, whole=self.whole)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some strings, or what `other` allows; `otherwise` names the latter in the message."""
+
+    options: tuple[str, ...]
+    otherwise: str = ""
+    other: Constraint | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        if self.other is None or isinstance(value, str):
+            check_choice(name, value, self.options, self.otherwise)
+        else:
+            self.other.check(name, value)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    def check(self, name: str, value: Any) -> None:
+        check_flag(name, value)
+
+
+def check_parameters(estimator: Any) -> None:
+    """Check the parameters of an estimator by the table of its class, `_constraints`, in the order of the table."""
+    constraints: Mapping[str, Constraint] = estimator._constraints
+    for name, constraint in constraints.items():
+        constraint.check(name, getattr(estimator, name))
+
+
 def check_labels(labels: Any, n: int) -> Labels:
     """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise unless they are labels."""
     array = np.asarray(labels)
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(
-            f"init must be labels in whole numbers, one label for each of the {n} rows (one whole number per row: shape ({n},)), "
-            f"got {array.dtype} of shape {array.shape}."
+            f"init must be integer labels of shape ({n},), one label for each row, got {array.dtype} of shape {array.shape}."
         )
     if array.min() < 0:
-        raise ValueError(f"init must be labels >= 0: each must be >= 0, got {array.min()}; every row needs a cluster to start from.")
+        raise ValueError(f"init must contain non-negative cluster labels; got {array.min()}.")
     numbered: Labels = np.unique(array, return_inverse=True)[1].astype(np.int32)
     return numbered
 
@@ -87,7 +142,7 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     if len(weight) != n:
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({n},): one weight for every row.")
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
-        raise ValueError("sample_weight must be finite and >= 0; leave a row out by weight 0.")
+        raise ValueError("sample_weight must be finite and >= 0; a weight of 0 excludes a row.")
     if not weight.any():
         raise ValueError("The sample_weight of every row is zero; nothing is left to fit.")
     with np.errstate(over="ignore"):
@@ -101,12 +156,12 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
 
 
 def check_countable(weight: NDArray[np.float64] | None) -> None:
-    """Raise if weights that stand for numbers of rows add up to more than float64 counts one by one."""
+    """Raise if weights that are numbers of rows sum to more than float64 can count one by one."""
     total = 0.0 if weight is None else float(weight.sum())
     if total > _COUNTABLE:
         raise ValueError(
-            f"sample_weight sums to {total:.3g}, but a weight counts as so many rows, and more than 2**53 = {_COUNTABLE:.3g} rows "
-            "cannot be counted exactly; scale the weights down."
+            f"sample_weight sums to {total:.3g}, but a weight is a number of rows, and more than 2**53 = {_COUNTABLE:.3g} rows cannot be "
+            "counted exactly; scale the weights down."
         )
 
 
@@ -119,7 +174,7 @@ def check_penalties(fusion_penalty: Any) -> NDArray[np.float64]:
     penalties = penalties.astype(np.float64)
     if (np.diff(penalties) >= 0).any():
         raise ValueError(
-            "A path of fusion penalties must decrease, as each optimum is the start of the next; got values that rise or repeat. "
+            "fusion_penalty must decrease along a path, because each optimum is the start of the next; got values that rise or repeat. "
             "Sort them, the largest first."
         )
     return penalties

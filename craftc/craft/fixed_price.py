@@ -15,8 +15,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.convergence import State, open_in_order, until_settled
-from craftc._common.labels import MergeStep, chunks, compact, first_appearance, renumber
+from craftc._common.convergence import State, iterate_until_converged, visit_in_order
+from craftc._common.labels import chunks, compact, first_appearance, renumber
+from craftc._common.merge_path import MergeStep
 from craftc._common.random import uniform
 from craftc._common.threads import aligned, map_side_by_side, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
@@ -125,7 +126,7 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
         drop_empty(moments, labels)
         clusters = clusters_of(moments, background, rules)
         tables, walk.mask = clusters.tables(), clusters.mask
-        state: State = "moving" if moved else "settled"
+        state: State = "moving" if moved else "converged"
         if rules.coherent and not monotone and moved:  # the paper's random newcomers leave a cycle by themselves
             now = labels.tobytes()
             if now in seen:
@@ -141,7 +142,7 @@ def descend(problem: Problem, labels: Labels | None, start: int = 0) -> Solution
             problem.on_pass(n_iter, moments.n_clusters, objective)
 
     slack = (lambda objective: 1e-9 * max(1.0, abs(objective))) if monotone else None
-    n_iter, converged = until_settled(one_pass, path, problem.max_iter, slack=slack, on_pass=told, stop=problem.stop)
+    n_iter, converged = iterate_until_converged(one_pass, path, problem.max_iter, slack=slack, callback=told, stop=problem.stop)
     settle_weightless(problem, tables, labels)
     return Solution(labels, moments, path[-1], path, n_iter, converged, rules)
 
@@ -199,7 +200,7 @@ class Walk:
         )  # fmt: skip
         if opening:
             openings = _Openings(self, best, labels, moments)
-            open_in_order(openings, len(table), len(table))
+            visit_in_order(openings, len(table), len(table))
             moved += openings.moved
         return moved
 
@@ -278,7 +279,7 @@ class _Openings:
             problem.scratch(tables, threads), partial, groups, threads,
         )  # fmt: skip
 
-    def show_all(self, start: int, stop: int) -> None:
+    def compare_all(self, start: int, stop: int) -> None:
         raise AssertionError("a walk of one window shows every newcomer as it opens")
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import MergePath, compact, first_appearance, renumber
+from craftc._common.labels import compact, first_appearance, renumber
+from craftc._common.merge_path import MergePath
 from craftc._common.random import spread
 from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask

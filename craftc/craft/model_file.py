@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._about import version
 from craftc._common.atomic_write import replacing
-from craftc._common.labels import MergeStep
+from craftc._common.merge_path import MergeStep
 from craftc._kernels.moments import Grid
 from craftc.craft.clusters import Rules
 from craftc.craft.estimator import CRAFT

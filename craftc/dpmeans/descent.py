@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.convergence import State, open_in_order, until_settled
+from craftc._common.convergence import State, iterate_until_converged, visit_in_order
 from craftc._common.labels import first_appearance, renumber
 from craftc._common.points import Points
 from craftc._common.threads import aligned, threads_for
@@ -105,9 +105,9 @@ class Descent:
             moved = sweep()
             dropped = self._drop_empty()
             self.mu = self.points.means(self.sums, self.K)
-            return "moving" if moved or dropped else "settled", self.objective
+            return "moving" if moved or dropped else "converged", self.objective
 
-        return until_settled(step, path, max_iter, slack=self.slack, on_pass=told)
+        return iterate_until_converged(step, path, max_iter, slack=self.slack, callback=told)
 
     def sweep(self, mode: str) -> Callable[[], int]:
         """The sweep of a mode."""
@@ -118,7 +118,7 @@ class Descent:
         moved, beyond = self._assign()
         if beyond:
             openings = _Openings(self)
-            open_in_order(openings, len(self.points), _WINDOW)
+            visit_in_order(openings, len(self.points), _WINDOW)
             openings.close(openings.last_place + 1)
             moved += openings.moved
         return moved
@@ -333,7 +333,7 @@ class _Openings:
         self.last_place = place
         self._show(d.K - 1, place + 1, stop)
 
-    def show_all(self, start: int, stop: int) -> None:
+    def compare_all(self, start: int, stop: int) -> None:
         """All newcomers of this sweep to rows that have seen none."""
         self._show(self.first, start, stop)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, solve_triangular
 
-from craftc._common.convergence import State, until_settled
+from craftc._common.convergence import State, iterate_until_converged
 from craftc._common.typing import Floats, Labels
 
 _CHUNK = 4096  # rows at a time
@@ -77,10 +77,10 @@ def descend(X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gauss
         moved = _assign(X, w, labels, shapes, model)
         shapes = _shapes(X, w, labels, K, model, shapes)
         distance = _own(X, labels, shapes)
-        return "moving" if moved else "settled", objective(w, distance, shapes, model)
+        return "moving" if moved else "converged", objective(w, distance, shapes, model)
 
     path: list[float] = []
-    n_iter, converged = until_settled(step, path, max_iter, slack=lambda J: 1e-9 * (1.0 + abs(J) + float(w @ distance)))
+    n_iter, converged = iterate_until_converged(step, path, max_iter, slack=lambda J: 1e-9 * (1.0 + abs(J) + float(w @ distance)))
     return Fit(labels, shapes, path[-1] if path else objective(w, distance, shapes, model), path, n_iter, converged)
 
 

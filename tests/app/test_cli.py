@@ -158,7 +158,7 @@ def as_the_command_reads(path):
 
 def test_near_ties_are_seen():
     """From a merge path alone: at most four steps, and which number is nearly as good."""
-    step = craftc.craft.fixed_price.MergeStep
+    step = craftc._common.merge_path.MergeStep
     path = [step(k, 100.0 + extra, None) for k, extra in ((4, 0.0), (3, 4.9), (2, 80.14), (1, 1234.5))]
     assert report.fewer(path) == (
         "Fewer clusters: 3 cost 4.9 nats more (nearly as good), 2 cost 80.1 more, 1 costs 1,234 more."

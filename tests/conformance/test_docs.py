@@ -1,4 +1,4 @@
-"""What the site says is there: names, links, pictures and tables; and its examples run. Sphinx is not needed."""
+"""Names, links, pictures and tables of the documentation exist, and its examples run. Sphinx is not needed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def prose_of(page):
 
 
 def anchors_of(page):
-    """What headings of a page are called in links to them."""
+    """Anchors of the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 @pytest.fixture
 def performance(monkeypatch):
-    """The module that makes the page of measurements."""
+    """The module that generates the performance page."""
     monkeypatch.syspath_prepend(DOCS)
     return importlib.import_module("_performance")
 
@@ -68,6 +68,19 @@ def test_examples_run(example, monkeypatch):
         pyplot.close("all")
     assert shown == [1] * len(shown)
     assert len(shown) == len(re.findall(r"^plt\.show\(\)$", text_of(example), flags=re.MULTILINE)) > 0
+
+
+def test_readme_is_a_landing_page_whose_code_runs(capsys):
+    pytest.importorskip("pandas", reason="the code prints a frame")
+    readme = text_of(ROOT / "README.md")
+    assert readme.count("\n") <= 90
+    [picture] = re.findall(r"!\[.+\]\((.+)\)", readme)
+    assert (ROOT / picture).stat().st_size < 80_000
+    [code] = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    names = {}
+    exec(code, names)
+    assert names["model"].n_clusters_ == 2
+    assert "max_hr" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,61 @@
+"""The merge path: partitions from the result of a fit down to one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import chunks, renumber
+from craftc._common.typing import Labels
+
+
+class MergeStep(NamedTuple):
+    """One partition of the merge path."""
+
+    n_clusters: int
+    objective: float
+    labels: NDArray[Any]
+
+
+class MergePath(Sequence[MergeStep]):
+    """Partitions down to one cluster, stored as differences; the labels of a step are rebuilt when it is read.
+
+    Parameters
+    ----------
+    labels : ndarray (n,) of int32
+        Labels of the first step.
+    n_clusters : int
+    objective : float
+    """
+
+    def __init__(self, labels: Labels, n_clusters: int, objective: float) -> None:
+        self._labels = labels
+        self._steps = [(n_clusters, objective)]
+        self._changes: list[tuple[Labels, Labels, Labels]] = []  # new number of every cluster; rows that moved, and where
+
+    def append(self, n_clusters: int, objective: float, before: NDArray[Any], after: Labels) -> None:
+        """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first appearance."""
+        pairs = np.zeros((self._steps[-1][0], n_clusters), np.int64)
+        for rows in chunks(len(before)):
+            np.add.at(pairs, (before[rows], after[rows]), 1)
+        place = pairs.argmax(axis=1).astype(np.int32)  # where most of a cluster's rows went
+        moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
+        self._steps.append((n_clusters, objective))
+        self._changes.append((place, moved.astype(np.int32), after[moved]))
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        i = range(len(self))[i]
+        labels = self._labels.copy()
+        for place, moved, where in self._changes[:i]:
+            renumber(labels, place)
+            labels[moved] = where
+        n_clusters, objective = self._steps[i]
+        return MergeStep(n_clusters, objective, labels)

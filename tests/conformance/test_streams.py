@@ -1,0 +1,36 @@
+"""The registry of random streams: one number for each purpose of a method, and no draw without one."""
+
+from __future__ import annotations
+
+import ast
+from enum import IntEnum
+
+from craftc._common import random
+from tests.common import ROOT
+
+
+def streams():
+    return [kind for kind in vars(random).values() if isinstance(kind, type) and issubclass(kind, IntEnum) and kind is not IntEnum]
+
+
+def test_numbers_in_use_do_not_change():
+    """Results depend on them; a new stream gets a new number."""
+    assert {kind.__name__: {one.name: int(one) for one in kind} for kind in streams()} == {
+        "CraftStream": {
+            "MASK": 1, "MASK_REPAIR": 2, "ROW": 3, "LABEL": 4, "SEED": 11, "SEED_SAMPLE": 12, "SPLIT_SAMPLE": 13, "STAGE_SAMPLE": 14,
+        },
+        "DPMeansStream": {"ORDER": 21, "LABEL": 22, "PENALTY_SAMPLE": 23},
+        "FeatureStream": {"FEATURE": 31, "EXCHANGE": 32, "CHOICE_SAMPLE": 33},
+        "MixtureStream": {"SEED": 41, "SEED_SAMPLE": 42},
+        "SpectralStream": {"SCORES": 41, "LOADINGS": 42},
+    }  # fmt: skip
+
+
+def test_every_stream_is_used():
+    used = {
+        (node.value.id, node.attr)
+        for path in (ROOT / "craftc").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id.endswith("Stream")
+    }
+    assert used == {(kind.__name__, one.name) for kind in streams() for one in kind}
