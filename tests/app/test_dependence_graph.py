@@ -11,7 +11,7 @@ import pytest
 
 from craftc import BPMeans, GraphSpectralFeatures, plot
 from craftc.datasets import load_heart
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pytest.importorskip("networkx")

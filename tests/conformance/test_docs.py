@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import craftc
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]

@@ -12,8 +12,8 @@ import pytest
 
 import craftc
 from craftc._kernels import parallel
+from tests.common import ROOT
 from tests.conformance.fingerprints import MODELS
-from tests.conftest import ROOT
 
 LEVELS = ("baseline", "v3", "v4")
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 import craftc
 from craftc._kernels import embed
-from tests.conftest import ROOT, need
+from tests.common import ROOT, need
 
 HERE = ROOT / "tests" / "embedding"
 MODULES = {"downstream_cython": "rider", "downstream_c": "plain"}

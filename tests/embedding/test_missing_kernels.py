@@ -11,7 +11,7 @@ import sysconfig
 import pytest
 
 from craftc._kernels import parallel
-from tests.conftest import ROOT, need
+from tests.common import ROOT, need
 
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 

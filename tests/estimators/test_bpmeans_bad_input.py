@@ -7,10 +7,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_matrix
 from sklearn.exceptions import NotFittedError
 
 from craftc import BPMeans, KFeatures
+from tests.common import BAD_ROWS, MISSING_ROWS
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 HOLE = X.copy()
@@ -109,20 +109,11 @@ def test_seventeen_given_features_are_not_compared_in_all_combinations():
 
 
 TABLES = [
-    (np.empty((0, 3)), "0 sample"),
-    (np.empty((5, 0)), "0 feature"),
-    (HOLE, "NaN"),
-    (HOLE.astype(np.float32), "NaN"),
-    (np.where(np.isnan(HOLE), np.inf, HOLE), "infinity"),
-    (np.where(np.isnan(HOLE), -np.inf, HOLE).astype(np.float32), "infinity"),
+    *BAD_ROWS,
+    *MISSING_ROWS,
     (pd.DataFrame({"a": [1.0, None, 2.0]}), "NaN"),
-    (X.astype(complex), "Complex data not supported"),
-    (X[:, 0], "2D array"),
-    (X[None], "dim 3"),
-    (csr_matrix(X), "[Ss]parse"),
     (np.array([["a", "b"], ["c", "d"]]), "could not convert string"),
     (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "could not convert string"),
-    (None, "2D array"),
 ]
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
@@ -22,12 +22,14 @@ from craftc._fusion.first_order import EdgeAdmm
 from craftc._fusion.graph import graph_of
 from craftc._fusion.paper_admm import PaperAdmm
 from craftc._fusion.problem import Reduced, Task
+from tests.common import examples
 from tests.estimators.test_covariates import assert_same_bits, check_state, every_frozen, model_of, objective_of, small
-from tests.twins import covariates as twin
+from tests.reference import covariates as ref
+from tests.reference import covariates_paper as ref_paper
 
-NO_RIDGE = next(instance for instance in twin.frozen() if instance["ridge"] == 0)
-SPARSITY = [instance for instance in twin.frozen() if instance["gamma"] > 0]
-PLAIN = [instance for instance in twin.frozen() if instance["gamma"] == 0 and instance["ridge"] > 0]
+NO_RIDGE = next(instance for instance in ref.frozen() if instance["ridge"] == 0)
+SPARSITY = [instance for instance in ref.frozen() if instance["gamma"] > 0]
+PLAIN = [instance for instance in ref.frozen() if instance["gamma"] == 0 and instance["ridge"] > 0]
 SOLVERS = ("certified", "admm")
 
 
@@ -46,7 +48,7 @@ def in_classes(task, theta):
 
 def fitted(stored, **more):
     """A model of a stored instance, and its data."""
-    X, y, S = twin.build(stored["recipe"])
+    X, y, S = ref.build(stored["recipe"])
     return ConvexCovariateClustering(stored["nu"], similarity=S, ridge=stored["ridge"], sparsity=stored["gamma"], **more).fit(X, y), X, y, S
 
 
@@ -68,7 +70,7 @@ def test_the_true_partition_at_the_usual_tolerance(stored, solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 @every_frozen
 def test_the_true_partition_at_the_end_of_a_path(stored, solver):
-    X, y, S = twin.build(stored["recipe"])
+    X, y, S = ref.build(stored["recipe"])
     path = stored["nu"] * 2.0 ** np.arange(4, -1, -1)
     model = ConvexCovariateClustering(path, similarity=S, ridge=stored["ridge"], sparsity=stored["gamma"], solver=solver).fit(X, y)
     last = model.path_.iloc[-1]
@@ -89,14 +91,14 @@ def test_admm_is_as_exact_as_asked(stored):
 @pytest.mark.parametrize("stored", SPARSITY, ids=["dense", "blocks"])
 def test_admm_is_as_exact_along_a_path(stored):
     """Where the optimal duals are not unique, they may go on moving when the coefficients no longer do."""
-    X, y, S = twin.build(stored["recipe"])
+    X, y, S = ref.build(stored["recipe"])
     path = stored["nu"] * 2.0 ** np.arange(4, -1, -1)
     model = model_of(path, S, sparsity=stored["gamma"], solver="admm", max_iter=2000).fit(X, y)
     assert model.path_["gap"].between(-1e-9, 1e-9).all()
     assert model.path_["objective"].iloc[-1] == pytest.approx(stored["objective"], rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10**6), sparsity=st.sampled_from([0.0, 0.0, 1.5]), ridge=st.sampled_from([0.02, 0.1, 1.0]))
 def test_admm_finds_the_certified_optimum(seed, sparsity, ridge):
     X, y, S, nu = small(seed)
@@ -110,7 +112,7 @@ def test_admm_finds_the_certified_optimum(seed, sparsity, ridge):
 
 @pytest.mark.parametrize("sparsity", [0.0, 1.0])
 def test_a_warm_path_equals_cold_fits(sparsity):
-    X, y, S = twin.recipe("dense", 12, 80, 3, 4)
+    X, y, S = ref.recipe("dense", 12, 80, 3, 4)
     path = np.geomspace(40, 0.01, 9)
     frame = model_of(path, S, sparsity=sparsity, solver="admm").fit(X, y).path_
     for k, nu in enumerate(path):
@@ -123,7 +125,7 @@ def test_a_warm_path_equals_cold_fits(sparsity):
 @pytest.mark.parametrize("without", ["penalty", "edges", "covariates"])
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 def test_extremes_of_the_iterations(solver, without, sparsity):
-    X, y, S = twin.recipe("dense", 8, 60, 2, 3)
+    X, y, S = ref.recipe("dense", 8, 60, 2, 3)
     nu = 2.0
     if without == "penalty":
         nu = 0.0
@@ -139,9 +141,9 @@ def test_extremes_of_the_iterations(solver, without, sparsity):
 
 @pytest.mark.parametrize("solver", ["admm", "paper"])
 def test_paths_of_the_iterations_may_end_without_fusion(solver):
-    X, y, S = twin.recipe("dense", 8, 60, 3, 3)
+    X, y, S = ref.recipe("dense", 8, 60, 3, 3)
     frame = model_of([4.0, 0.5, 0.0], S, solver=solver).fit(X, y).path_
-    reference = twin.reference_solution(X, y, S, 0.0, 0.1)
+    reference = ref.reference_solution(X, y, S, 0.0, 0.1)
     assert frame["objective"].iloc[-1] == pytest.approx(reference.objective, rel=1e-6)
     assert frame["labels"].iloc[-1].tolist() == list(range(8))
 
@@ -149,7 +151,7 @@ def test_paths_of_the_iterations_may_end_without_fusion(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("c", [12, 70])
 def test_many_classes(solver, c):
-    X, y, S = twin.recipe("flat", 5, 3 * c, c, 0)
+    X, y, S = ref.recipe("flat", 5, 3 * c, c, 0)
     y = np.tile(np.arange(c), 3)
     X = X + np.random.default_rng(1).normal(size=(c, 2)).repeat([2, 3], axis=1)[y]
     for nu in (0.5, 1e3):
@@ -179,10 +181,10 @@ def test_admm_cut_short_says_so():
 def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, relax):
     monkeypatch.setattr(first_order, "_STEPS", 40)
     monkeypatch.setattr(first_order, "_PRODUCTS", 1000)
-    X, y, S = twin.recipe(kind, 6, 40, c, 1)
+    X, y, S = ref.recipe(kind, 6, 40, c, 1)
     nu, times = 1.5, 30
     task, theta = problem(X, y, S, nu, 0.1)
-    _, _, s = twin.edge_list(S)
+    _, _, s = ref.edge_list(S)
     rho = np.ones(len(s)) if weights == "uniform" else s / s.mean()
     solver = EdgeAdmm(task, theta, np.zeros((len(s), c - 1)), rho)
     ours = []
@@ -190,9 +192,9 @@ def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, 
         solver.iterate(relax, 1e-11)
         ours.append(in_classes(task, solver.theta))
     settled = {"max_iter": times, "min_iter": times, "inner_tol": 1e-12, "iterates": True}
-    theirs = [twin.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **settled)]
+    theirs = [ref_paper.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **settled)]
     if weights == "uniform" and relax == 1.0:
-        theirs.append(twin.paper_admm(X, y, S, nu, 0.1, **settled))
+        theirs.append(ref_paper.paper_admm(X, y, S, nu, 0.1, **settled))
     for other in theirs:
         assert len(other.iterates) == times
         np.testing.assert_allclose(ours, other.iterates, rtol=0, atol=1e-8)
@@ -204,9 +206,9 @@ def tightly(look, start, **more):
 
 
 @pytest.mark.parametrize(("kind", "c", "nu"), [("dense", 3, 0.3), ("chain", 2, 1.0), ("blocks", 3, 0.5), ("knn", 4, 0.3)])
-def test_the_papers_iteration_equals_the_twin(monkeypatch, kind, c, nu):
-    X, y, S = twin.recipe(kind, 6, 40, c, 1)
-    theirs = twin.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
+def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, nu):
+    X, y, S = ref.recipe(kind, 6, 40, c, 1)
+    theirs = ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
     task, theta = problem(X, y, S, nu, 0.1)
     usual = PaperAdmm(10000).solve(task, theta)
     monkeypatch.setattr(paper_admm, "minimize", tightly)
@@ -218,19 +220,19 @@ def test_the_papers_iteration_equals_the_twin(monkeypatch, kind, c, nu):
     np.testing.assert_allclose(in_classes(task, usual.theta), theirs.B, rtol=0, atol=1e-3)
 
 
-def test_the_papers_warm_start_equals_the_twin(monkeypatch):
+def test_the_warm_start_equals_the_reference(monkeypatch):
     monkeypatch.setattr(paper_admm, "minimize", tightly)
-    X, y, S = twin.recipe("dense", 6, 40, 3, 1)
+    X, y, S = ref.recipe("dense", 6, 40, 3, 1)
     paper, warm = PaperAdmm(10000), None
     for nu in (1.0, 0.5, 0.45):
         task, theta = problem(X, y, S, nu, 0.1)
-        found, warm = paper.solve(task, theta), twin.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
+        found, warm = paper.solve(task, theta), ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
         assert found.steps == warm.n_iter
         np.testing.assert_allclose(in_classes(task, found.theta), warm.B, rtol=0, atol=1e-6)
 
 
 def test_eleven_iterations_are_forced():
-    X, y, S = twin.recipe("dense", 6, 60, 3, 1)
+    X, y, S = ref.recipe("dense", 6, 60, 3, 1)
     task, theta = problem(X, y, S, 0.5, 0.1)
     paper = PaperAdmm(10000)
     assert paper.solve(task, theta).steps > 11
@@ -274,9 +276,9 @@ def test_without_a_ridge(solver):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 def test_no_ridge_is_the_limit_of_small_ones(seed, solver, sparsity):
-    X, y, S = twin.recipe("dense", 6, 80, 3, seed)
+    X, y, S = ref.recipe("dense", 6, 80, 3, seed)
     model = ConvexCovariateClustering(1.0, similarity=S, ridge=0, sparsity=sparsity, solver=solver, tol=1e-7).fit(X, y)
-    reference = twin.reference_solution(X, y, S, 1.0, 0.0, sparsity)
+    reference = ref.reference_solution(X, y, S, 1.0, 0.0, sparsity)
     assert model.objective_ == pytest.approx(reference.objective, rel=1e-7)
     assert model.duality_gap_ <= 1e-7
     near = model_of(1.0, S, ridge=1e-9, sparsity=sparsity, tol=1e-7).fit(X, y)
@@ -288,7 +290,7 @@ def test_no_ridge_is_the_limit_of_small_ones(seed, solver, sparsity):
 @pytest.mark.parametrize("solver", [*SOLVERS, "paper"])
 @pytest.mark.parametrize("nu", [0.5, [1.0, 0.1]])
 def test_classes_that_sums_tell_apart(solver, nu):
-    X, y, S, _ = twin.synthetic(20, 40, True, 1)
+    X, y, S, _ = ref.synthetic(20, 40, True, 1)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         model = ConvexCovariateClustering(nu, similarity=S, ridge=0, solver=solver, max_iter=300).fit(X, y)
@@ -305,7 +307,7 @@ def test_classes_that_sums_tell_apart(solver, nu):
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 @pytest.mark.parametrize("kind", ["dense", "knn"])
 def test_large_reduced_problems(monkeypatch, kind, sparsity):
-    X, y, S = twin.recipe(kind, 16, 80, 3, 4)
+    X, y, S = ref.recipe(kind, 16, 80, 3, 4)
     path = np.geomspace(20, 0.05, 8)
     usual = ConvexCovariateClustering(path, similarity=S, sparsity=sparsity).fit(X, y)
     monkeypatch.setattr(covariates_path, "MOST", 10)
@@ -337,7 +339,7 @@ def test_large_reduced_problems_of_sparse_tables(monkeypatch):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("sparsity", [0.0, 4.0])
 def test_points_of_a_path(solver, sparsity):
-    X, y, S = twin.build(SPARSITY[0]["recipe"])
+    X, y, S = ref.build(SPARSITY[0]["recipe"])
     path = SPARSITY[0]["nu"] * np.array([4.0, 2.0, 1.0, 0.5])
     model = model_of(path, S, sparsity=sparsity, solver=solver).fit(X, y)
     check_state(model, X)
@@ -374,7 +376,7 @@ SPARSE = {"csr": sparse.csr_array, "csc": sparse.csc_matrix, "coo": sparse.coo_a
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_sparse_tables_equal_dense_ones(form, similarity, solver):
     X, y = counts()
-    S = twin.recipe("knn", X.shape[1], 10, 2, 0)[2] if similarity == "given" else similarity
+    S = ref.recipe("knn", X.shape[1], 10, 2, 0)[2] if similarity == "given" else similarity
     table = SPARSE[form](X)
     dense, ours = (ConvexCovariateClustering(0.5, similarity=S, solver=solver).fit(rows, y) for rows in (X, table))
     assert 1 < dense.n_clusters_ < X.shape[1]
@@ -470,7 +472,7 @@ def test_the_same_bits_on_more_threads(monkeypatch, solver):
         blocks.append(SimpleNamespace(blocks=len(edges.work), n_threads=edges.n_threads))
 
     monkeypatch.setattr(first_order.Edges, "__init__", counted)
-    X, y, S = twin.build(PLAIN[2]["recipe"])
+    X, y, S = ref.build(PLAIN[2]["recipe"])
     models = []
     for n_threads in (1, 2, 3):
         blocks.clear()

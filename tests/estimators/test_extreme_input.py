@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable
 from craftc._common.threads import effective_n_threads, most_threads
 from craftc._fusion.newton import cholesky
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def centres(n_rows=1200, n_centres=120):

@@ -10,7 +10,7 @@ import pytest
 from craftc._kernels import bpmeans as kernel
 from craftc._kernels import bpmeans_rows as of_rows
 from craftc.bpmeans import restarts as search
-from tests.twins import bpmeans as twin
+from tests.reference import bpmeans as ref
 
 
 def table(seed, dtype, n=70):
@@ -82,7 +82,7 @@ def test_assign_finds_the_nearest_of_all_sums(seed, K, dtype):
         of_rows.assign(X, A, 10, masks[t], left[t], n_threads)
     np.testing.assert_array_equal(masks[0], masks[1])
     np.testing.assert_array_equal(left[0], left[1])
-    sums = twin.all_codes(K) @ A
+    sums = ref.all_codes(K) @ A
     costs = np.square(X).astype(float).sum(axis=1)[:, None] - 2.0 * X.astype(float) @ sums.T + np.square(sums).sum(axis=1)
     best = np.sort(costs, axis=1)
     clear = best[:, 1] > best[:, 0] + 1e-9 if K else slice(None)
@@ -101,7 +101,7 @@ def test_assign_bit_after_bit_until_nothing_wins(seed, K):
     for n in range(60):
         z, alone, moved = np.zeros(K, bool), np.zeros(K, bool), True
         while moved:
-            after = twin.bits_in_turn(X[n], z, alone, A, 0.0, 2.0**-44 * (twin.square(X[n]) + twin.square(A)))
+            after = ref.bits_in_turn(X[n], z, alone, A, 0.0, 2.0**-44 * (ref.square(X[n]) + ref.square(A)))
             moved, z = bool((after != z).any()), after
         np.testing.assert_array_equal(search.unpack(masks[n : n + 1], K)[0], z)
     np.testing.assert_allclose(left, np.square(X - search.unpack(masks, K) @ A).sum(axis=1), rtol=1e-9)
@@ -118,7 +118,7 @@ def test_masks_are_bits():
 
 
 def kept_by_fractions(Z):
-    """Columns that raise the rank from left to right, as in the twin but by columns of integers without common factors."""
+    """Columns that raise the rank from left to right, as in the reference but by columns of integers without common factors."""
     basis, kept = [], []
     rows = np.unique(Z, axis=0).astype(object)
     for k in range(Z.shape[1]):
@@ -207,13 +207,13 @@ def test_features_are_least_squares(seed, K, dtype):
     rng = np.random.default_rng(seed)
     X = (rng.normal(size=(150, [5, 40, 300][seed])) + [0.0, 3.0, 1e3][seed]).astype(dtype)
     Z = rng.random((150, K)) < 0.4
-    run, A = begun(X, Z, 1.0), twin.lstsq(Z, X.astype(np.float64))
+    run, A = begun(X, Z, 1.0), ref.lstsq(Z, X.astype(np.float64))
     assert run.n_features == K
     np.testing.assert_allclose(run.features, A, rtol=0, atol=1e-10 * float(np.abs(X).max()))
-    error = twin.objective(X, Z, A, 0.0)
+    error = ref.objective(X, Z, A, 0.0)
     assert run.spare() == pytest.approx(
-        [twin.objective(X, np.delete(Z, k, 1), twin.lstsq(np.delete(Z, k, 1), X), 0.0) - error for k in range(K)],
-        rel=1e-8, abs=1e-10 * twin.square(X.astype(float)),
+        [ref.objective(X, np.delete(Z, k, 1), ref.lstsq(np.delete(Z, k, 1), X), 0.0) - error for k in range(K)],
+        rel=1e-8, abs=1e-10 * ref.square(X.astype(float)),
     )  # fmt: skip
 
 
@@ -225,7 +225,7 @@ def test_features_of_dependent_columns_are_of_minimum_norm(seed, n, K):
     Z = made_dependent(seed, n, K)
     run, Z = begun(X, Z, 0.0), Z[:, Z.any(axis=0)]
     assert run.n_features == Z.shape[1]
-    np.testing.assert_allclose(run.features, twin.lstsq(Z, X), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(run.features, ref.lstsq(Z, X), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
@@ -239,7 +239,7 @@ def test_both_forms_descend_alike(seed, K, penalty):
     for run in (rows, products):
         run.advance(3)
     np.testing.assert_array_equal(rows.masks, products.masks)
-    np.testing.assert_allclose(rows.path, products.path, rtol=1e-11, atol=1e-12 * twin.square(X))
+    np.testing.assert_allclose(rows.path, products.path, rtol=1e-11, atol=1e-12 * ref.square(X))
     np.testing.assert_allclose(rows.spare(), products.spare(), rtol=1e-8)
 
 

@@ -13,7 +13,7 @@ from craftc._kernels import spectral as spectral_kernel
 from craftc.craft.clusters import Background, Rules
 from craftc.craft.description_length import pricing_of
 from craftc.table.moments import Moments, integer_grid
-from tests.conftest import random_table
+from tests.common import random_table
 
 GUARD = 1.2345e-67
 N_GUARDS = 512  # more than the 172 doubles by which the tables once were too short

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 
 from craftc._kernels import spectral as kernel
 from craftc._kernels.spectral import CUT, HOLE, LANES, TILE, Conditionals, hals_rows
-from tests.conftest import ROOT
-from tests.twins.spectral import grid, similarity
+from tests.common import ROOT
+from tests.reference.spectral import grid, similarity
 
 EPS = 0.2
 NAMES = ("log_z", "node", "near", "table", "bias", "cell", "lift")

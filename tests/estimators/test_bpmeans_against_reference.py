@@ -1,4 +1,4 @@
-"""The feature models equal their NumPy twin: the same memberships, J to 1e-10, from the products of the rows and from the rows alike."""
+"""The feature models equal their reference implementation: the same memberships, J to 1e-10, from products of rows and from rows alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from craftc import BPMeans, KFeatures
 from craftc.bpmeans import restarts as search
-from tests.twins import bpmeans as twin
+from tests.reference import bpmeans as ref
 
 KINDS = ("births", "collapsed", "drop", "reseed")
 
@@ -57,14 +57,14 @@ def random_penalty(seed, X):
     return float(np.square(X).sum(axis=1).mean() * math.exp(rng.uniform(-5.0, 1.0)) + 1e-300)
 
 
-def of_twin(kind, X, Z, penalty, cap=64, exact=False, order=None, A=None, max_iter=60):
-    """The twin's fit of a kind."""
+def fit_reference(kind, X, Z, penalty, cap=64, exact=False, order=None, A=None, max_iter=60):
+    """The reference implementation's fit of a kind."""
     X = X.astype(np.float64)
     if kind == "births":
-        return twin.bp_means(X, Z, A, penalty, cap, exact, order, max_iter)
+        return ref.bp_means(X, Z, A, penalty, cap, exact, order, max_iter)
     if kind == "collapsed":
-        return twin.collapsed(X, Z, penalty, cap, exact, order, max_iter)
-    return twin.k_features(X, Z, A, exact, kind, max_iter)
+        return ref.collapsed(X, Z, penalty, cap, exact, order, max_iter)
+    return ref.k_features(X, Z, A, exact, kind, max_iter)
 
 
 def plan_of(kind, penalty, K, cap, exact, max_iter=60):
@@ -118,7 +118,7 @@ def test_runs_in_both_forms(seed, kind, exact, dtype):
     K, penalty = Z.shape[1], random_penalty(seed, X)
     cap = max(K, int(rng.choice([64, 3, 5, 8])))
     order = rng.permutation(len(X)).astype(np.int32) if seed % 3 == 0 and kind in ("births", "collapsed") else np.empty(0, np.int32)
-    theirs = of_twin(kind, X, Z, penalty, cap, exact, order if len(order) else None)
+    theirs = fit_reference(kind, X, Z, penalty, cap, exact, order if len(order) else None)
     rows, plan = search.Rows(X, 1), plan_of(kind, penalty, K, cap, exact)
     for gram in forms_of(X):
         run = search.run_for(rows, plan, 1, order, gram=gram)
@@ -139,15 +139,15 @@ def test_the_classes_from_given_memberships(seed, kind):
         cap, shuffle = (None, 6)[seed % 3 == 0], seed % 5 == 0
         model = BPMeans(penalty, collapsed=kind == "collapsed", max_features=cap, shuffle=shuffle, random_state=seed, **options)
         order = search.Rows(X, 1).points.order(seed, 1) if shuffle else None
-        theirs = of_twin(kind, X, Z, penalty, cap or 64, exact, order)
+        theirs = fit_reference(kind, X, Z, penalty, cap or 64, exact, order)
     else:
-        model, theirs = KFeatures(empty=kind, **options), of_twin(kind, X, Z, penalty, exact=exact)
+        model, theirs = KFeatures(empty=kind, **options), fit_reference(kind, X, Z, penalty, exact=exact)
     assert_same_model(model.fit(X), theirs, X)
     if kind in ("births", "collapsed") and model.n_features_:
         low, high = model.penalty_interval_
         left = np.square(X - model.assignments_ @ model.features_).sum(axis=1)
         without = [np.delete(theirs.Z, k, 1) for k in range(model.n_features_)]
-        grows = [twin.objective(X, fewer, twin.lstsq(fewer, X), 0.0) - model.inertia_ for fewer in without]
+        grows = [ref.objective(X, fewer, ref.lstsq(fewer, X), 0.0) - model.inertia_ for fewer in without]
         slack = 1e-11 * float(np.square(X.astype(float)).sum())
         assert (low, high) == pytest.approx((left.max(), min(grows)), rel=1e-7, abs=slack)
 
@@ -162,8 +162,8 @@ def dtype_kind(seed):
 def test_auto_is_exact_up_to_ten_features(seed, kind, monkeypatch):
     X = random_rows(seed, "plain", n=14 + seed, D=12 + 2 * seed)
     Z, penalty = np.random.default_rng(seed).random((len(X), 9 + seed % 3)) < 0.4, 0.2 * float(np.square(X).sum(axis=1).mean())
-    monkeypatch.setattr(twin, "EXACT_MOST", 10)
-    theirs = of_twin(kind, X, Z, penalty, exact=True)
+    monkeypatch.setattr(ref, "EXACT_MOST", 10)
+    theirs = fit_reference(kind, X, Z, penalty, exact=True)
     model = BPMeans(penalty, init=Z, assignment="auto") if kind == "births" else KFeatures(init=Z)
     assert_same_model(model.fit(X), theirs, X)
 
@@ -175,7 +175,7 @@ def test_many_features_at_a_small_penalty(seed, kind):
     X = random_rows(seed, "plain", n=22, D=(8, 30)[seed % 2])
     penalty, rows = 0.03 * float(np.square(X).sum(axis=1).mean()), search.Rows(X, 1)
     Z = np.random.default_rng(seed).random((22, 2)) < 0.5
-    theirs = of_twin(kind, X, Z, penalty)
+    theirs = fit_reference(kind, X, Z, penalty)
     assert theirs.Z.shape[1] > 8
     for gram in forms_of(X):
         run = search.run_for(rows, plan_of(kind, penalty, 2, 64, False), 1, gram=gram)
@@ -189,7 +189,7 @@ def test_many_features_at_a_small_penalty(seed, kind):
 def test_one_row(K, kind, exact):
     X = np.array([[3.0, 4.0, 0.0]])
     for penalty in (1.0, 24.0, 26.0):
-        theirs = of_twin(kind, X, np.ones((1, K), bool), penalty, exact=exact)
+        theirs = fit_reference(kind, X, np.ones((1, K), bool), penalty, exact=exact)
         rows, plan = search.Rows(X, 1), plan_of(kind, penalty, K, 64, exact)
         for gram in (True, False):
             run = search.run_for(rows, plan, 1, gram=gram)
@@ -203,7 +203,7 @@ def test_it_stops_at_max_iter(seed, kind):
     X = random_rows(seed, "plain", n=16, D=6)
     Z, penalty = np.random.default_rng(seed).random((16, 4)) < 0.5, 0.1 * float(np.square(X).sum(axis=1).mean())
     for max_iter in (1, 2):
-        theirs = of_twin(kind, X, Z, penalty, max_iter=max_iter)
+        theirs = fit_reference(kind, X, Z, penalty, max_iter=max_iter)
         run = search.run_for(search.Rows(X, 1), plan_of(kind, penalty, 4, 64, False, max_iter), 1, gram=False)
         run.start(search.pack(Z), 4)
         assert_same_run(run, theirs, X)
@@ -221,10 +221,10 @@ def test_greedy_starts_with_given_draws(seed, kind, base):
     K, cap = int(rng.integers(1, 7)), int(rng.choice([2, 8]))
     most, trials = (cap if kind == "births" else K), int(rng.choice([0, 1, 3, 8]))
     draws = rng.random((most, 8))
-    Z, A = twin.greedy_init(
+    Z, A = ref.greedy_init(
         X, None if kind == "births" else K, penalty, most, base, draws, trials or (lambda k: 2 + int(math.log(k + 1)))
     )  # fmt: skip
-    theirs = of_twin(kind, X, Z, penalty, most, seed % 2 == 0, A=A)
+    theirs = fit_reference(kind, X, Z, penalty, most, seed % 2 == 0, A=A)
     rows, plan = search.Rows(X, 1), plan_of(kind, penalty, K, cap, seed % 2 == 0)
     for gram in forms_of(X):
         run = search.run_for(rows, plan, 1, gram=gram)
@@ -237,7 +237,7 @@ def test_greedy_starts_with_given_draws(seed, kind, base):
 @pytest.mark.parametrize("kind", ["births", "drop"])
 @pytest.mark.parametrize("seed", range(5))
 def test_restarts_of_the_search(seed, kind, base):
-    """Bases and numbers of draws by turns, each restart the twin's with the same random numbers; the batch finds the same J."""
+    """Bases and numbers of draws by turns, each restart the reference's with the same random numbers; the batch finds the same J."""
     X = random_rows(seed, "offset")
     penalty = random_penalty(seed, X)
     free = kind == "births"
@@ -251,8 +251,8 @@ def test_restarts_of_the_search(seed, kind, base):
         draws = search._draws(plan, np.array([r]), plan.n_features or plan.cap)[0]
         own = "none" if base == "none" or (base == "mixed" and r % 2) else "mean"
         trials = 1 if (r // 2 if base == "mixed" else r) % 2 else (lambda k: 2 + int(math.log(k + 1)))
-        Z, A = twin.greedy_init(X, plan.n_features or None, penalty, plan.cap, own, draws, trials)
-        theirs = of_twin(kind, X, Z, penalty, plan.cap, True, A=A)
+        Z, A = ref.greedy_init(X, plan.n_features or None, penalty, plan.cap, own, draws, trials)
+        theirs = fit_reference(kind, X, Z, penalty, plan.cap, True, A=A)
         ours = search._one(rows, plan, r, search.run_for(rows, plan, 1))
         assert ours.objective == ends[r]
         assert_same(search.unpack(ours.masks, ours.n_features), ours.objective, ours.path, ours.n_iter, ours.converged, theirs, X)

@@ -1,4 +1,4 @@
-"""The mixture with feature selection equals its NumPy twin: the bound after every single update, and whole fits."""
+"""The mixture with feature selection equals its reference implementation in NumPy: the bound after every single update, and whole fits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from threading import Event
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import FeatureSelectionMixture
 from craftc.mixture.variational import Ascent, Plan
-from tests.twins.mixture import FullTwin, Twin
+from tests.common import examples
+from tests.reference.mixture import ReferenceFullMixture, ReferenceMixture
 
 SETTINGS = st.fixed_dictionaries(
     {
@@ -28,7 +29,7 @@ SETTINGS = st.fixed_dictionaries(
 HOLES = st.sampled_from(["none", "few", "many", "rows and columns"])
 
 
-def random_table(seed, component="gaussian", holes="none", most=24):
+def random_rows(seed, component="gaussian", holes="none", most=24):
     """Up to three clusters, told by some columns; one column may be constant. Columns in the thousands, units or thousandths."""
     rng = np.random.default_rng(seed)
     n, D = int(rng.integers(2, most + 1)), int(rng.integers(1, 7))
@@ -63,8 +64,8 @@ def model_of(R, parameters, **more):
 
 
 def both(seed, parameters, holes, **more):
-    """(model, its ascent from a given start, the twin from the same)."""
-    X = random_table(seed, parameters["component"], holes)
+    """(model, its ascent from a given start, the reference from the same)."""
+    X = random_rows(seed, parameters["component"], holes)
     R = random_start(seed + 1, len(X))
     model = model_of(R, parameters, **more)
     with warnings.catch_warnings():
@@ -72,26 +73,26 @@ def both(seed, parameters, holes, **more):
         table = model._table(X)
     ascent = Ascent(table, model._beliefs(), Plan(1, 0.0, False, Event()), 1)
     ascent.start_from(R)
-    return model, ascent, Twin(X, R, **parameters)
+    return model, ascent, ReferenceMixture(X, R, **parameters)
 
 
 def assert_close(ours, theirs, name="", slack=1e-8):
     assert abs(ours - theirs) <= slack * max(1.0, abs(theirs)), (name, ours, theirs)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(seed=st.integers(0, 10**6), parameters=SETTINGS, holes=HOLES, learn=st.booleans())
 def test_the_bound_after_every_single_update(seed, parameters, holes, learn):
-    """m after lambda, as in the twin; a sweep of the ascent leaves it to the end, which is the same (whole fits below)."""
+    """m after lambda, as in the reference; a sweep of the ascent leaves it to the end, which is the same (whole fits below)."""
     learn &= parameters["feature_variance"] != 0.19  # one m alone is left there
-    _, ascent, twin = both(seed, parameters, holes, learn_fraction=learn)
+    _, ascent, ref = both(seed, parameters, holes, learn_fraction=learn)
     q = ascent.mixture
-    assert_close(ascent.bound(), twin.bound(), "start")
+    assert_close(ascent.bound(), ref.bound(), "start")
     steps = [
         ("theta", q.components), ("masks", q.masks), ("noise", q.noises), ("shares", q.shares), *[("fraction", ascent._fraction)] * learn,
         ("sticks", q.sticks), ("responsibilities", None), ("sort", q.sort),
     ]  # fmt: skip
-    before = twin.bound()
+    before = ref.bound()
     for _ in range(4):
         for name, step in steps:
             if step:
@@ -100,28 +101,28 @@ def test_the_bound_after_every_single_update(seed, parameters, holes, learn):
                 proba = np.empty((len(ascent.table), int((q.size > 0).sum())))
                 alive = q.size > 0
                 ascent.rows.visit(q, 1, linear=ascent.units.counts, proba=proba)
-            getattr(twin, name)()
+            getattr(ref, name)()
             if name == "fraction":  # a maximum says where it lies to half the digits only: both go on from the same
-                assert ascent.fraction == pytest.approx(twin.m, abs=1e-6)
-                twin.m = ascent.fraction
-            bound = twin.bound()
+                assert ascent.fraction == pytest.approx(ref.m, abs=1e-6)
+                ref.m = ascent.fraction
+            bound = ref.bound()
             assert_close(ascent.bound(), bound, name)
             assert bound >= before - 1e-9 * max(1.0, abs(bound)), name
             before = bound
             if name == "responsibilities":
-                np.testing.assert_allclose(proba, twin.R[:, alive], rtol=0, atol=1e-8)
-                assert not twin.R[:, ~alive].any()
-        np.testing.assert_allclose(q.size, twin.N, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(q.p, twin.p, rtol=0, atol=1e-8)
+                np.testing.assert_allclose(proba, ref.R[:, alive], rtol=0, atol=1e-8)
+                assert not ref.R[:, ~alive].any()
+        np.testing.assert_allclose(q.size, ref.N, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(q.p, ref.p, rtol=0, atol=1e-8)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)  # a merge or a stop may hang on rounding, though rarely
+@examples(150, derandomize=True)  # a merge or a stop may hang on rounding, though rarely
 @given(
     seed=st.integers(0, 10**6), parameters=SETTINGS, holes=HOLES, learn=st.booleans(), merge=st.booleans(), most=st.sampled_from([3, 40])
 )
 def test_whole_fits(seed, parameters, holes, learn, merge, most):
     learn &= parameters["feature_variance"] != 0.19
-    X = random_table(seed, parameters["component"], holes)
+    X = random_rows(seed, parameters["component"], holes)
     check_fit(X, random_start(seed + 1, len(X)), parameters, learn, merge, most)
 
 
@@ -130,31 +131,31 @@ def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant columns, few sweeps
         model.fit(X)
-    twin = Twin(X, R, **parameters).fit(tol, most, merge, learn)
-    assert model.n_iter_ == len(model.elbo_path_) == len(twin.elbo_path_) <= most
+    ref = ReferenceMixture(X, R, **parameters).fit(tol, most, merge, learn)
+    assert model.n_iter_ == len(model.elbo_path_) == len(ref.elbo_path_) <= most
     slack = 1e-6 if learn else 1e-8  # m has half the digits, and the bound is no longer flat there after the next update
-    np.testing.assert_allclose(model.elbo_path_, twin.elbo_path_, rtol=slack, atol=slack)
-    assert_close(model.elbo_, twin.elbo_, slack=slack)
-    np.testing.assert_array_equal(model.labels_, twin.labels_)
-    assert model.n_clusters_ == twin.n_clusters_
-    np.testing.assert_allclose(model.feature_probabilities_, twin.feature_probabilities_, rtol=0, atol=1e-5)
-    clear = abs(twin.feature_probabilities_ - 0.5) > 1e-5
-    np.testing.assert_array_equal(model.feature_mask_[clear], twin.feature_mask_[clear])
-    assert model.feature_fraction_ == pytest.approx(twin.m, abs=1e-5)
-    check_posterior(model, twin, 1e-4 if learn else 1e-6)
-    return model, twin
+    np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=slack, atol=slack)
+    assert_close(model.elbo_, ref.elbo_, slack=slack)
+    np.testing.assert_array_equal(model.labels_, ref.labels_)
+    assert model.n_clusters_ == ref.n_clusters_
+    np.testing.assert_allclose(model.feature_probabilities_, ref.feature_probabilities_, rtol=0, atol=1e-5)
+    clear = abs(ref.feature_probabilities_ - 0.5) > 1e-5
+    np.testing.assert_array_equal(model.feature_mask_[clear], ref.feature_mask_[clear])
+    assert model.feature_fraction_ == pytest.approx(ref.m, abs=1e-5)
+    check_posterior(model, ref, 1e-4 if learn else 1e-6)
+    return model, ref
 
 
-def check_posterior(model, twin, slack):
+def check_posterior(model, ref, slack):
     """What densities and samples are made of: q(theta) and the noise for the last responsibilities, the expected shares."""
-    ours, found = model._posterior, list(dict.fromkeys(twin.R.argmax(axis=1).tolist()))
-    twin.theta()
-    twin.noise()
+    ours, found = model._posterior, list(dict.fromkeys(ref.R.argmax(axis=1).tolist()))
+    ref.theta()
+    ref.noise()
     names = {"a": "a", "b": "b"} if ours.units.counts else {"a": "a", "b": "b", "mean": "mean", "kappa": "kap"}
-    for columns, q in zip((*ours.clusters, ours.background), (*(twin.q[k] for k in found), twin.q_noise), strict=True):
+    for columns, q in zip((*ours.clusters, ours.background), (*(ref.q[k] for k in found), ref.q_noise), strict=True):
         for name, theirs in names.items():
             np.testing.assert_allclose(getattr(columns, name), getattr(q, theirs), rtol=slack, atol=slack, err_msg=name)
-    broken = twin.g1 / (twin.g1 + twin.g2)
+    broken = ref.g1 / (ref.g1 + ref.g2)
     share = (np.append(broken, 1.0) * np.append(1.0, np.cumprod(1.0 - broken)))[found]
     np.testing.assert_allclose(model.weights_, share / share.sum(), rtol=0, atol=slack)
 
@@ -198,16 +199,16 @@ def test_moves_beyond_the_updates(seed):
     else:
         X = np.where(tells[group], rng.normal(0, 4, (3, D))[group] + rng.normal(size=(n, D)), 3 * rng.normal(size=(n, D)))
     R = np.eye(K)[np.minimum(group, K - 1)]
-    model, twin = model_of(R, parameters, max_iter=400).fit(X), Twin(X, R, **parameters).fit(1e-6, 400)
-    np.testing.assert_allclose(model.elbo_path_, twin.elbo_path_, rtol=1e-8)
-    np.testing.assert_array_equal(model.labels_, twin.labels_)
-    np.testing.assert_array_equal(model.feature_mask_, twin.feature_mask_)
-    assert_close(model.elbo_, twin.elbo_)
+    model, ref = model_of(R, parameters, max_iter=400).fit(X), ReferenceMixture(X, R, **parameters).fit(1e-6, 400)
+    np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=1e-8)
+    np.testing.assert_array_equal(model.labels_, ref.labels_)
+    np.testing.assert_array_equal(model.feature_mask_, ref.feature_mask_)
+    assert_close(model.elbo_, ref.elbo_)
 
 
 @pytest.mark.parametrize("seed", range(18))
 def test_full_covariances(seed):
-    """Columns switched by rank-one changes of a Cholesky factor, beside the twin's evidences from scratch: path, labels, masks."""
+    """Columns switched by rank-one changes of a Cholesky factor, beside the reference's evidences from scratch: path, labels, masks."""
     rng = np.random.default_rng(seed)
     n, D, K = int(rng.integers(5, 60)), int(rng.integers(1, 7)), int(rng.integers(1, 7))
     X = rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) * 2 + rng.normal(0, 3, (3, D))[rng.integers(0, 3, n)]
@@ -218,7 +219,7 @@ def test_full_covariances(seed):
         "scale": ("scalar", "standard", "none")[seed // 3 % 3],
     }
     model = model_of(R, parameters, covariance="full", merge=False, max_iter=300).fit(X)
-    twin = FullTwin(X, R, **parameters).fit(1e-6, 300, merge=False)
-    np.testing.assert_allclose(model.elbo_path_, twin.elbo_path_, rtol=1e-8)
-    np.testing.assert_array_equal(model.labels_, twin.labels_)
-    np.testing.assert_array_equal(model.feature_mask_, twin.feature_mask_)
+    ref = ReferenceFullMixture(X, R, **parameters).fit(1e-6, 300, merge=False)
+    np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=1e-8)
+    np.testing.assert_array_equal(model.labels_, ref.labels_)
+    np.testing.assert_array_equal(model.feature_mask_, ref.feature_mask_)

@@ -1,4 +1,4 @@
-"""CRAFT equals its NumPy twin: J to 1e-9, labels and masks exactly, for every selection and model."""
+"""CRAFT equals its reference implementation in NumPy: J to 1e-9, labels and masks exactly, for every selection and model."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT
-from tests.conftest import random_table
-from tests.twins import craft as twin
+from tests.common import random_table
+from tests.reference import craft as ref
 
 SELECTIONS = ("fixed", "free", "threshold", "global")
 MODELS = ("likelihood", "paper", "paper-fixed")
 
 
 def fit_both(table, labels, weight=None, seed=0, **parameters):
-    """(CRAFT, twin) from the same start labels."""
+    """(CRAFT, reference) from the same start labels."""
     names = {"fraction": "feature_fraction", "sharing": "feature_sharing", "price": "cluster_price", "cap": "max_clusters"}
     parameters = {"selection": "fixed", **parameters}
     ours = CRAFT(
@@ -25,7 +25,7 @@ def fit_both(table, labels, weight=None, seed=0, **parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ours.fit(table, sample_weight=weight)
-    theirs = twin.fit(
+    theirs = ref.fit(
         table.numeric, table.codes, [len(levels) for levels in table.levels], labels, weight=weight, seed=seed, **parameters
     )
     return ours, theirs
@@ -82,7 +82,7 @@ def test_parameters_and_row_costs(seed):
     np.testing.assert_allclose(ours.variances_[present], theirs.variances[present], rtol=1e-8)
     for mine, his in zip(ours.level_probabilities_, theirs.level_probabilities, strict=True):
         np.testing.assert_allclose(mine, his, rtol=1e-12)
-    expected = twin.row_costs(table.numeric, table.codes, theirs)
+    expected = ref.row_costs(table.numeric, table.codes, theirs)
     np.testing.assert_allclose(ours.transform(table), expected, rtol=1e-9, atol=1e-8)
     np.testing.assert_array_equal(ours.predict(table), expected.argmin(axis=1))
     assert ours.score(table) == pytest.approx(-expected.min(axis=1).sum(), rel=1e-9)
@@ -92,4 +92,4 @@ def test_parameters_and_row_costs(seed):
 def test_price_terms(fraction):
     from craftc.craft.clusters import price_terms
 
-    np.testing.assert_allclose(price_terms(fraction), twin.price_terms(fraction, None), atol=1e-12)
+    np.testing.assert_allclose(price_terms(fraction), ref.price_terms(fraction, None), atol=1e-12)

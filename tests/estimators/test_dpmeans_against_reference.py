@@ -1,4 +1,4 @@
-"""DP-means equals its NumPy twin: the same labels, J to 1e-10, for every mode, weight, start and order."""
+"""DP-means equals its reference implementation in NumPy: the same labels, J to 1e-10, for every mode, weight, start and order."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import DPMeans
 from craftc._common.points import Points
-from tests.twins import dpmeans as twin
+from tests.common import examples
+from tests.reference import dpmeans as ref
 
 MODES = ("serial", "delayed", "collapsed")
 
@@ -56,7 +57,7 @@ def assert_same(ours, theirs, X, exact=True):
     assert (ours.n_iter_, ours.converged_) == (theirs.n_iter + theirs.n_polish, theirs.converged)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     seed=st.integers(0, 10**6),
     mode=st.sampled_from(MODES),
@@ -74,7 +75,7 @@ def test_every_mode(seed, mode, polish, cap, weights, start, dtype):
     penalty, weight = random_penalty(seed, X), random_weight(seed, n, weights)
     ours = DPMeans(penalty, mode=mode, polish=polish, max_clusters=cap, init="single" if labels is None else labels, n_threads=1)
     ours.fit(X, sample_weight=weight)
-    theirs = twin.fit(X, penalty, mode=mode, polish=polish, cap=cap, labels=labels, weight=weight, max_iter=300)
+    theirs = ref.fit(X, penalty, mode=mode, polish=polish, cap=cap, labels=labels, weight=weight, max_iter=300)
     assert_same(ours, theirs, X, exact=weights in ("none", "whole"))
 
 
@@ -86,7 +87,7 @@ def test_penalty_nought_and_infinity(seed, mode, penalty, start):
     X = random_points(seed, "clouds")
     labels = None if start == "single" else np.arange(len(X)) % 3
     ours = DPMeans(penalty, mode=mode, init="single" if labels is None else labels, n_threads=1).fit(X)
-    assert_same(ours, twin.fit(X, penalty, mode=mode, labels=labels), X)
+    assert_same(ours, ref.fit(X, penalty, mode=mode, labels=labels), X)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -94,7 +95,7 @@ def test_every_row_may_have_a_cluster_of_its_own(seed):
     # the grand mean counts as a centre until the sweep is over, so that n + 1 are needed
     X = np.random.default_rng(seed).normal(size=(4, 2))
     for penalty in (1e-6, 0.3, 1.0):
-        assert_same(DPMeans(penalty).fit(X), twin.fit(X, penalty), X)
+        assert_same(DPMeans(penalty).fit(X), ref.fit(X, penalty), X)
 
 
 def test_a_constant_column_opens_and_closes_nothing():
@@ -103,14 +104,14 @@ def test_a_constant_column_opens_and_closes_nothing():
 
 
 def alone(model, X, weight, start):
-    """(J, labels) of one start by itself, and (J, labels) of the twin's."""
+    """(J, labels) of one start by itself, and (J, labels) of the reference's."""
     points = Points(X, weight, 1)
     cap = np.iinfo(np.int32).max if model.max_clusters is None else model.max_clusters
     seed, order = model.random_state, points.order(model.random_state, start)
     labels = model._start_labels(points, seed, start)
     begin = labels.copy()
     ours = model._descend(points, model.cluster_penalty, cap, labels, order, start)
-    theirs = twin.fit(
+    theirs = ref.fit(
         X, model.cluster_penalty, mode=model.mode, polish=model.polish, cap=model.max_clusters, labels=begin, weight=weight,
         order=order if len(order) else None,
     )  # fmt: skip
@@ -121,7 +122,7 @@ def alone(model, X, weight, start):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(8))
 def test_orders_and_starts(seed, mode, init):
-    """Every start equals the twin's in that order, and the best of them comes out of the batch."""
+    """Every start equals the reference's in that order, and the best of them comes out of the batch."""
     X = random_points(seed, "clouds", np.float32 if seed % 2 else np.float64)
     weight = random_weight(seed, len(X), ("none", "whole", "real", "light")[seed % 4])
     model = DPMeans(
@@ -146,7 +147,7 @@ def test_penalty_path(seed):
     weight = random_weight(seed, len(X), ("none", "real")[seed % 2])
     K = min(len(X), 9)
     path = DPMeans().penalty_path(X, K, sample_weight=weight)
-    expected = twin.penalty_path(X, K, weight)
+    expected = ref.penalty_path(X, K, weight)
     np.testing.assert_allclose(path, expected, rtol=1e-10 if weight is None else 1e-7, atol=1e-13 * expected[0])
     assert (np.diff(path) <= 0).all()
     asked = DPMeans(n_clusters=min(3, K)).fit(X, sample_weight=weight)
@@ -159,18 +160,18 @@ def test_the_choice_of_the_penalty(seed, mode):
     """The partition of the path with the least description length, at a value that may be larger than its own."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 2)) + 5.0 * rng.integers(0, 3, (40, 2)) * (seed % 3 > 0)
-    path, lengths = twin.penalty_path(X, 8), []  # five rows for each cluster at least
+    path, lengths = ref.penalty_path(X, 8), []  # five rows for each cluster at least
     for penalty in path:
-        fitted = twin.fit(X, penalty, mode=mode)
+        fitted = ref.fit(X, penalty, mode=mode)
         if fitted.n_clusters > 8:
             break
-        lengths.append(twin.icl(X, fitted.labels))
+        lengths.append(ref.icl(X, fitted.labels))
     best = int(np.argmin(lengths))
     ours = DPMeans(mode=mode, n_threads=1).fit(X)
     assert path[best] * (1.0 - 1e-10) <= ours.cluster_penalty_ <= path[max(best - 1, 0)] * (1.0 + 1e-10)
-    assert twin.icl(X, ours.labels_) <= lengths[best] + 1e-8
+    assert ref.icl(X, ours.labels_) <= lengths[best] + 1e-8
     penalty = ours.cluster_penalty_ * (1.0 + 1e-12)  # a row may be exactly lambda away
-    np.testing.assert_array_equal(ours.labels_, twin.fit(X, penalty, mode=mode).labels)
+    np.testing.assert_array_equal(ours.labels_, ref.fit(X, penalty, mode=mode).labels)
 
 
 @pytest.mark.parametrize("weights", ["none", "real"])
@@ -181,7 +182,7 @@ def test_partial_fit_is_a_serial_sweep(seed, weights):
     weight = random_weight(seed, 40, weights)
     model = DPMeans(25.0, max_clusters=(None, 4)[seed % 2], n_threads=1).fit(X[:15], sample_weight=None if weight is None else weight[:15])
     w = None if weight is None else weight[15:]
-    expected, n_births, _ = twin.serial_sweep(X[15:], [0] * 25, list(model.cluster_centers_), 25.0, model.max_clusters, None, w)
+    expected, n_births, _ = ref.serial_sweep(X[15:], [0] * 25, list(model.cluster_centers_), 25.0, model.max_clusters, None, w)
     K = model.n_clusters_
     model.partial_fit(X[15:], sample_weight=w)
     np.testing.assert_array_equal(model.labels_, expected)

@@ -1,4 +1,4 @@
-"""Graph spectral features word for word: the twin that the library is compared with.
+"""Graph spectral features word for word: the reference implementation.
 
 Sahoo & Chakraborty, "Graph Spectral Feature Learning for Mixed Data of Categorical and Numerical Type",
 arXiv 2005.02817. Sections are those of the specification. Nothing here is fast: every similarity of
@@ -488,20 +488,6 @@ def auc(weights, truth):
     ranks, positive = rankdata(np.abs(weights)), np.asarray(truth, dtype=bool)
     n1, n0 = positive.sum(), (~positive).sum()
     return float((ranks[positive].sum() - n1 * (n1 + 1) / 2) / (n1 * n0))
-
-
-def recovery(setting, seed, l2=0.3, mixed="codes"):
-    """AUC of |theta| fitted to samples of a known graph."""
-    numeric, categorical, theta = gibbs(setting, seed)
-    data = encode(numeric, categorical, beta=1.0)
-    x_hat = factorise(data.D_num, data.D_cat, beta=1.0)
-    model = pseudo_model(data.x, data.p1, data.groups, x_hat, beta=1.0, mixed=mixed)
-    return auc(fit(model, l2).theta[model.edges], theta[model.edges] != 0.0)
-
-
-# ----------------------------------------------------------------------------------------
-# Section 6: metrics
-# ----------------------------------------------------------------------------------------
 
 
 def alpha(phi):

@@ -1,9 +1,9 @@
-"""The twin of the feature models keeps the promises of the paper."""
+"""The reference implementation of the feature models has the properties proved in the paper."""
 
 import numpy as np
 import pytest
 
-from tests.twins import bpmeans
+from tests.reference import bpmeans
 
 VARIANTS = [(kind, exact) for kind in ("bp", "k_drop", "k_reseed", "collapsed") for exact in (False, True)]
 
@@ -53,7 +53,7 @@ def check_fit(X, penalty, kind, fitted):
 
 
 @pytest.mark.parametrize(("kind", "exact"), VARIANTS)
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_objective_falls_until_nothing_changes(seed, kind, exact):
     X, penalty, Z0, A0, options = random_case(seed)
     fitted = fit(kind, X, Z0, A0, penalty, exact=exact, **options)
@@ -89,84 +89,9 @@ def test_the_optimum_is_found_from_itself_and_from_nothing(exact):
     assert bpmeans.k_optimum(X, 2) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_max_iter_stops_early():
-    X, penalty, Z0, A0, _ = random_case(2, n=12)
-    for kind in ("bp", "k_drop"):
-        fitted = fit(kind, X, Z0, A0, penalty, max_iter=1)
-        assert (fitted.n_iter, fitted.converged) == (1, False)
-        untouched = fit(kind, X, Z0, A0, penalty, max_iter=0)
-        np.testing.assert_array_equal(untouched.Z, Z0)
-        assert untouched.path == []
-
-
 # ----------------------------------------------------------------------------------------
 # Edges
 # ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("kind", "exact"), VARIANTS)
-@pytest.mark.parametrize("penalty", [0.0, 1e-300, 1e-30, 1e-14, 1e-6])
-def test_tiny_penalties_fit_every_row(penalty, kind, exact):
-    # below the rounding of the residuals features are born of it: only the descent is promised there
-    X = np.random.default_rng(0).normal(size=(6, 3))
-    fitted = fit(kind, X, np.ones((6, 1), dtype=bool), None, penalty, exact=exact, max_iter=20)
-    check_fit(X, penalty, kind, fitted)
-    if kind == "bp":
-        assert fitted.objective == pytest.approx(6 * penalty, rel=1e-6, abs=1e-25)
-    elif kind == "collapsed":
-        assert fitted.objective <= 6 * penalty + 6e-10 * bpmeans.square(X)
-
-
-@pytest.mark.parametrize(("kind", "exact"), VARIANTS)
-def test_at_an_infinite_penalty_features_are_left_not_made(kind, exact):
-    X = np.random.default_rng(1).normal(size=(5, 2))
-    fitted = fit(kind, X, np.zeros((5, 0), dtype=bool), None, np.inf, exact=exact)
-    assert fitted.Z.shape == (5, 0)
-    assert fitted.objective == bpmeans.square(X)
-    # rows at right angles gain nothing from each other's features: every sole owner leaves
-    fitted = fit(kind, np.eye(5), np.eye(5, 3, dtype=bool), None, np.inf, exact=exact)
-    assert fitted.Z.shape[1] == (3 if kind[0] == "k" else 0)
-    shared = fit(kind, X, np.ones((5, 1), dtype=bool), None, np.inf, exact=exact)
-    assert shared.Z.shape[1] <= 1
-    assert kind[0] == "k" or shared.objective in (np.inf, bpmeans.square(X))
-
-
-@pytest.mark.parametrize(("kind", "exact"), VARIANTS)
-@pytest.mark.parametrize("K", [0, 1, 3])
-def test_one_row(K, kind, exact):
-    X, Z0 = np.array([[3.0, 4.0]]), np.ones((1, K), dtype=bool)
-    for penalty in (1.0, 24.0, 26.0, np.inf):
-        fitted = fit(kind, X, Z0, None, penalty, exact=exact)
-        if kind[0] == "k":
-            assert fitted.objective == pytest.approx(0.0 if K else 25.0, abs=1e-12)
-        else:
-            assert fitted.objective == pytest.approx(min(penalty, 25.0), rel=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "exact"), VARIANTS)
-def test_equal_rows_need_one_feature(kind, exact):
-    X = np.tile([[0.1, 0.7, 0.3]], (7, 1))
-    for Z0 in (np.ones((7, 1), dtype=bool), np.ones((7, 3), dtype=bool), np.arange(7)[:, None] < [3, 7]):
-        fitted = fit(kind, X, Z0, None, 0.01, exact=exact)
-        if kind[0] == "k":
-            assert fitted.objective == pytest.approx(0.0, abs=1e-12)
-        else:
-            assert fitted.objective <= 0.02 + 1e-12
-            assert fitted.objective >= 0.01 - 1e-12
-
-
-@pytest.mark.parametrize(("kind", "exact"), VARIANTS)
-def test_the_zero_matrix_needs_no_feature(kind, exact):
-    X = np.zeros((4, 2))
-    # a shared feature that changes nothing stays, that of a sole owner goes
-    for Z0, wanted in ((np.zeros((4, 0)), 0.0), (np.ones((4, 2)), 1.0), (np.eye(4), 0.0)):
-        fitted = fit(kind, X, Z0, None, 1.0, exact=exact)
-        assert fitted.converged
-        assert not fitted.A.any()
-        assert fitted.objective == (0.0 if kind[0] == "k" else wanted)
-    for K in (None, 1, 3):
-        Z, A = bpmeans.greedy_init(X, K, 1.0, 3, "mean", np.full((3, 1), 0.5), 1)
-        assert Z.shape[1] == len(A) == (1 if K == 3 else 0)
 
 
 @pytest.mark.parametrize(("kind", "exact"), VARIANTS)
@@ -302,17 +227,3 @@ def test_the_greedy_start_stops_when_it_does_not_pay(seed, base):
     np.testing.assert_array_equal(Z, full[0][:, :stop])
     np.testing.assert_array_equal(A, full[1][:stop])
     assert bpmeans.greedy_init(X, None, np.inf, 8, base, draws, 2)[0].shape[1] == (base == "mean")
-
-
-def test_the_mean_of_centred_data_is_no_feature():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(30, 3))
-    X -= X.mean(axis=0)
-    draws = rng.random((4, 1))
-    Z, A = bpmeans.greedy_init(X, 3, 1.0, 4, "mean", draws, 1)
-    assert Z[:, 0].all()
-    assert not A[0].any()
-    alone = bpmeans.greedy_init(X, 1, 1.0, 4, "mean", draws, 1)
-    for found, wanted in zip(alone, bpmeans.greedy_init(X, 1, 1.0, 4, "none", draws, 1), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert bpmeans.greedy_init(X, None, 1e6, 4, "mean", draws, 1)[0].shape == (30, 0)

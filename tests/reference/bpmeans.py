@@ -1,4 +1,4 @@
-"""BP-means, K-features and collapsed BP-means word for word: the twin that the kernels are compared with.
+"""BP-means, K-features and collapsed BP-means word for word: the reference implementation of the kernels.
 
 Broderick, Kulis & Jordan, "MAD-Bayes: MAP-based Asymptotic Derivations from Bayes", ICML 2013,
 sections 3 and 5 and appendices C and F. Nothing here is fast: one row at a time, residuals are

@@ -1,4 +1,4 @@
-"""Convex covariate clustering word for word: the twin that the library is compared with.
+"""Convex covariate clustering word for word: the reference implementation.
 
 Andrade, Fukumizu & Okajima, "Convex Covariate Clustering for Classification", arXiv 1903.01680.
 Nothing here is fast: Hessians are dense, every B has all c rows, every edge its own dual vector.
@@ -26,7 +26,6 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp
 
@@ -106,6 +105,13 @@ def with_ones(X):
 def norms(V):
     """Lengths of the columns."""
     return np.sqrt((V**2).sum(axis=0))
+
+
+def project(V, radius):
+    """Columns shortened to their radius, and which of them were short enough."""
+    h = norms(V)
+    inside = h <= radius
+    return V * np.where(inside, 1.0, radius / np.where(inside, 1.0, h)), inside
 
 
 def objective(B, beta0, X, y, S, nu, ridge, gamma=0.0):
@@ -251,173 +257,6 @@ def duality_gap(B, lam, X, y, S, nu, ridge, t=None, gamma=0.0):
     beta0 = intercept(B, X, y)
     _, P = log_likelihood_terms(np.column_stack([B, beta0]), with_ones(np.asarray(X, dtype=np.float64)), np.asarray(y))
     return objective(B, beta0, X, y, S, nu, ridge, gamma) - dual_value(lam, P, X, y, S, nu, ridge, t, gamma)
-
-
-# ----------------------------------------------------------------------------------------
-# Sections 2 and 3: the paper's ADMM and its form with one vector per edge
-# ----------------------------------------------------------------------------------------
-
-
-def b_step(theta, linear, quadratic, X1, y, Y, ridge, inner_tol):
-    """argmin nll + ridge |B|^2 + <linear, B> + 1/2 sum_i quadratic_i |b_i|^2, by L-BFGS from theta.
-
-    The values of L-BFGS resolve B only to about 1e-8; a smaller inner_tol is reached by Newton steps.
-    """
-    a = ridge + quadratic / 2.0
-    pull = np.column_stack([linear, np.zeros(len(linear))])
-
-    def model(theta):
-        value, gradient, hessian = smooth_part(theta, X1, y, Y, a)
-        return value + float((pull * theta).sum()), gradient + pull, lambda: square(hessian())
-
-    def flat(x):
-        value, gradient, _ = model(x.reshape(theta.shape))
-        return value, gradient.ravel()
-
-    found = minimize(flat, theta.ravel(), jac=True, method="L-BFGS-B", options={"gtol": inner_tol, "ftol": 1e-15, "maxiter": 5000})
-    return newton(model, found.x.reshape(theta.shape), inner_tol)
-
-
-def paper_admm(X, y, S, nu, ridge, rho=1.0, eps=1e-5, max_iter=10000, inner_tol=1e-5, start=None, min_iter=11, iterates=False):
-    """Section 2: the ADMM of the paper with all its copies z and multipliers u.
-
-    Each edge has two copies, z[0] of b_i and z[1] of b_j, arrays (c, l). Per iteration B, then
-    z, then u; stops when |z - b| and sqrt(rho) |z - z_old| are at most sqrt(c (d + 2 l)) eps.
-
-    Parameters
-    ----------
-    start : SimpleNamespace, optional
-        An earlier result, whose B, beta0, z and u are continued; otherwise B = 0, z = b, u = 0.
-
-    Returns
-    -------
-    SimpleNamespace
-        ``B``, ``beta0``, ``z``, ``u`` (2, c, l), ``fused`` (l,) and ``labels`` by these flags,
-        ``n_iter``, ``converged``, ``iterates`` (every B, if asked for).
-    """
-    X, y, Y = as_data(X, y)
-    i, j, s = edge_list(S)
-    c, d, n_edges = Y.shape[1], X.shape[1], len(s)
-    X1, degree = with_ones(X), np.bincount(np.concatenate([i, j]), minlength=d)
-    if start is None:
-        theta = np.column_stack([np.zeros((c, d)), start_intercept(y)])
-        z, u = np.zeros((2, c, n_edges)), np.zeros((2, c, n_edges))
-    else:
-        theta, z, u = np.column_stack([start.B, start.beta0]), start.z, start.u
-    threshold, path, converged, k = np.sqrt(c * (d + 2 * n_edges)) * eps, [], False, 0
-    fused = np.zeros(n_edges, dtype=bool)
-    while k < max_iter and not converged:
-        k += 1
-        Q = np.zeros((c, d))
-        np.add.at(Q.T, i, (z[0] + u[0]).T)
-        np.add.at(Q.T, j, (z[1] + u[1]).T)
-        theta = b_step(theta, -rho * Q, rho * degree, X1, y, Y, ridge, inner_tol)
-        b = np.stack([theta[:, i], theta[:, j]])
-        m = b - u
-        h = norms(m[0] - m[1])
-        # theta = 1/2 is remembered as a flag, recomputed copies need not agree to the last bit
-        fused = (h <= 2.0 * nu * s / rho) & (nu * s > 0.0)
-        share = np.where(fused, 0.5, 1.0 - nu * s / (rho * np.where(h > 0.0, h, 1.0)))
-        z_old, z = z, np.stack([share * m[0] + (1.0 - share) * m[1], (1.0 - share) * m[0] + share * m[1]])
-        u = u + z - b
-        r, dual = np.sqrt(((z - b) ** 2).sum()), np.sqrt(rho * ((z - z_old) ** 2).sum())
-        converged = bool(k >= min_iter and r <= threshold and dual <= threshold)
-        if iterates:
-            path.append(theta[:, :d].copy())
-    B, beta0 = theta[:, :d], theta[:, d]
-    return SimpleNamespace(
-        B=B - B.mean(axis=0),
-        beta0=beta0 - beta0.mean(),
-        z=z,
-        u=u,
-        fused=fused,
-        labels=components(i, j, fused, d),
-        n_iter=k,
-        converged=converged,
-        iterates=path,
-    )
-
-
-def project(V, radius):
-    """Columns shortened to their radius, and which of them were short enough."""
-    h = norms(V)
-    inside = h <= radius
-    return V * np.where(inside, 1.0, radius / np.where(inside, 1.0, h)), inside
-
-
-def edge_admm(
-    X, y, S, nu, ridge, rho=1.0, eps=1e-5, max_iter=10000, inner_tol=1e-5, start=None, min_iter=11, iterates=False,
-    weights="uniform", relax=1.0, rule="node",
-):  # fmt: skip
-    """Section 3: one dual vector per edge instead of four.
-
-    With lam_e = -rho u_ij = rho u_ji the paper's iteration is
-
-        B     = argmin nll + ridge |B|^2 + <2 G(lam) - G(lam_old), B> + rho/2 sum_i D_i |b_i - b_i^old|^2
-        lam_e = Proj_{nu S_e}(lam_e + (rho_e / 2) (b_i - b_j))
-
-    with G_i the signed sum of lam at node i, rho_e = rho (uniform) or rho S_e / mean(S), D_i = sum_e rho_e / rho.
-    Over-relaxation moves B and lam together, old + relax (new - old); flags come from the projection.
-
-    Parameters
-    ----------
-    rule : {"node", "paper"}
-        Residuals of section 3, sqrt(sum |dlam_e|^2 / (rho_e / 2)) and sqrt(rho sum D_i |db_i|^2), or those of
-        the paper, which need lam of the last two iterations (uniform weights, no relaxation).
-
-    Returns
-    -------
-    SimpleNamespace
-        ``B``, ``beta0``, ``lam`` (c, l), feasible, ``fused``, ``labels``, ``n_iter``, ``converged``, ``iterates``, ``state``.
-    """
-    X, y, Y = as_data(X, y)
-    i, j, s = edge_list(S)
-    c, d, n_edges = Y.shape[1], X.shape[1], len(s)
-    if weights not in ("uniform", "S") or rule not in ("node", "paper"):
-        raise ValueError("weights are uniform or S, the rule is node or paper")
-    if rule == "paper" and (weights != "uniform" or relax != 1.0):
-        raise ValueError("the paper's residuals are those of uniform weights without relaxation")
-    rho_e = np.full(n_edges, float(rho)) if weights == "uniform" or n_edges == 0 else rho * s / s.mean()
-    D, X1, radius = difference_matrix(i, j, d), with_ones(X), nu * s
-    step = np.bincount(np.concatenate([i, j]), np.tile(rho_e, 2), minlength=d)
-    if start is None:
-        theta = np.column_stack([np.zeros((c, d)), start_intercept(y)])
-        centre, base, lam = theta[:, :d], np.zeros((c, n_edges)), np.zeros((c, n_edges))
-    else:
-        theta = np.column_stack([start.B, start.beta0])
-        centre, base, lam = start.state
-    dlam_old, threshold, path, converged, k = lam - base, np.sqrt(c * (d + 2 * n_edges)) * eps, [], False, 0
-    fused = np.zeros(n_edges, dtype=bool)
-    while k < max_iter and not converged:
-        k += 1
-        theta = b_step(theta, (2.0 * lam - base) @ D - step * centre, step, X1, y, Y, ridge, inner_tol)
-        db = theta[:, :d] - centre
-        centre, base = centre + relax * db, base + relax * (lam - base)
-        lam, fused = project(base + (rho_e / 2.0) * (centre @ D.T), radius)
-        fused = fused & (radius > 0.0)
-        dlam = lam - base
-        if rule == "node":
-            r, dual = np.sqrt((dlam**2 / (rho_e / 2.0)).sum()), np.sqrt((step * db**2).sum())
-        else:
-            # z_ij - b_i = -dlam / rho at i and dlam / rho at j
-            dz = [db[:, i] - (dlam - dlam_old) / rho, db[:, j] + (dlam - dlam_old) / rho]
-            r, dual = np.sqrt(2.0 * (dlam**2).sum()) / rho, np.sqrt(rho * ((dz[0] ** 2).sum() + (dz[1] ** 2).sum()))
-        dlam_old = dlam
-        converged = bool(k >= min_iter and r <= threshold and dual <= threshold)
-        if iterates:
-            path.append(theta[:, :d].copy())
-    B, beta0 = theta[:, :d], theta[:, d]
-    return SimpleNamespace(
-        B=B - B.mean(axis=0),
-        beta0=beta0 - beta0.mean(),
-        lam=lam,
-        fused=fused,
-        labels=components(i, j, fused, d),
-        n_iter=k,
-        converged=converged,
-        iterates=path,
-        state=(centre, base, lam),
-    )
 
 
 # ----------------------------------------------------------------------------------------
@@ -629,135 +468,6 @@ def reference_solution(X, y, S, nu, ridge, gamma=0.0, tol=1e-10):
         separation=float(apart.min(initial=np.inf)),
         radius=np.sqrt(max(gap, 0.0) / ridge) if ridge > 0.0 else np.nan,
     )
-
-
-# ----------------------------------------------------------------------------------------
-# Section 7: model selection
-# ----------------------------------------------------------------------------------------
-
-
-def map_fit(X, y, labels, sigma):
-    """MAP of the summed columns with b ~ N(0, sigma^2 I), intercept unpenalised: B (c, m) and beta0."""
-    X, y, Y = as_data(X, y)
-    Z = X @ expansion(canonical(labels))
-    Z1, a = with_ones(Z), np.full(Z.shape[1], 1.0 / (2.0 * sigma**2))
-    theta = np.column_stack([np.zeros((Y.shape[1], Z.shape[1])), start_intercept(y)])
-
-    def model(theta):
-        value, gradient, hessian = smooth_part(theta, Z1, y, Y, a)
-        return value, gradient, lambda: square(hessian())
-
-    theta = newton(model, theta, 1e-11 * len(y))
-    theta = theta - theta.mean(axis=0)
-    return SimpleNamespace(B=theta[:, :-1], beta0=theta[:, -1])
-
-
-def log_evidence(X, y, labels, sigma, kind="diagonal"):
-    """Laplace approximation of log p(y | X, C, beta0) over all c rows of B.
-
-    -nll - |B|^2 / (2 sigma^2) - c m log sigma - 1/2 log |H|, H the Hessian of nll + |B|^2 / (2 sigma^2) in B, or its diagonal.
-    """
-    fitted = map_fit(X, y, labels, sigma)
-    X, y, _ = as_data(X, y)
-    Z = X @ expansion(canonical(labels))
-    c, m = fitted.B.shape
-    nll, P = log_likelihood_terms(np.column_stack([fitted.B, fitted.beta0]), with_ones(Z), y)
-    if kind == "diagonal":
-        log_determinant = np.log((P * (1.0 - P)).T @ Z**2 + 1.0 / sigma**2).sum()
-    elif kind == "full":
-        H = np.zeros((c * m, c * m))
-        for a in range(c):
-            for b in range(c):
-                H[a * m : (a + 1) * m, b * m : (b + 1) * m] = Z.T @ (Z * (P[:, a] * (float(a == b) - P[:, b]))[:, None])
-        log_determinant = np.linalg.slogdet(H + np.eye(c * m) / sigma**2)[1]
-    else:
-        raise ValueError(f"kind {kind!r} is neither diagonal nor full")
-    return float(-nll - (fitted.B**2).sum() / (2.0 * sigma**2) - c * m * np.log(sigma) - log_determinant / 2.0)
-
-
-def sigma_grid():
-    """10^-3, 10^-2.5, ..., 10^1.5."""
-    return 10.0 ** np.arange(-3.0, 1.75, 0.5)
-
-
-def stratified_folds(y, k=None):
-    """Fold of every row: the rows of a class are dealt out in turn; 5 folds, 2 if n / (5 c) < 2."""
-    y = np.asarray(y)
-    if k is None:
-        k = 5 if len(y) / (5 * (y.max() + 1)) >= 2 else 2
-    folds = np.empty(len(y), dtype=np.int64)
-    for label in np.unique(y):
-        rows = np.nonzero(y == label)[0]
-        folds[rows] = np.arange(len(rows)) % k
-    return folds
-
-
-def sigma_by_cv(X, y, labels, grid=None, scoring="log_probability", folds=None):
-    """The sigma of the highest held-out score, the smallest among equals, and all scores.
-
-    The score is the mean over all rows, each held out once, of log p or of being right.
-    """
-    if scoring not in ("log_probability", "accuracy"):
-        raise ValueError("the score is log_probability or accuracy")
-    X, y, _ = as_data(X, y)
-    grid = np.sort(sigma_grid() if grid is None else np.asarray(grid, dtype=np.float64))
-    folds = stratified_folds(y) if folds is None else np.asarray(folds)
-    Z1 = with_ones(X @ expansion(canonical(labels)))
-    scores = []
-    for sigma in grid:
-        rows = np.zeros(len(y))
-        for fold in np.unique(folds):
-            out = folds == fold
-            fitted = map_fit(X[~out], y[~out], labels, sigma)
-            _, P = log_likelihood_terms(np.column_stack([fitted.B, fitted.beta0]), Z1[out], y[out])
-            rows[out] = np.log(P[np.arange(len(P)), y[out]]) if scoring == "log_probability" else P.argmax(axis=1) == y[out]
-        scores.append(rows.mean())
-    return SimpleNamespace(sigma=float(grid[int(np.argmax(scores))]), grid=grid, scores=np.array(scores))
-
-
-# ----------------------------------------------------------------------------------------
-# Section 9: convex clustering of points
-# ----------------------------------------------------------------------------------------
-
-
-def convex_clustering(P, W, g, tol=1e-12, max_iter=200000):
-    """min 1/2 |P - U|^2 + g sum_{i<j} w_ij |u_i - u_j| over rows u_i, by AMA (Chi & Lange, section 9).
-
-    Accelerated projected gradient on the duals, step 1 / max(d_i + d_j), restarted when the dual value falls.
-
-    Returns
-    -------
-    SimpleNamespace
-        ``U``, ``labels``, ``objective``, ``gap`` (at most tol max(J, 1) unless the iterations ran out), ``lam`` (p, l), ``separation``.
-    """
-    P = np.asarray(P, dtype=np.float64)
-    i, j, w = edge_list(W)
-    D, radius, p = difference_matrix(i, j, len(P)), g * w, P.T
-    degree = np.bincount(np.concatenate([i, j]), minlength=len(P))
-    step = 1.0 / (degree[i] + degree[j]).max(initial=1)
-    lam = ahead = np.zeros((len(p), len(w)))
-    U, momentum, J, gap, dual = p, 1.0, np.inf, np.inf, -np.inf
-    for _ in range(max_iter):
-        new, _ = project(ahead + step * ((p - ahead @ D) @ D.T), radius)
-        U = p - new @ D
-        pressed = U @ D.T
-        # |P - U|^2 / 2 + penalty - |P|^2 / 2 + |U|^2 / 2, without the cancellation
-        gap = float((radius * norms(pressed)).sum() - (new * pressed).sum())
-        J = float(((p - U) ** 2).sum() / 2.0 + (radius * norms(pressed)).sum())
-        if gap <= tol * max(J, 1.0):
-            lam = new
-            break
-        if J - gap < dual:
-            momentum, ahead = 1.0, lam
-        following = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
-        ahead = new + (momentum - 1.0) / following * (new - lam)
-        lam, momentum, dual = new, following, J - gap
-    # U is within sqrt(2 gap) of the optimum, closer columns cannot be told apart
-    apart = norms(U @ D.T)
-    joined = (apart <= max(EQUAL * norms(U - U.mean(axis=1, keepdims=True)).max(), 2.0 * np.sqrt(max(gap, 0.0)))) & (radius > 0.0)
-    labels = components(i, j, joined, len(P))
-    separation = apart[labels[i] != labels[j]].min(initial=np.inf)
-    return SimpleNamespace(U=U.T, labels=labels, objective=J, gap=gap, lam=lam, separation=separation)
 
 
 # ----------------------------------------------------------------------------------------

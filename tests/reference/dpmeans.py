@@ -1,4 +1,4 @@
-"""DP-means word for word: the twin that the kernels are compared with.
+"""DP-means word for word: the reference implementation of the kernels.
 
 Kulis & Jordan, "Revisiting k-means", ICML 2012; Broderick, Kulis & Jordan, "MAD-Bayes:
 MAP-based Asymptotic Derivations from Bayes", ICML 2013, sections 2 and 5 and appendix E.

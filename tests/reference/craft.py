@@ -1,4 +1,4 @@
-"""CRAFT word for word: the twin that the kernels are compared with.
+"""CRAFT word for word: the reference implementation of the kernels.
 
 Garg, Rudin & Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016.
 Nothing here is fast: rows, clusters and columns are Python loops, every formula stands once,

@@ -1,9 +1,9 @@
-"""The twin of DP-means keeps the promises of the papers."""
+"""The reference implementation of DP-means has the properties proved in the papers."""
 
 import numpy as np
 import pytest
 
-from tests.twins import dpmeans
+from tests.reference import dpmeans
 
 MODES = ("serial", "delayed", "collapsed")
 
@@ -23,7 +23,7 @@ def random_case(seed, n=None):
 
 @pytest.mark.parametrize("polish", [False, True])
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_objective_falls_until_nothing_moves(seed, mode, polish):
     X, penalty, options = random_case(seed)
     fitted = dpmeans.fit(X, penalty, mode=mode, polish=polish, **options)
@@ -50,45 +50,10 @@ def test_there_are_as_many_partitions_as_bell_counted():
     assert [len(list(dpmeans.partitions(n))) for n in range(1, 8)] == [1, 2, 5, 15, 52, 203, 877]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_penalty_nought_and_infinity(mode):
-    X = np.random.default_rng(0).normal(size=(12, 2))
-    apart, together = (dpmeans.fit(X, penalty, mode=mode) for penalty in (0.0, np.inf))
-    assert (apart.n_clusters, apart.objective) == (12, 0.0)
-    assert together.n_clusters == 1
-    assert together.objective == pytest.approx(12 * X.var(axis=0).sum(), rel=1e-13)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("penalty", [0.0, 1.0, np.inf])
-def test_equal_rows_and_one_row(mode, penalty):
-    for X in (np.full((7, 3), 1e4 + 0.1), [[3.0, 4.0]]):
-        fitted = dpmeans.fit(X, penalty, mode=mode, polish=True)
-        assert (fitted.n_clusters, fitted.objective, fitted.converged) == (1, 0.0, True)
-
-
 def test_a_tie_moves_no_row():
     X = np.array([[-1.0], [1.0], [0.0]])
     assert dpmeans.serial_sweep(X, [0, 1, 1], [X[0], X[1]], 1.0)[0] == [0, 1, 1]  # as near to both, and exactly lambda away
     assert dpmeans.serial_sweep(X, [0, 1, 0], [X[0], X[1]], 1.0)[0] == [0, 1, 0]
-
-
-@pytest.mark.parametrize("k", [-40, 30])
-def test_the_scale_of_the_table_is_free(k):
-    X, penalty, options = random_case(3)
-    plain = dpmeans.fit(X, penalty, mode="collapsed", **options)
-    scaled = dpmeans.fit(np.ldexp(X, k), np.ldexp(penalty, 2 * k), mode="collapsed", **options)
-    np.testing.assert_array_equal(plain.labels, scaled.labels)
-    assert scaled.objective == np.ldexp(plain.objective, 2 * k)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_weight_two_is_a_row_written_twice(seed):
-    X, penalty, _ = random_case(seed)
-    weight = np.random.default_rng(seed).integers(1, 3, len(X))
-    weighted, twice = dpmeans.fit(X, penalty, weight=weight), dpmeans.fit(np.repeat(X, weight, axis=0), penalty)
-    np.testing.assert_array_equal(np.repeat(weighted.labels, weight), twice.labels)
-    np.testing.assert_allclose(weighted.path, twice.path, rtol=1e-12)
 
 
 @pytest.mark.parametrize("sized", [False, True])
@@ -103,8 +68,3 @@ def test_covariances(seed, sized):
     other = dpmeans.fit_gaussian(X, start, 100.0 * penalty, sized=False, weight=options["weight"])
     plain = dpmeans.fit_gaussian(X, start, penalty, sized=False, weight=options["weight"])
     np.testing.assert_array_equal(other.labels, plain.labels)  # lambda moves no label
-
-
-def test_without_a_prior_a_small_cluster_is_refused():
-    with pytest.raises(ValueError, match="more than 2 rows"):
-        dpmeans.fit_gaussian(np.eye(4)[:, :2], [0, 0, 1, 1], 1.0, phi=0.0)

@@ -1,4 +1,4 @@
-"""Graph spectral features equal their NumPy twin: encoding, factors, pseudo-likelihood, fits, observed steps, Laplacians, features."""
+"""Graph spectral features equal their reference implementation: encoding, factors, likelihood, fits, Laplacians, features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -21,7 +21,8 @@ from craftc.spectral.laplacian import basis, laplacian
 from craftc.spectral.paper_objective import Observed
 from craftc.spectral.pseudo_likelihood import Parameters, PseudoLikelihood, log_grid, similarity
 from craftc.spectral.solvers import Coordinates, Objective
-from tests.twins import spectral as twin
+from tests.common import examples
+from tests.reference import spectral as ref
 
 ALL = list(product(["codes", "dense"], ["softmax", "logistic"], [True, False]))
 every_kind = pytest.mark.parametrize(("conditionals", "groups", "unary"), ALL)
@@ -53,14 +54,14 @@ def frame_of(numeric, categorical):
 
 
 def both(seed, beta=2.0, missing="ignore", **shape):
-    """(table, its encoding, the twin's data)."""
+    """(table, its encoding, the reference's data)."""
     numeric, categorical = raw(seed, **shape)
     frame, names = frame_of(numeric, categorical)
     table = MixedTable.from_data(frame, categorical=names, missing=missing)
     encoding = Encoding.of(table, beta)
     if missing == "category":
         table = encoding.filled(table)
-    return table, encoding, twin.encode(numeric, categorical, beta)
+    return table, encoding, ref.encode(numeric, categorical, beta)
 
 
 def approximation(encoding, table, seed=0, k=None):
@@ -77,7 +78,7 @@ def likelihood_of(encoding, table, hat, conditionals="codes", groups="softmax", 
 def random_parameters(encoding, seed, sd=0.5, unary=True):
     rng = np.random.default_rng(seed)
     s, t = encoding.edges()
-    theta = twin.matrix(rng.normal(0, sd, len(s)), s, t, encoding.p)
+    theta = ref.matrix(rng.normal(0, sd, len(s)), s, t, encoding.p)
     b, c = rng.normal(0, sd, encoding.p2), rng.normal(0, sd, (encoding.p1, 2))
     return Parameters(theta, b * unary, c * unary)
 
@@ -85,7 +86,7 @@ def random_parameters(encoding, seed, sd=0.5, unary=True):
 # ---- encoding ----
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 10**6),
     p1=st.integers(0, 3),
@@ -102,7 +103,7 @@ def test_encoding(seed, p1, P, holes, beta):
     if rng.random() < 0.3 and P > 1:
         categorical[:, 1] = "a"
     frame, names = frame_of(numeric, categorical)
-    data = twin.encode(numeric, categorical, beta)
+    data = ref.encode(numeric, categorical, beta)
     model = GraphSpectralFeatures(objective="observed", n_steps=0, categorical=names, missing="category", beta=beta, random_state=0)
     usable = data.p1 + len(data.groups)
     with warnings.catch_warnings(record=True) as caught:
@@ -121,7 +122,7 @@ def test_encoding(seed, p1, P, holes, beta):
     dropped = ", ".join(repr(frame.columns[j]) for j, _ in data.dropped)
     assert [str(w.message).partition(": ")[2] for w in caught] == [dropped + "."] * bool(dropped)
     np.testing.assert_allclose(model.transform(frame) @ model.components_, data.x, rtol=0, atol=1e-9)
-    s, t = twin.edges(len(data.names), data.groups)
+    s, t = ref.edges(len(data.names), data.groups)
     np.testing.assert_array_equal(np.argwhere(np.triu(model.graph_)), np.column_stack([s, t]))
 
 
@@ -135,7 +136,7 @@ def test_hals_from_the_same_start(seed, p1, P, k, weight, holes):
     table, encoding, data = both(seed, p1=p1, P=P, holes=holes)
     factoriser = Factoriser(encoding, table, weight, 1)
     A = np.column_stack([data.D_num, np.sqrt(weight) * data.D_cat])
-    if holes:  # the twin has none: a hole is the mean of its column
+    if holes:  # the reference has none: a missing cell is the mean of its column
         A = factoriser.dense(slice(None))
         x = encoding.project(table, np.eye(encoding.p))
         np.testing.assert_allclose(A[:, p1:], np.sqrt(weight) * (x[:, p1:] + 1.0) / 2.0, atol=1e-14)
@@ -144,12 +145,12 @@ def test_hals_from_the_same_start(seed, p1, P, k, weight, holes):
     rng = np.random.default_rng(seed)
     size = np.sqrt(A.mean() / k) * 2.0
     start = size * rng.random((len(A), k)), size * rng.random((k, A.shape[1])).T
-    W, H, path = twin.hals(A, k, 50, seed)
+    W, H, path = ref.hals(A, k, 50, seed)
     found = factoriser.hals(k, 0, start)
     np.testing.assert_allclose(found.scores, W, atol=1e-8)
     np.testing.assert_allclose(found.loadings, H.T, atol=1e-8)
     np.testing.assert_allclose(found.residual, path[1:], rtol=1e-9)
-    x_hat = twin.scale(W @ H, encoding.beta)
+    x_hat = ref.scale(W @ H, encoding.beta)
     np.testing.assert_allclose(found.approximation(encoding.beta).table(), x_hat, atol=1e-7)
     np.testing.assert_array_equal(start[0], size * np.random.default_rng(seed).random((len(A), k)))  # the start is left as it was
 
@@ -180,10 +181,10 @@ def test_singular_vectors(p1, P, weight):
         assert found.residual[0] == pytest.approx(values[k:].sum() / values.sum(), abs=1e-12)
         if k < encoding.p and values[k - 1] - values[k] < 1e-3 * values[0]:
             continue  # which of two equal ones is left out is not defined
-        x_hat = twin.factorise(data.D_num, data.D_cat, k, "svd", weight=weight, beta=encoding.beta)
+        x_hat = ref.factorise(data.D_num, data.D_cat, k, "svd", weight=weight, beta=encoding.beta)
         hat = found.approximation(encoding.beta)
         np.testing.assert_allclose(hat.table(), x_hat, atol=1e-9)
-        np.testing.assert_allclose(hat.codes(encoding, table), twin.codes(data.x, x_hat, p1)[p1:], atol=1e-9)
+        np.testing.assert_allclose(hat.codes(encoding, table), ref.codes(data.x, x_hat, p1)[p1:], atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", ["ignore", "category"])
@@ -196,7 +197,7 @@ def test_codes(holes, missing):
     np.testing.assert_allclose(x_hat.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(np.abs(x_hat).max(axis=0), encoding.beta, rtol=1e-12)
     if missing == "category" or not holes:
-        np.testing.assert_allclose(found, twin.codes(data.x, x_hat, data.p1)[data.p1 :], atol=1e-12)
+        np.testing.assert_allclose(found, ref.codes(data.x, x_hat, data.p1)[data.p1 :], atol=1e-12)
         return
     frame = [table.levels[d][c] if c < len(table.levels[d]) else None for d in range(4) for c in table.codes[:, d]]
     cells = np.array(frame, dtype=object).reshape(4, -1)
@@ -214,9 +215,9 @@ def test_similarity_and_grid():
     rng = np.random.default_rng(0)
     eps = 0.1
     values = np.concatenate([rng.uniform(-1, 1, 60), rng.uniform(-0.2, 0.2, 30), [0.0, -0.0, eps, -eps, 1.0, -1.0, 1e-300]])
-    np.testing.assert_allclose(similarity(values[:, None], values, eps), twin.similarity(values[:, None], values, eps), rtol=3e-16)
+    np.testing.assert_allclose(similarity(values[:, None], values, eps), ref.similarity(values[:, None], values, eps), rtol=3e-16)
     for beta, floor, m in ((2.0, 0.2, 16), (1.0, 0.3, 2), (5.0, 1e-6, 64)):
-        grid, (u, w) = log_grid(beta, floor, m), twin.grid(beta, floor, m)
+        grid, (u, w) = log_grid(beta, floor, m), ref.grid(beta, floor, m)
         np.testing.assert_array_equal(grid.nodes, u)
         np.testing.assert_array_equal(grid.weights, w)
 
@@ -232,12 +233,12 @@ def test_value_and_gradient(conditionals, groups, unary, p1, P):
     for seed, eps, m, sd in ((0, None, 16, 0.5), (1, 0.05, 7, 2.0)):
         table, encoding, data = both(seed, p1=p1, P=P, n=33)
         hat = approximation(encoding, table)
-        model = twin.pseudo_model(
+        model = ref.pseudo_model(
             data.x, data.p1, data.groups, hat.table(), eps=eps, beta=data.beta, m=m, mixed=conditionals, categorical=groups
         )
         at = random_parameters(encoding, seed, sd, unary)
         value, gradient = likelihood_of(encoding, table, hat, conditionals, groups, eps, m)(at)
-        expected, *slopes = twin.pseudo_value_gradient(model, *at)
+        expected, *slopes = ref.pseudo_value_gradient(model, *at)
         assert value == pytest.approx(expected, rel=1e-12)
         s, t = encoding.edges()
         np.testing.assert_allclose(gradient.theta[s, t], slopes[0][s, t], rtol=0, atol=1e-11)
@@ -269,7 +270,7 @@ def test_gradients_by_differences(conditionals, groups, unary, holes):
 def by_loops(table, encoding, hat, at, conditionals, groups, m=16):
     """The value per row, conditional by conditional: a hole has none, and adds nothing to those of others."""
     p1, eps = encoding.p1, 0.1 * encoding.beta
-    u, w = twin.grid(encoding.beta, eps, m)
+    u, w = ref.grid(encoding.beta, eps, m)
     x, x_hat, code = encoding.scaled(table), hat.table(), hat.codes(encoding, table)
     total = 0.0
     for i in range(table.n_rows):
@@ -285,10 +286,10 @@ def by_loops(table, encoding, hat, at, conditionals, groups, m=16):
             def energy(y, i=i, s=s, numbers=numbers, levels=levels):
                 out = at.c[s, 0] * y + at.c[s, 1] * y**2
                 for t in numbers:
-                    out = out + at.theta[s, t] * twin.similarity(y, x[i, t], eps)
+                    out = out + at.theta[s, t] * ref.similarity(y, x[i, t], eps)
                 for j, on in levels.items():
                     seen = x_hat[i, p1 + j] if conditionals == "dense" else code[j, on]
-                    out = out + at.theta[s, p1 + j] * twin.similarity(y, seen, eps)
+                    out = out + at.theta[s, p1 + j] * ref.similarity(y, seen, eps)
                 return out
 
             total += energy(x[i, s]) - logsumexp(energy(u), b=w)
@@ -297,7 +298,7 @@ def by_loops(table, encoding, hat, at, conditionals, groups, m=16):
             F[j] = at.b[j] + sum(2.0 * at.theta[p1 + j, p1 + k] * (2 * on - 1) for k, on in levels.items())
             for t in numbers:
                 shown = x_hat[i, t] if conditionals == "dense" else x[i, t]
-                F[j] += at.theta[p1 + j, t] * (twin.similarity(shown, code[j, 1], eps) - twin.similarity(shown, code[j, 0], eps))
+                F[j] += at.theta[p1 + j, t] * (ref.similarity(shown, code[j, 1], eps) - ref.similarity(shown, code[j, 0], eps))
         for v in range(len(encoding.variable)):
             mine = [j for j in range(encoding.first[v], encoding.first[v + 1]) if j in levels]
             if len(mine) > 1 and groups == "softmax":
@@ -325,27 +326,27 @@ def model_of(**parameters):
 
 
 def fitted(seed, n=30, p1=3, P=2, **parameters):
-    """(model, frame, the twin's data, its x_hat)."""
+    """(model, frame, the reference's data, its x_hat)."""
     numeric, categorical = raw(seed, n, p1, P)
     frame, names = frame_of(numeric, categorical)
     beta = parameters.get("beta", 2.0)
-    data = twin.encode(numeric, categorical, beta)
-    return model_of(categorical=names, **parameters).fit(frame), frame, data, twin.factorise(data.D_num, data.D_cat, None, "svd", beta=beta)
+    data = ref.encode(numeric, categorical, beta)
+    return model_of(categorical=names, **parameters).fit(frame), frame, data, ref.factorise(data.D_num, data.D_cat, None, "svd", beta=beta)
 
 
-def twin_of(data, x_hat, conditionals="codes", groups="softmax"):
-    return twin.pseudo_model(data.x, data.p1, data.groups, x_hat, beta=data.beta, mixed=conditionals, categorical=groups)
+def reference_model(data, x_hat, conditionals="codes", groups="softmax"):
+    return ref.pseudo_model(data.x, data.p1, data.groups, x_hat, beta=data.beta, mixed=conditionals, categorical=groups)
 
 
 @every_kind
-def test_the_graph_is_the_twins(conditionals, groups, unary):
+def test_the_graph_equals_the_reference(conditionals, groups, unary):
     model, _, data, x_hat = fitted(0, conditionals=conditionals, groups=groups, unary=unary, tol=1e-7)
-    found = twin.fit(twin_of(data, x_hat, conditionals, groups), 0.1, unary, gtol=1e-7)
+    found = ref.fit(reference_model(data, x_hat, conditionals, groups), 0.1, unary, gtol=1e-7)
     assert found.gradient <= 1e-7
     assert model.converged_
     np.testing.assert_allclose(model.graph_, found.theta, rtol=0, atol=1e-5)
     assert model.objective_ == pytest.approx(found.objective, abs=1e-9)
-    np.testing.assert_allclose(model.codes_, twin.codes(data.x, x_hat, data.p1), atol=1e-9)
+    np.testing.assert_allclose(model.codes_, ref.codes(data.x, x_hat, data.p1), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -353,17 +354,17 @@ def test_the_graph_is_the_twins(conditionals, groups, unary):
 )
 def test_graphs_of_other_tables(seed, p1, P, l2, beta):
     model, _, data, x_hat = fitted(seed, 40, p1, P, l2=l2, beta=beta, tol=1e-7)
-    found = twin.fit(twin_of(data, x_hat), l2, gtol=1e-7)
+    found = ref.fit(reference_model(data, x_hat), l2, gtol=1e-7)
     np.testing.assert_allclose(model.graph_, found.theta, rtol=0, atol=1e-5)
     assert model.objective_ == pytest.approx(found.objective, abs=1e-9)
 
 
 @every_kind
-def test_the_graph_by_way_of_a_sample_is_the_twins(conditionals, groups, unary, monkeypatch):
+def test_the_graph_by_way_of_a_sample_equals_the_reference(conditionals, groups, unary, monkeypatch):
     monkeypatch.setattr(estimator, "SAMPLED", 30)
     monkeypatch.setattr(estimator, "SHARE", 2)
     model, _, data, x_hat = fitted(0, conditionals=conditionals, groups=groups, unary=unary, tol=1e-7)
-    found = twin.fit(twin_of(data, x_hat, conditionals, groups), 0.1, unary, gtol=1e-7)
+    found = ref.fit(reference_model(data, x_hat, conditionals, groups), 0.1, unary, gtol=1e-7)
     assert model.converged_
     np.testing.assert_allclose(model.graph_, found.theta, rtol=0, atol=1e-5)
 
@@ -373,12 +374,12 @@ def test_every_parameter_of_the_model_counts(conditionals):
     """None is left at its default."""
     numeric, categorical = raw(11, 40)
     frame, names = frame_of(numeric, categorical)
-    data = twin.encode(numeric, categorical, 1.5)
-    x_hat = twin.factorise(data.D_num, data.D_cat, 3, "svd", weight=2.5, beta=1.5)
-    model = twin.pseudo_model(
+    data = ref.encode(numeric, categorical, 1.5)
+    x_hat = ref.factorise(data.D_num, data.D_cat, 3, "svd", weight=2.5, beta=1.5)
+    model = ref.pseudo_model(
         data.x, data.p1, data.groups, x_hat, eps=0.3, beta=1.5, m=5, mixed=conditionals, categorical="logistic"
     )  # fmt: skip
-    found = twin.fit(model, 0.25, unary=False, gtol=1e-7)
+    found = ref.fit(model, 0.25, unary=False, gtol=1e-7)
     options = {"beta": 1.5, "eps": 0.3, "grid_size": 5, "n_factors": 3, "indicator_weight": 2.5, "l2": 0.25, "unary": False}
     ours = model_of(categorical=names, conditionals=conditionals, groups="logistic", tol=1e-7, **options).fit(frame)
     np.testing.assert_allclose(ours.graph_, found.theta, rtol=0, atol=1e-5)
@@ -390,32 +391,32 @@ def test_every_parameter_of_the_model_counts(conditionals):
 
 @pytest.mark.parametrize("groups", ["softmax", "logistic"])
 @pytest.mark.parametrize("conditionals", ["codes", "dense"])
-def test_the_sparse_graph_is_the_twins(conditionals, groups):
+def test_the_sparse_graph_equals_the_reference(conditionals, groups):
     model, _, data, x_hat = fitted(5, conditionals=conditionals, groups=groups, l1=0.1, l2=0.0, tol=1e-7)
-    found = twin.fit_l1(twin_of(data, x_hat, conditionals, groups), 0.1, tol=1e-7)
+    found = ref.fit_l1(reference_model(data, x_hat, conditionals, groups), 0.1, tol=1e-7)
     assert model.converged_
     np.testing.assert_allclose(model.graph_, found.theta, rtol=0, atol=1e-5)
     assert model.objective_ == pytest.approx(found.objective, abs=1e-9)
-    s, t = twin.edges(len(data.names), data.groups)
+    s, t = ref.edges(len(data.names), data.groups)
     assert 0 < np.count_nonzero(model.graph_[s, t]) < len(s)
     np.testing.assert_array_equal(model.graph_ != 0.0, found.theta != 0.0)
 
 
 def test_no_edge_is_left_where_the_penalty_is_the_slope_at_zero():
     _, _, data, x_hat = fitted(6)
-    model = twin_of(data, x_hat)
-    slope = np.abs(twin.penalised(model, np.zeros(len(model.edges[0])), 0.0, False)[1]).max()
+    model = reference_model(data, x_hat)
+    slope = np.abs(ref.penalised(model, np.zeros(len(model.edges[0])), 0.0, False)[1]).max()
     empty, some = (fitted(6, l1=factor * slope, l2=0.0, tol=1e-8)[0] for factor in (1.001, 0.99))
     assert not empty.graph_.any()
     assert np.count_nonzero(some.graph_) == 2
 
 
 def test_both_penalties_together():
-    """The elastic net meets its conditions at the twin's gradient."""
+    """The elastic net meets its conditions at the reference's gradient."""
     model, _, data, x_hat = fitted(7, l1=0.05, l2=0.2, tol=1e-8)
-    s, t = twin.edges(len(data.names), data.groups)
+    s, t = ref.edges(len(data.names), data.groups)
     free = model.graph_[s, t]
-    gradient = twin.penalised(twin_of(data, x_hat), free, 0.2, False)[1]
+    gradient = ref.penalised(reference_model(data, x_hat), free, 0.2, False)[1]
     on = free != 0.0
     assert 0 < on.sum() < len(on)
     np.testing.assert_allclose(gradient[on], -0.05 * np.sign(free[on]), atol=1e-7)
@@ -429,15 +430,15 @@ def test_both_penalties_together():
 @pytest.mark.parametrize(("sign", "more"), [(-1, {}), (1, {}), (-1, {"theta0": 1e-3, "n_steps": 10}), (1, {"rate": 0.1, "n_steps": 7})])
 def test_observed_steps(sign, more, p1P):
     model, _, data, x_hat = fitted(8, 35, *p1P, objective="observed", sign=sign, **more)
-    h = twin.observed_similarities(data.x, data.p1, data.groups, x_hat, 0.1 * data.beta)
-    s, t = twin.edges(len(data.names), data.groups)
-    theta = twin.observed(h, sign, **more)
-    np.testing.assert_allclose(model.graph_, twin.matrix(theta, s, t, len(data.names)), rtol=0, atol=1e-8 * np.abs(theta).max())
+    h = ref.observed_similarities(data.x, data.p1, data.groups, x_hat, 0.1 * data.beta)
+    s, t = ref.edges(len(data.names), data.groups)
+    theta = ref.observed(h, sign, **more)
+    np.testing.assert_allclose(model.graph_, ref.matrix(theta, s, t, len(data.names)), rtol=0, atol=1e-8 * np.abs(theta).max())
     assert model.n_iter_ == more.get("n_steps", {-1: 20, 1: 50}[sign]) == len(model.objective_path_)
-    steps = [twin.observed(h, sign, **{**more, "n_steps": k + 1}, rescale=False) for k in range(model.n_iter_)]
-    values = [twin.observed_value_gradient(step, h)[0] for step in steps]
+    steps = [ref.observed(h, sign, **{**more, "n_steps": k + 1}, rescale=False) for k in range(model.n_iter_)]
+    values = [ref.observed_value_gradient(step, h)[0] for step in steps]
     np.testing.assert_allclose(model.objective_path_, -np.array(values), rtol=1e-8, atol=1e-12)
-    assert model.objective_ == pytest.approx(-twin.observed_value_gradient(theta, h)[0], rel=1e-8)
+    assert model.objective_ == pytest.approx(-ref.observed_value_gradient(theta, h)[0], rel=1e-8)
 
 
 def test_value_and_gradient_of_the_observed_objective():
@@ -447,14 +448,14 @@ def test_value_and_gradient_of_the_observed_objective():
         hat = approximation(encoding, table).table()
         x = encoding.project(table, np.eye(encoding.p))
         there = np.column_stack([~np.isnan(table.numeric), (table.codes[:, encoding.variable] < table.n_levels)[:, encoding.owner]])
-        h = twin.observed_similarities(x, data.p1, [np.flatnonzero(encoding.owner == v) + 3 for v in range(3)], hat, 0.2)
+        h = ref.observed_similarities(x, data.p1, [np.flatnonzero(encoding.owner == v) + 3 for v in range(3)], hat, 0.2)
         s, t = encoding.edges()
         h *= there[:, s] & there[:, t]
         theta = np.random.default_rng(0).normal(size=len(s))
-        f, gradient = Observed(encoding, table, hat, 0.2)(twin.matrix(theta, s, t, encoding.p))
-        expected, slope = twin.observed_value_gradient(theta, h)
+        f, gradient = Observed(encoding, table, hat, 0.2)(ref.matrix(theta, s, t, encoding.p))
+        expected, slope = ref.observed_value_gradient(theta, h)
         assert f == pytest.approx(expected, rel=1e-11)
-        np.testing.assert_allclose(gradient, twin.matrix(slope, s, t, encoding.p), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(gradient, ref.matrix(slope, s, t, encoding.p), rtol=0, atol=1e-12)
 
 
 # ---- Laplacians, bases, features ----
@@ -470,9 +471,9 @@ def test_laplacians_and_bases(kind, normalized, isolated):
     if isolated:
         theta[[2, 5]] = theta[:, [2, 5]] = 0.0
     L = laplacian(theta, kind, normalized)
-    np.testing.assert_allclose(L, twin.laplacian(theta, kind, normalized), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(L, ref.laplacian(theta, kind, normalized), rtol=0, atol=1e-14)
     values, rows = basis(L)
-    expected, columns = twin.basis(L, 9)
+    expected, columns = ref.basis(L, 9)
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-13)
     np.testing.assert_allclose(rows @ rows.T, np.eye(9), atol=1e-12)
     assert (np.diff(values) >= 0).all()
@@ -502,15 +503,15 @@ def test_entries_equal_up_to_rounding_are_equal(turn):
 @pytest.mark.parametrize("normalized", [True, False])
 @pytest.mark.parametrize("kind", ["signed", "abs"])
 def test_features(kind, normalized, skip_first):
-    """From the graph on all is the twin's: spectrum, basis, and rows times basis."""
+    """From the graph on everything equals the reference: spectrum, basis, and rows times basis."""
     model, frame, data, _ = fitted(10, 40, laplacian=kind, normalized=normalized, skip_first=skip_first, n_components=3)
-    L = twin.laplacian(model.graph_, kind, normalized)
-    values, vectors = twin.basis(L, 3, skip_first)
+    L = ref.laplacian(model.graph_, kind, normalized)
+    values, vectors = ref.basis(L, 3, skip_first)
     np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-13)
     np.testing.assert_allclose(model.spectrum_, np.linalg.eigvalsh(L), atol=1e-13)
     np.testing.assert_allclose(model.components_.T @ model.components_, vectors @ vectors.T, atol=1e-9)
     np.testing.assert_allclose(model.components_, vectors.T, atol=1e-7)  # simple eigenvalues here, and the same sign rule
-    np.testing.assert_allclose(model.transform(frame), twin.features(data.x, model.components_.T), atol=1e-12)
+    np.testing.assert_allclose(model.transform(frame), ref.features(data.x, model.components_.T), atol=1e-12)
     assert model.spectrum_[0] > -1e-12
     assert not normalized or model.spectrum_[-1] <= 2 + 1e-12
     if kind == "abs":
