@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,19 @@ def pytest_configure(config):
     """The profile that HYPOTHESIS_PROFILE names; otherwise `dev` where slow tests are left out, and `ci`."""
     quick = "not slow" in config.getoption("markexpr")
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev" if quick else "ci"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m deselects
+def pytest_collection_modifyitems(items):
+    """Mark the slow cases of tests marked `slow_except`."""
+    cases = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("slow_except"):
+            cases[item.path, item.originalname].append((item, *mark.args))
+    for same in cases.values():
+        for i, (item, fast) in enumerate(same):
+            if i * fast // len(same) == (i - 1) * fast // len(same):
+                item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

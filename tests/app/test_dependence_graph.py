@@ -158,6 +158,7 @@ def test_more_variables_than_colours():
 # ---- where ----
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize(
     ("n_numeric", "levels", "top"), [(6, (4, 3, 3, 3, 1, 1, 1), 30), (6, (8, 16, 7, 14, 6, 5, 1, 41), 60), (2, (1,), 3), (1, (1,), 1)]
 )

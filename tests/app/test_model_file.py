@@ -133,6 +133,7 @@ def test_every_encoding(numeric, weighted, tmp_path):
     assert (tmp_path / "model").stat().st_size < 60_000
 
 
+@pytest.mark.slow
 def test_many_clusters(tmp_path):
     """More than 256, so that labels no longer fit one byte."""
     X = np.repeat(np.eye(20)[:, ::-1] * 9.0 + np.arange(20)[:, None], 15, axis=0)

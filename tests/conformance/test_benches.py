@@ -76,6 +76,7 @@ FOUND = list(found())
 NAMES = [each.id for each in FOUND]
 
 
+@pytest.mark.slow_except(12)
 @pytest.mark.parametrize(("cls", "method"), FOUND)
 def test_benchmark_runs(cls, method):
     if cls is None:

@@ -107,6 +107,7 @@ def assert_same_model(model, theirs, X):
 # ---- from given memberships ----
 
 
+@pytest.mark.slow_except(15)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("exact", [False, True], ids=["sweep", "exact"])
 @pytest.mark.parametrize("kind", KINDS)

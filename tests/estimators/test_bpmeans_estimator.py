@@ -21,6 +21,7 @@ from tests.reference import bpmeans as ref
 # ---- how many features ----
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("penalty", [4.0, 8.0, 40.0, 300.0, 1e9])
 @pytest.mark.parametrize("seed", range(4))
 def test_stepwise_takes_the_best_of_its_path(seed, penalty):
@@ -40,6 +41,7 @@ def test_stepwise_takes_the_best_of_its_path(seed, penalty):
     assert stepped.objective_ <= model.objective_ * (1.0 + 1e-12)
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("offset", [0.0, 3.0])
 @pytest.mark.parametrize("K", [2, 3, 4])
 @pytest.mark.parametrize("seed", range(3))
@@ -91,6 +93,7 @@ def test_no_feature_at_all(name):
     assert_same_bits(pickle.loads(pickle.dumps(model)), model)
 
 
+@pytest.mark.slow
 def test_64_features_are_the_most_and_said():
     X = np.random.default_rng(0).normal(size=(100, 5))
     with pytest.warns(UserWarning, match="64 features, the most that it holds"):
@@ -210,6 +213,7 @@ def test_summary():
 # ---- the estimator ----
 
 
+@pytest.mark.slow_except(3)
 @every_model
 def test_clone_pickle_and_output_names(name):
     X = sums(0)
@@ -264,6 +268,7 @@ def test_random_states():
     assert_same_bits(first, second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_large_table_chooses_k_by_a_sample(dtype):
     rng = np.random.default_rng(0)
@@ -276,6 +281,7 @@ def test_a_large_table_chooses_k_by_a_sample(dtype):
     assert BPMeans(base="none", n_init=2, random_state=0).fit(X).n_features_ == 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("parameters", ["2, n_init=4", "init=Z"])
 def test_a_forked_child_does_not_hang(parameters):

@@ -96,6 +96,7 @@ BRUTE = [
 ]
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("planted", [False, True], ids=["noise", "sums"])
 @pytest.mark.parametrize(("model", "of_noise", "of_sums"), BRUTE)
 def test_brute_force_is_never_undercut_and_often_reached(model, of_noise, of_sums, planted):
@@ -116,6 +117,7 @@ def test_brute_force_is_never_undercut_and_often_reached(model, of_noise, of_sum
     assert np.mean(reached) >= (of_sums if planted else of_noise)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_more_starts_and_exchanges_never_hurt(seed):
     """The best restart is improved by exchanges of features, never made worse."""
@@ -130,6 +132,7 @@ def test_more_starts_and_exchanges_never_hurt(seed):
 # ---- moved, scaled, shuffled, laid out ----
 
 
+@pytest.mark.slow_except(10)
 @pytest.mark.parametrize("k", [-300, -40, 1, 7, 100, 300])
 @every_model
 def test_a_power_of_two_scales_every_bit(name, k):
@@ -182,6 +185,7 @@ def test_the_order_of_features_permutes_the_result_of_exact_rows(name, shape):
     assert turned.converged_
 
 
+@pytest.mark.slow_except(4)
 @every_model
 def test_float32_is_close_to_float64(name):
     X = sums(2).astype(np.float32)
@@ -210,6 +214,7 @@ def test_an_offset_of_ten_thousand(seed, name, shape):
     np.testing.assert_allclose(far.features_[0] - 1e4, near.features_[0] - 100.0, atol=1e-7)
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("order", ["F", "strided", "columns", "read-only"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["births", "collapsed", "drop"])

@@ -17,6 +17,7 @@ from tests.common import ROOT
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, sums
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("shape", [(90, 6), (30, 50)], ids=["rows", "products"])
 @every_model
 def test_restarts_side_by_side_on_any_number_of_threads(name, shape, monkeypatch):
@@ -38,6 +39,7 @@ WIDE = {
 }
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:BPMeans found 64:UserWarning")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", WIDE)
@@ -70,6 +72,7 @@ def test_lonely_and_lost_features_in_windows_shared_out(seed, collapsed, monkeyp
         assert_same_bits(small, clone(model).set_params(n_threads=n_threads).fit(X))
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("model", "dtype"),
@@ -89,6 +92,7 @@ def test_a_large_table_on_any_number_of_threads(model, dtype):
     np.testing.assert_array_equal(fits[0].predict(X[:3000]), fits[3].predict(X[:3000]))
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
         "from craftc._common import threads; from craftc.bpmeans import restarts as search; threads.SMALL_WORK = 0\n"

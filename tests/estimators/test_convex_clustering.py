@@ -231,6 +231,7 @@ def test_the_default_path_begins_with_the_components(kind, solver):
     assert len(frame) <= 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_groups_are_found(solver):
     X, truth = blobs()

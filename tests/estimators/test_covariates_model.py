@@ -136,6 +136,7 @@ def test_verbose_prints_a_line_per_penalty(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_the_same_bits_whatever_the_threads():
     script = (
         "import hashlib, numpy as np; from craftc import ConvexCovariateClustering as C; from tests.reference.covariates import recipe\n"

@@ -55,6 +55,7 @@ def fitted(stored, **more):
 # ---- the merge test and the ADMM with one vector per edge ----
 
 
+@pytest.mark.slow_except(5)
 @pytest.mark.parametrize("solver", SOLVERS)
 @every_frozen
 def test_the_true_partition_at_the_usual_tolerance(stored, solver):
@@ -67,6 +68,7 @@ def test_the_true_partition_at_the_usual_tolerance(stored, solver):
     np.testing.assert_array_equal(np.flatnonzero(~model.coef_.any(axis=0)), stored["zero"])
 
 
+@pytest.mark.slow_except(5)
 @pytest.mark.parametrize("solver", SOLVERS)
 @every_frozen
 def test_the_true_partition_at_the_end_of_a_path(stored, solver):
@@ -79,6 +81,7 @@ def test_the_true_partition_at_the_end_of_a_path(stored, solver):
     np.testing.assert_array_equal(last["labels"], stored["labels"])
 
 
+@pytest.mark.slow_except(5)
 @every_frozen
 def test_admm_is_as_exact_as_asked(stored):
     model, X, _, _ = fitted(stored, solver="admm", tol=1e-9)
@@ -98,6 +101,7 @@ def test_admm_is_as_exact_along_a_path(stored):
     assert model.path_["objective"].iloc[-1] == pytest.approx(stored["objective"], rel=1e-9)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(seed=st.integers(0, 10**6), sparsity=st.sampled_from([0.0, 0.0, 1.5]), ridge=st.sampled_from([0.02, 0.1, 1.0]))
 def test_admm_finds_the_certified_optimum(seed, sparsity, ridge):
@@ -148,6 +152,7 @@ def test_paths_of_the_iterations_may_end_without_fusion(solver):
     assert frame["labels"].iloc[-1].tolist() == list(range(8))
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("c", [12, 70])
 def test_many_classes(solver, c):
@@ -174,6 +179,7 @@ def test_admm_cut_short_says_so():
 # ---- the paper's iteration ----
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize(
     ("kind", "c", "weights", "relax"),
     [("dense", 3, "uniform", 1.0), ("chain", 2, "uniform", 1.0), ("flat", 2, "S", 1.0), ("chain", 3, "S", 1.7), ("knn", 4, "S", 1.7)],
@@ -205,6 +211,7 @@ def tightly(look, start, **more):
     return minimize(look, start, **more, options={"gtol": 1e-11, "ftol": 1e-16, "maxiter": 5000, "maxcor": 30})
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize(("kind", "c", "nu"), [("dense", 3, 0.3), ("chain", 2, 1.0), ("blocks", 3, 0.5), ("knn", 4, 0.3)])
 def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, nu):
     X, y, S = ref.recipe(kind, 6, 40, c, 1)
@@ -220,6 +227,7 @@ def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, n
     np.testing.assert_allclose(in_classes(task, usual.theta), theirs.B, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_warm_start_equals_the_reference(monkeypatch):
     monkeypatch.setattr(paper_admm, "minimize", tightly)
     X, y, S = ref.recipe("dense", 6, 40, 3, 1)
@@ -240,6 +248,7 @@ def test_eleven_iterations_are_forced():
     assert not paper.exhausted
 
 
+@pytest.mark.slow_except(3)
 @every_frozen
 def test_the_papers_solver_on_frozen_instances(stored):
     model, X, y, S = fitted(stored, solver="paper")
@@ -272,6 +281,7 @@ def test_without_a_ridge(solver):
         assert -1e-9 <= model.duality_gap_ <= 1e-6
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
@@ -287,6 +297,7 @@ def test_no_ridge_is_the_limit_of_small_ones(seed, solver, sparsity):
     np.testing.assert_allclose(model.coef_, reference.B, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("solver", [*SOLVERS, "paper"])
 @pytest.mark.parametrize("nu", [0.5, [1.0, 0.1]])
 def test_classes_that_sums_tell_apart(solver, nu):
@@ -304,6 +315,7 @@ def test_classes_that_sums_tell_apart(solver, nu):
 # ---- reduced problems that are too large for Newton steps ----
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 @pytest.mark.parametrize("kind", ["dense", "knn"])
 def test_large_reduced_problems(monkeypatch, kind, sparsity):
@@ -371,6 +383,7 @@ def counts(seed=0, n=90, d=40, c=3):
 SPARSE = {"csr": sparse.csr_array, "csc": sparse.csc_matrix, "coo": sparse.coo_array}
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("form", SPARSE)
 @pytest.mark.parametrize("similarity", [None, "correlation", "given"])
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -396,6 +409,7 @@ def test_sparse_tables_equal_dense_ones(form, similarity, solver):
     np.testing.assert_allclose(ours.decision_function(table), ours.decision_function(X), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("selection", ["evidence", "evidence-full", "evidence-accuracy"])
 def test_a_path_of_a_sparse_table(selection):
     X, y = counts()
@@ -411,6 +425,7 @@ def test_a_path_of_a_sparse_table(selection):
         np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_sparse_tables_of_other_numbers():
     X, y = counts()
     for table in (sparse.csr_array(X.astype(np.float32)), sparse.csr_array(X.astype(np.int64)), sparse.csr_matrix(X)):
@@ -421,6 +436,7 @@ def test_sparse_tables_of_other_numbers():
     np.testing.assert_allclose(ours.coef_, dense.coef_, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("tol", [1e-7, 1e-9, 1e-11])
 def test_sparse_tables_are_certified_as_asked(tol):
     X, y = counts()

@@ -41,6 +41,7 @@ def assert_same(ours, theirs, table):
     assert (ours.n_iter_, ours.converged_) == (theirs.n_iter, theirs.converged)
 
 
+@pytest.mark.slow_except(25)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("seed", range(25))

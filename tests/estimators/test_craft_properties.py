@@ -92,6 +92,7 @@ def quiet_fit(model, table, weight=None):
         return model.fit(table, sample_weight=weight)
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
         "from craftc._common import threads; threads.SMALL_WORK = 0\n"

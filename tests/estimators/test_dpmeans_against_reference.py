@@ -154,6 +154,7 @@ def test_penalty_path(seed):
     assert asked.cluster_penalty_ == path[min(3, K) - 1]
 
 
+@pytest.mark.slow_except(6)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_choice_of_the_penalty(seed, mode):

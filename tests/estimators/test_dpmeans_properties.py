@@ -93,6 +93,7 @@ def optimum(X, penalty):
     return float(((step**2).sum() - ((sums**2).sum(axis=2) / sizes).sum(axis=1) + penalty * labels.max(axis=1)).min())
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize(
     ("mode", "polish", "init", "share"),
     [
@@ -167,6 +168,7 @@ def test_the_same_bits_on_any_number_of_threads(mode, dtype):
         np.testing.assert_array_equal(fits[0].predict(X, open_cluster=True), other.predict(X, open_cluster=True))
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("parameters", [{}, {"n_clusters": 6}, {"init": "farthest"}, {"init": "random", "n_init": 3}])
 def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, parameters):
@@ -179,6 +181,7 @@ def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, paramet
         assert_same_bits(clone(fits[0]).fit(X[:2000]).partial_fit(X[2000:]), clone(other).fit(X[:2000]).partial_fit(X[2000:]))
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
         "from craftc._common import threads; threads.SMALL_WORK = 0\n"

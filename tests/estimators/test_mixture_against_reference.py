@@ -160,6 +160,7 @@ def check_posterior(model, ref, slack):
     np.testing.assert_allclose(model.weights_, share / share.sum(), rtol=0, atol=slack)
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("learn", [False, True])
 @pytest.mark.parametrize("selection", ["local", "global", "shared"])
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
@@ -206,6 +207,7 @@ def test_moves_beyond_the_updates(seed):
     assert_close(model.elbo_, ref.elbo_)
 
 
+@pytest.mark.slow_except(6)
 @pytest.mark.parametrize("seed", range(18))
 def test_full_covariances(seed):
     """Columns switched by rank-one changes of a Cholesky factor, beside the reference's evidences from scratch: path, labels, masks."""

@@ -231,6 +231,7 @@ def test_verbose_prints(capsys):
     assert "components" in capsys.readouterr().out
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a process here")
 @pytest.mark.parametrize(("n", "n_threads"), [(6000, 1), (19_000, 2), (60_000, 2)], ids=["one by one", "side by side", "rows"])
 def test_ctrl_c_ends_a_long_fit(n, n_threads):
@@ -279,6 +280,7 @@ def correlated(seed):
     return np.column_stack([pair + 3.0 * labels[:, None], 2.0 * rng.normal(size=(400, 2))]), labels
 
 
+@pytest.mark.slow_except(6)
 def test_full_covariances():
     X, labels = correlated(0)
     model = FeatureSelectionMixture(6, covariance="full", random_state=0).fit(X)

@@ -102,6 +102,7 @@ def test_starts_side_by_side_on_any_number_of_threads(name, monkeypatch):
         np.testing.assert_array_equal(fits[0].predict_proba(X), other.predict_proba(X))
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @every_model
@@ -127,6 +128,7 @@ def test_a_large_table_on_any_number_of_threads():
     np.testing.assert_array_equal(fits[0].predict(X), fits[3].predict(X))
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
         "import hashlib, numpy as np; from craftc import FeatureSelectionMixture\n"
@@ -247,6 +249,7 @@ def test_data_frames_lists_and_whole_numbers():
 # ---- what a table may look like ----
 
 
+@pytest.mark.slow_except(5)
 @every_model
 @pytest.mark.parametrize("shape", [(2, 1), (2, 5), (3, 1), (5, 70)])
 def test_few_rows_and_more_components_than_rows(name, shape):

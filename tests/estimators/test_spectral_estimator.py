@@ -214,6 +214,7 @@ def test_verbose_prints(capsys):
 # ---- what is found ----
 
 
+@pytest.mark.slow
 def test_known_graphs_are_found():
     """Ten samples of a graph with 14 edges: AUC .950, plain correlation .928."""
     found = {"graph": [], "correlation": []}

@@ -213,6 +213,7 @@ def test_a_hole_beside_a_level_is_no_constant_where_it_is_a_level():
 # ---- the same bits ----
 
 
+@pytest.mark.slow_except(6)
 @quiet
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @every_model
@@ -248,6 +249,7 @@ def run(script, **environment):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set_and_with_any_number_of_blas_threads():
     script = (
         "import hashlib, numpy as np; from craftc import GraphSpectralFeatures\n"

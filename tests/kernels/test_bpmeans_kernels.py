@@ -168,6 +168,7 @@ def made_dependent(seed, n, K):
     return Z
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize(("n", "K"), [(30, 8), (30, 20), (60, 36), (60, 37), (80, 64), (50, 64), (500, 64)])
 @pytest.mark.parametrize("seed", range(3))
 def test_independent_columns_of_dependent_tables(seed, n, K):

@@ -398,6 +398,7 @@ def test_sweeps_have_the_same_bits_on_any_number_of_threads():
 # ---- instruction sets ----
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set():
     script = (
         "import hashlib, numpy as np\n"

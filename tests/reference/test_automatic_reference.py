@@ -191,6 +191,7 @@ def test_no_accepted_move_raises_the_objective(seed, selection):
         np.testing.assert_allclose(automatic.partition(t, labels[t.rows]).J, J, rtol=1e-12)
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_thresholds_end_though_passes_may_raise_the_objective(seed):
     """Without taking splits back, this does not end: passes undo what splits bring."""

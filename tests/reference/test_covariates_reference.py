@@ -75,6 +75,7 @@ def test_nothing_is_below_the_reference_and_no_bound_above(seed, gamma):
         assert ref.duality_gap(B, lam, X, y, S, nu, ridge, t, gamma) >= 0.0
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_both_forms_of_the_admm_take_the_same_steps(seed):
     X, y, S, nu, ridge, _ = small_case(seed)
