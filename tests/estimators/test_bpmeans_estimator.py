@@ -21,7 +21,7 @@ from tests.reference import bpmeans as ref
 # ---- how many features ----
 
 
-@pytest.mark.slow_except(2)
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("penalty", [4.0, 8.0, 40.0, 300.0, 1e9])
 @pytest.mark.parametrize("seed", range(4))
 def test_stepwise_takes_the_best_of_its_path(seed, penalty):

@@ -96,7 +96,7 @@ BRUTE = [
 ]
 
 
-@pytest.mark.slow_except(2)
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("planted", [False, True], ids=["noise", "sums"])
 @pytest.mark.parametrize(("model", "of_noise", "of_sums"), BRUTE)
 def test_brute_force_is_never_undercut_and_often_reached(model, of_noise, of_sums, planted):
@@ -185,7 +185,7 @@ def test_the_order_of_features_permutes_the_result_of_exact_rows(name, shape):
     assert turned.converged_
 
 
-@pytest.mark.slow_except(4)
+@pytest.mark.slow_except(1)
 @every_model
 def test_float32_is_close_to_float64(name):
     X = sums(2).astype(np.float32)
@@ -287,6 +287,7 @@ def test_one_row_and_equal_rows(name):
         np.testing.assert_allclose(model.reconstruct(X), X, rtol=1e-12)
 
 
+@pytest.mark.slow_except(4)
 @every_model
 def test_one_column_constant_columns_and_duplicates(name):
     one = sums(0, 40, 1)

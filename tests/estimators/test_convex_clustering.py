@@ -220,6 +220,7 @@ def test_the_frame_of_a_path(solver):
     assert model.fusion_penalty_ in path
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_default_path_begins_with_the_components(kind, solver):

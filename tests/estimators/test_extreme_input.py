@@ -150,6 +150,7 @@ def test_cholesky_ends():
         cholesky(np.full((2, 2), np.nan), 4.0)
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("seed", [5, 6, 8])
 @pytest.mark.parametrize("scale", [1e6, 1e9, 1e15])
 @pytest.mark.parametrize("options", [{"ridge": 0.0, "max_iter": 200}, {}, {"sparsity": 0.5}], ids=str)

@@ -359,6 +359,7 @@ def test_graphs_of_other_tables(seed, p1, P, l2, beta):
     assert model.objective_ == pytest.approx(found.objective, abs=1e-9)
 
 
+@pytest.mark.slow_except(3)
 @every_kind
 def test_the_graph_by_way_of_a_sample_equals_the_reference(conditionals, groups, unary, monkeypatch):
     monkeypatch.setattr(estimator, "SAMPLED", 30)
