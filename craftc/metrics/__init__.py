@@ -1,22 +1,20 @@
-"""How well clusters agree with classes that were known all along, and how features spread and part clusters.
+"""Agreement of clusters with known classes, and the spectrum and separation of feature tables.
 
-Every measure of agreement takes the true labels first and the clusters second; labels are any
-strings or integers, and which cluster bears which number never matters. `eigen_diffusion` and
-`separability` look at a table of features instead.
+Measures of agreement take the true labels first and the clusters second. Labels are strings or integers; a permutation of the cluster
+numbers does not change the value. `eigen_diffusion` and `separability` take a table of features.
 """
 
 from craftc.metrics.agreement import (
     chance_rand_index,
     cluster_label_entropy,
     contingency,
-    eigen_diffusion,
     macro_f1,
     nmi,
     purity,
     rand_index,
-    separability,
     total_cluster_label_entropy,
 )
+from craftc.metrics.diffusion import eigen_diffusion, separability
 
 __all__ = [
     "chance_rand_index",

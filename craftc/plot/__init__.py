@@ -1,5 +1,8 @@
-"""Pictures of fitted models (matplotlib, networkx: ``pip install 'craftc[app]'``)."""
+"""Plots of fitted models. They need matplotlib and networkx: ``pip install 'craftc[app]'``."""
 
-from craftc.plot.pictures import dependence_graph, features, fusion_tree, spectrum, tiles
+from craftc.plot.graph import dependence_graph, spectrum
+from craftc.plot.pictures import features
+from craftc.plot.tile_table import tiles
+from craftc.plot.tree import fusion_tree
 
 __all__ = ["dependence_graph", "features", "fusion_tree", "spectrum", "tiles"]

@@ -1,4 +1,4 @@
-"""The pictures of a graph between columns and of its spectrum."""
+"""The graph between the columns of a table, and the spectrum of its Laplacian."""
 
 from __future__ import annotations
 
@@ -10,71 +10,178 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Floats, Ints
+from craftc._common.validation import check_number
+from craftc.plot.figures import new_figure
 
-_TOGETHER, _AVOID = "#0072B2", "#D55E00"  # told apart by the colour-blind; dashes tell them apart in print
+_POSITIVE, _NEGATIVE = "#0072B2", "#D55E00"  # distinguishable for colour-blind readers; dashes distinguish them without colour
 _DASHED = (0, (2.2, 0.8))
-_THIN, _THICK = 0.8, 5.0  # points of the line of weight 0 and of the largest
+_THIN, _THICK = 0.8, 5.0  # line width in points at weight 0 and at the largest weight
 _TINTS = ("#CFE8D5", "#E3D3EA", "#FBE9A9", "#CDE3E8", "#F3D0DC", "#DAD7C8", "#D5E8A8")  # of the indicators of one variable
-_ALONE = "#E8E8E8"  # of the only one that is shown
-_BAND = 15.0  # points of the band that joins the indicators of one variable
+_SINGLE = "#E8E8E8"  # of a variable with one indicator in the plot
+_BAND = 15.0  # width in points of the band between the indicators of one variable
 _FONT, _SMALLEST = 8.0, 4.0  # points
-_SHRINK = 0.85  # of the letters, where the labels have no room
-_PAD = 0.4  # of a letter's height, from a label to its frame
-_GAP, _SEEN = 8.0, 16.0  # points between two labels, and more where a line between them is to be seen
+_SHRINK = 0.85  # factor of the font size while the labels overlap
+_PAD = 0.4  # between a label and its frame, in units of the font size
+_GAP, _SEEN = 8.0, 16.0  # points between two labels, and additional points where a line between them must stay visible
 _SHORT = 11  # characters up to which "variable=level" stays on one line
 _LONG = 22  # characters of a line
-_KIN = 0.75  # distance of two indicators of one variable; that of an edge is 1
-_STEPS = 400  # of moving labels apart
-_PUSH = 0.25  # of the way out from under a line, in a step
+_SAME_VARIABLE = 0.75  # length between two indicators of one variable; the length of an edge is 1
+_STEPS = 400  # iterations that move labels apart
+_PUSH = 0.25  # share of the overlap with a line that one step removes
 _DAMPED = 0.6
-_FIGURE = 3.2, 1.15, 0.7  # inches: the width of a picture without columns, of the root of their number, height of width
-SPECTRUM = (6.4, 3.8)  # inches
+_FIGURE = 3.2, 1.15, 0.7  # width in inches without columns, growth with the root of their number, height relative to the width
+_SPECTRUM = (6.4, 3.8)  # inches
+
+
+def dependence_graph(model: Any, *, top: int = 30, names: Sequence[str] | None = None, axes: Any = None) -> Any:
+    """Draw the strongest edges of the learned graph between the columns of a mixed table.
+
+    Every label is an encoded column: a numeric column has a round frame, a level of a categorical column a square one. A variable with two
+    levels has one column; the other level is its opposite. Levels of the same variable share a colour and are joined by a pale band, which
+    is not an edge. Columns without a drawn edge are omitted.
+
+    A solid blue line is a positive edge: given all other columns, both are high or low together, or the levels occur together. A dashed
+    orange line is a negative edge: one is high or present where the other is low or absent. The line width is proportional to the weight.
+    Columns with few edges between them are close to each other; positions have no other meaning. The layout is deterministic.
+
+    Parameters
+    ----------
+    model : GraphSpectralFeatures
+        Fitted.
+    top : int, default=30
+        Number of edges to draw, by decreasing ``|weight|``. A weight of 0 is not an edge.
+    names : sequence of str (p,), optional
+        A name for every encoded column; None: `encoded_names_`. Long names are shortened.
+    axes : matplotlib Axes, optional
+        Where to draw; None: a new figure whose size grows with the number of columns. The font shrinks until the labels fit.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        The model has no `graph_`.
+    ValueError
+        All weights of the graph are 0, or `names` does not have one name per encoded column.
+    ImportError
+        matplotlib or networkx is not installed.
+
+    See Also
+    --------
+    craftc.GraphSpectralFeatures.edges : The same edges as a table.
+
+    Examples
+    --------
+    >>> from craftc import GraphSpectralFeatures, plot
+    >>> from craftc.datasets import load_heart
+    >>> model = GraphSpectralFeatures(random_state=0).fit(load_heart().data)
+    >>> axes = plot.dependence_graph(model, top=1)
+    >>> [label.get_text() for label in axes.texts]
+    ['oldpeak', 'slope=1']
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "graph_") or not hasattr(model, "encoded_names_"):
+        raise TypeError(f"plot.dependence_graph draws the graph_ of GraphSpectralFeatures; {type(model).__name__} has none.")
+    check_number("top", top, least=1, whole=True)
+    shown = _strongest_edges(model, top, names)
+    networkx = _need_networkx()
+    if axes is None:
+        axes = new_figure(_size(len(shown.labels))).add_subplot()
+    _draw(axes, networkx, shown)
+    return axes
+
+
+def spectrum(model: Any, *, axes: Any = None) -> Any:
+    """Draw the eigenvalues of the graph's Laplacian, and which components the model keeps.
+
+    A component with a small eigenvalue is smooth: columns joined by a strong edge have similar entries. Components are numbered from 1, the
+    smoothest. A large gap after the last kept component supports the number of components. Without a gap the components on both sides are
+    hardly distinguishable, and a slightly different table may exchange them. ``axes.set(xlim=(0, 20), ylim=(0, 1))`` zooms in on the first
+    eigenvalues.
+
+    Parameters
+    ----------
+    model : GraphSpectralFeatures
+        Fitted.
+    axes : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        The model has no `spectrum_`.
+    ImportError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from craftc import GraphSpectralFeatures, plot
+    >>> from craftc.datasets import load_heart
+    >>> axes = plot.spectrum(GraphSpectralFeatures(4, random_state=0).fit(load_heart().data))
+    >>> axes.get_legend().get_texts()[0].get_text()
+    'kept: 4 of 22'
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "spectrum_") or not hasattr(model, "eigenvalues_"):
+        raise TypeError(f"plot.spectrum draws the spectrum_ of GraphSpectralFeatures; {type(model).__name__} has none.")
+    first = int(model.skip_first)
+    if axes is None:
+        axes = new_figure(_SPECTRUM).add_subplot()
+    _draw_spectrum(axes, np.asarray(model.spectrum_, np.float64), slice(first, first + len(model.eigenvalues_)))
+    return axes
 
 
 @dataclass
-class Picture:
-    """The columns and edges to draw: m columns that have an edge, E edges, strongest first."""
+class _Subgraph:
+    """The part of the graph to draw: E edges, strongest first, and their m columns."""
 
-    pairs: Ints  # (E, 2), numbers of the m columns
+    pairs: Ints  # (E, 2) positions among the m columns
     weights: Floats  # (E,)
-    total: int  # edges of the whole graph
+    total: int  # number of edges of the whole graph
     labels: list[str]  # (m,)
     numeric: NDArray[np.bool_]  # (m,)
-    variables: Ints  # (m,) columns of the table they come from
+    variables: Ints  # (m,) column of the input table that each comes from
 
 
-def picture(model: Any, top: int, names: Sequence[str] | None) -> Picture:
-    """The strongest edges, in order of the columns where they are equal."""
+def _strongest_edges(model: Any, top: int, names: Sequence[str] | None) -> _Subgraph:
+    """The strongest edges; ties are in column order."""
     graph = np.asarray(model.graph_, np.float64)
-    words = names_of(model, names)
+    labels = _labels(model, names)
     s, t = np.triu_indices(len(graph), 1)
     weights = graph[s, t]
     total = int(np.count_nonzero(weights))
     if total == 0:
         raise ValueError(
-            "The graph has no edge: all its weights are 0, so there is nothing to show. Fit it with a smaller penalty, or to other columns."
+            "The graph has no edge: all its weights are 0. Fit the model with a smaller penalty, or to other columns."
         )
     strongest = np.argsort(-np.abs(weights), kind="stable")[: min(top, total)]
     shown, places = np.unique(np.stack([s[strongest], t[strongest]], axis=1), return_inverse=True)
-    return Picture(
+    return _Subgraph(
         places.reshape(-1, 2),
         weights[strongest],
         total,
-        [words[i] for i in shown],
+        [labels[i] for i in shown],
         shown < model.n_numeric_,
         np.asarray(model.encoded_columns_, np.intp)[shown],
     )
 
 
-def names_of(model: Any, names: Sequence[str] | None) -> list[str]:
-    """A label for every encoded column: at most two lines."""
+def _labels(model: Any, names: Sequence[str] | None) -> list[str]:
+    """A label of at most two lines for every encoded column."""
     p = len(model.graph_)
     if names is not None:
         words = [str(name) for name in names]
         if len(words) != p:
-            raise ValueError(f"names must have one name per encoded column, {p} (see encoded_names_), got {len(words)}.")
+            raise ValueError(f"names must have one name per encoded column ({p}, see encoded_names_), got {len(words)}.")
         return [_wrapped(word) for word in words]
     inputs = getattr(model, "feature_names_in_", None)
     labels = []
@@ -82,7 +189,7 @@ def names_of(model: Any, names: Sequence[str] | None) -> list[str]:
         if i < model.n_numeric_ or len(word) <= _SHORT:
             labels.append(_wrapped(word))
             continue
-        # a variable's own name may hold "="
+        # the name of the variable may contain "="
         variable = word.partition("=")[0] if inputs is None else str(inputs[model.encoded_columns_[i]])
         is_level = word.startswith(f"{variable}=")
         labels.append(f"{_shortened(variable)}\n= {_shortened(word[len(variable) + 1 :])}" if is_level else _wrapped(word))
@@ -90,7 +197,7 @@ def names_of(model: Any, names: Sequence[str] | None) -> list[str]:
 
 
 def _shortened(word: str) -> str:
-    """Both ends of a long word: long names often differ in their last letters."""
+    """The beginning and the end of a long name, because long names often differ in their last letters."""
     return word if len(word) <= _LONG else f"{word[: _LONG * 2 // 3]}…{word[-(_LONG - 1 - _LONG * 2 // 3) :]}"
 
 
@@ -101,27 +208,27 @@ def _wrapped(word: str) -> str:
     return "\n".join(lines if len(lines) <= 2 else [lines[0], _shortened(word[len(lines[0]) :].strip())])
 
 
-# ---- places ----
+# ---- layout ----
 
 
-def need_networkx() -> Any:
-    """networkx, or a sentence that says how to get it."""
+def _need_networkx() -> Any:
+    """The networkx module, or ImportError with the command that installs it."""
     try:
         return importlib.import_module("networkx")
     except ImportError as error:
-        raise ImportError("The picture of a graph needs networkx: pip install 'craftc[app]'.") from error
+        raise ImportError("Plots of a graph need networkx: pip install 'craftc[app]'.") from error
 
 
-def layout(networkx: Any, shown: Picture) -> Floats:
-    """(m, 2) places whose distances follow the edges, the indicators of a variable near each other; wider than high."""
+def _layout(networkx: Any, shown: _Subgraph) -> Floats:
+    """Positions (m, 2) whose distances follow the edges, with indicators of one variable close together; wider than high."""
     m = len(shown.labels)
     graph = networkx.Graph()
     graph.add_nodes_from(range(m))
-    kin = shown.variables[:, None] == shown.variables
-    graph.add_edges_from(np.argwhere(np.triu(kin, 1)).tolist(), length=_KIN)
+    same_variable = shown.variables[:, None] == shown.variables
+    graph.add_edges_from(np.argwhere(np.triu(same_variable, 1)).tolist(), length=_SAME_VARIABLE)
     graph.add_edges_from(shown.pairs.tolist(), length=1.0)
     paths = dict(networkx.all_pairs_dijkstra_path_length(graph, weight="length"))
-    far = max(2.0, max(max(path.values()) for path in paths.values()))  # of columns that no path joins
+    far = max(2.0, max(max(path.values()) for path in paths.values()))  # for columns without a path between them
     distances = {i: {j: paths[i].get(j, far) for j in range(m)} for i in range(m)}
     found = networkx.kamada_kawai_layout(graph, dist=distances)
     places: Floats = np.array([found[i] for i in range(m)], np.float64)
@@ -131,10 +238,9 @@ def layout(networkx: Any, shown: Picture) -> Floats:
 
 
 def spread(places: Floats, sizes: Floats, room: Floats, pairs: Ints) -> tuple[Floats, bool]:
-    """Places (m, 2) in a room (2,) at which labels of these sizes (m, 2) do not overlap, and whether there are such.
+    """Positions (m, 2) within an area (2,) at which labels of these sizes (m, 2) do not overlap, and whether they were found.
 
-    The first half of the steps also takes labels out from under the lines of others and leaves lines long enough to be seen, as far as
-    that is possible.
+    The first half of the steps also moves labels off the lines of other edges and keeps lines long enough to be visible, where possible.
     """
     half = (sizes + _GAP) / 2
     more = np.zeros((len(places), len(places)))
@@ -155,7 +261,7 @@ def spread(places: Floats, sizes: Floats, room: Floats, pairs: Ints) -> tuple[Fl
 
 
 def _apart(places: Floats, half: Floats, more: Floats | None = None) -> Floats:
-    """Moves that take labels that overlap, or are nearer than `more` (m, m), apart the short way."""
+    """Moves that separate overlapping labels, or labels closer than `more` (m, m), along the axis of the smaller overlap."""
     away = places[:, None] - places
     depth = half[:, None] + half - np.abs(away)
     if more is not None:
@@ -170,7 +276,7 @@ def _apart(places: Floats, half: Floats, more: Floats | None = None) -> Floats:
 
 
 def _off_lines(places: Floats, half: Floats, pairs: Ints) -> Floats:
-    """Moves that take labels out from under the lines of others, and these lines away from them."""
+    """Moves that separate labels and the lines of other edges that cross them."""
     start, along = places[pairs[:, 0]], places[pairs[:, 1]] - places[pairs[:, 0]]
     length = np.maximum(np.hypot(*along.T), 1e-9)[:, None]
     normal = np.stack([-along[:, 1], along[:, 0]], axis=1) / length
@@ -190,22 +296,22 @@ def _off_lines(places: Floats, half: Floats, pairs: Ints) -> Floats:
 # ---- the graph ----
 
 
-def size(columns: int) -> tuple[float, float]:
-    """Inches of a picture."""
+def _size(columns: int) -> tuple[float, float]:
+    """Size of a figure in inches."""
     least, more, height = _FIGURE
     width = least + more * columns**0.5
     return width, height * width
 
 
-def draw(axes: Any, networkx: Any, shown: Picture) -> None:
-    """Columns as framed labels, edges as lines between them."""
+def _draw(axes: Any, networkx: Any, shown: _Subgraph) -> None:
+    """Draw columns as framed labels and edges as lines."""
     from matplotlib.collections import LineCollection
 
     axes.set_axis_off()
     variables, counts = np.unique(shown.variables, return_counts=True)
     tints = {int(v): _TINTS[k % len(_TINTS)] for k, v in enumerate(variables[counts > 1])}
     scale = 72 / axes.figure.dpi
-    # a layout engine gives the axes their place only when it draws; the canvas knows the whole figure, the axes perhaps a part of it
+    # layout engines position the axes when they draw; axes.figure may be a subfigure, canvas.figure is the whole figure
     axes.figure.canvas.figure.draw_without_rendering()
     below = _legend(axes, shown, bool(tints))
     room = np.array([axes.bbox.width * scale, max(axes.bbox.height * scale - below, 1.0)])
@@ -222,19 +328,19 @@ def draw(axes: Any, networkx: Any, shown: Picture) -> None:
             zorder=4,
             bbox={
                 "boxstyle": f"round,pad={_PAD},rounding_size=0.8" if numeric else f"square,pad={_PAD}",
-                "facecolor": "white" if numeric else tints.get(int(variable), _ALONE),
+                "facecolor": "white" if numeric else tints.get(int(variable), _SINGLE),
                 "edgecolor": "0.2" if numeric else "0.6",
                 "linewidth": 0.9 if numeric else 0.6,
             },
         )
         for label, numeric, variable in zip(shown.labels, shown.numeric, shown.variables, strict=True)
     ]
-    at_first, font, fits = layout(networkx, shown), _FONT, False
+    initial, font, fits = _layout(networkx, shown), _FONT, False
     while not fits:
         for text in texts:
             text.set_fontsize(font)
         sizes = np.array([text.get_window_extent().size for text in texts]) * scale + 2 * _PAD * font
-        places, fits = spread(at_first, sizes, room, shown.pairs)
+        places, fits = spread(initial, sizes, room, shown.pairs)
         fits, font = fits or font * _SHRINK < _SMALLEST, font * _SHRINK
     for text, place in zip(texts, places, strict=True):
         text.set_position(place)
@@ -254,7 +360,7 @@ def draw(axes: Any, networkx: Any, shown: Picture) -> None:
     strength = np.abs(shown.weights) / np.abs(shown.weights).max()
     axes.add_collection(
         LineCollection(
-            list(places[shown.pairs[::-1]]),  # the strongest last, on top
+            list(places[shown.pairs[::-1]]),  # strongest last, so that it is on top
             colors=[_colour(w) for w in shown.weights[::-1]],
             linestyles=[_style(w) for w in shown.weights[::-1]],
             linewidths=_THIN + (_THICK - _THIN) * strength[::-1],
@@ -268,7 +374,7 @@ def draw(axes: Any, networkx: Any, shown: Picture) -> None:
 
 
 def _tree(networkx: Any, members: Ints, places: Floats) -> list[list[int]]:
-    """The shortest tree that joins some columns."""
+    """The edges of the minimum spanning tree of some columns."""
     graph = networkx.Graph()
     for k, i in enumerate(members.tolist()):
         graph.add_weighted_edges_from((i, j, float(np.hypot(*(places[i] - places[j])))) for j in members[:k].tolist())
@@ -276,34 +382,34 @@ def _tree(networkx: Any, members: Ints, places: Floats) -> list[list[int]]:
 
 
 def _colour(weight: float) -> str:
-    return _TOGETHER if weight > 0 else _AVOID
+    return _POSITIVE if weight > 0 else _NEGATIVE
 
 
 def _style(weight: float) -> Any:
     return "-" if weight > 0 else _DASHED
 
 
-def _legend(axes: Any, shown: Picture, kin: bool) -> float:
-    """What lines and frames mean, at the bottom; points of its height."""
+def _legend(axes: Any, shown: _Subgraph, bands: bool) -> float:
+    """Draw the legend of lines and frames at the bottom; returns its height in points."""
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=_colour(sign), linestyle=_style(sign), linewidth=3, label=label)
-        for sign, label in ((1.0, "go together"), (-1.0, "avoid each other"))
+        for sign, label in ((1.0, "positive weight"), (-1.0, "negative weight"))
         if (shown.weights * sign > 0).any()
     ]
-    kinds = ((shown.numeric, "o", "white", "0.2", "number"), (~shown.numeric, "s", _ALONE, "0.6", "category"))
+    kinds = ((shown.numeric, "o", "white", "0.2", "numeric"), (~shown.numeric, "s", _SINGLE, "0.6", "level"))
     for occurs, marker, face, edge, label in kinds:
         if occurs.any():
             handles.append(
                 Line2D([], [], linestyle="", marker=marker, markerfacecolor=face, markeredgecolor=edge, markersize=8, label=label)
             )
-    if kin:
-        handles.append(Line2D([], [], color=_TINTS[0], linewidth=8, solid_capstyle="butt", label="of one variable"))
+    if bands:
+        handles.append(Line2D([], [], color=_TINTS[0], linewidth=8, solid_capstyle="butt", label="same variable"))
     edges, total = len(shown.weights), shown.total
-    told = [f"The {edges} strongest of {total} ties" if edges < total else f"All {total} ties", "a thicker line is a stronger one"]
+    title = [f"The {edges} strongest of {total} edges" if edges < total else f"All {total} edges", "line width: |weight|"]
     if edges == 1:
-        told = ["The only tie" if total == 1 else f"The strongest of {total} ties"]
+        title = ["The only edge" if total == 1 else f"The strongest of {total} edges"]
     extent = axes.bbox
     for columns in range(len(handles), 0, -1):
         extent = axes.legend(
@@ -312,7 +418,7 @@ def _legend(axes: Any, shown: Picture, kin: bool) -> float:
             ncols=columns,
             frameon=False,
             fontsize=_FONT,
-            title=(", " if columns == len(handles) else "\n").join(told),
+            title=("; " if columns == len(handles) else "\n").join(title),
             title_fontsize=_FONT,
             borderaxespad=0.2,
         ).get_window_extent()
@@ -324,8 +430,8 @@ def _legend(axes: Any, shown: Picture, kin: bool) -> float:
 # ---- the spectrum ----
 
 
-def draw_spectrum(axes: Any, spectrum: Floats, kept: slice) -> None:
-    """Eigenvalues over their number, those of `kept` filled, and the gap behind them."""
+def _draw_spectrum(axes: Any, spectrum: Floats, kept: slice) -> None:
+    """Draw the eigenvalues in order, those of `kept` filled, and the gap after them."""
     from matplotlib.ticker import MaxNLocator
 
     number = np.arange(1, len(spectrum) + 1)
@@ -334,16 +440,16 @@ def draw_spectrum(axes: Any, spectrum: Floats, kept: slice) -> None:
     inside[kept] = True
     if kept.stop < len(spectrum):
         low, high = spectrum[kept.stop - 1], spectrum[kept.stop]
-        gap = max(round(float(high - low), 10), 0.0)  # equal eigenvalues differ by rounding
-        axes.axhspan(low, high, color=_TINTS[2], linewidth=0, zorder=0, label=f"gap behind the last kept: {gap:.2g}")
+        gap = max(round(float(high - low), 10), 0.0)  # equal eigenvalues differ by rounding errors
+        axes.axhspan(low, high, color=_TINTS[2], linewidth=0, zorder=0, label=f"gap after the last kept: {gap:.2g}")
         axes.axvline(kept.stop + 0.5, color="0.45", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     if not inside.all():
-        axes.plot(number[~inside], spectrum[~inside], "o", markersize=4, markerfacecolor="white", color="0.5", zorder=2, label="left out")
-    told = f"kept: {inside.sum()} of {len(inside)}"
-    axes.plot(number[inside], spectrum[inside], "o", markersize=5, color=_TOGETHER, zorder=3, label=told)
-    axes.set_xlabel("number of the component, smoothest first")
-    axes.set_ylabel("eigenvalue: how much tied\ncolumns differ in it")
+        axes.plot(number[~inside], spectrum[~inside], "o", markersize=4, markerfacecolor="white", color="0.5", zorder=2, label="not kept")
+    label = f"kept: {inside.sum()} of {len(inside)}"
+    axes.plot(number[inside], spectrum[inside], "o", markersize=5, color=_POSITIVE, zorder=3, label=label)
+    axes.set_xlabel("component, smoothest first")
+    axes.set_ylabel("eigenvalue of the Laplacian")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
-    handles, words = axes.get_legend_handles_labels()
-    axes.legend(handles[::-1], words[::-1], framealpha=0.9, edgecolor="none")
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], framealpha=0.9, edgecolor="none")

@@ -1,4 +1,4 @@
-"""The tree of a path of clusterings: who is one cluster with whom, down to which fusion penalty. No picture, only NumPy."""
+"""The tree of a regularization path: which covariates form one cluster, down to which fusion penalty. NumPy only, no drawing."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class Node(NamedTuple):
     """A cluster of the tree."""
 
     members: Ints  # covariates
-    parent: int  # the node whose part it is; -1: a root
-    point: int  # the finest point of the path at which it is one cluster: there its parts become one
-    height: float  # place of its branch among the rows; that of a leaf is its row
+    parent: int  # node that contains it; -1: a root
+    point: int  # point of the path with the smallest penalty at which it is one cluster; its children merge there
+    height: float  # vertical position of its branch; that of a leaf is its row
 
 
 def nested(path: NDArray[np.integer], chosen: int) -> Ints:
-    """Partitions each of which refines the one before, from those of a path, where parted covariates may meet again.
+    """Nested partitions from those of a path, on which separated covariates may merge again.
 
-    What has been parted stays parted, from the largest penalty on. The chosen point keeps its clusters nevertheless: at larger penalties
-    each of them is kept whole, and is where most of its members are.
+    Covariates that have separated stay separate towards smaller penalties. The chosen point keeps its clusters: at larger penalties each of
+    them is kept together, in the cluster that contains most of its members.
 
     Parameters
     ----------
     path : ndarray (T, d)
-        Labels, of the largest penalty first.
+        Labels, largest penalty first.
     chosen : int
         A point of the path.
 
@@ -41,7 +41,7 @@ def nested(path: NDArray[np.integer], chosen: int) -> Ints:
     for t in range(chosen):
         m = levels[t].max() + 1
         pair, count = np.unique(cluster * m + levels[t], return_counts=True)
-        # of a cluster the most frequent comes last, and stays
+        # sorted so that the most frequent label of a cluster comes last and wins in the dict
         place = dict(zip(*divmod(pair[np.lexsort((-pair, count))], m), strict=True))
         levels[t] = np.array([place[k] for k in range(cluster.max() + 1)])[cluster]
     for t in range(1, len(levels)):
@@ -50,9 +50,9 @@ def nested(path: NDArray[np.integer], chosen: int) -> Ints:
 
 
 def subtree(levels: Ints, named: Ints, chosen: int) -> NDArray[np.bool_]:
-    """The covariates of the smallest cluster of the tree that holds the chosen clusters of those named, and not one covariate only.
+    """Mask of the covariates in the smallest cluster of the tree that contains the chosen clusters of the named covariates.
 
-    Of roots where no single one holds them all.
+    The cluster has at least two covariates. If no single root contains all named covariates, the mask covers all roots that contain one.
     """
     for t in range(chosen, -1, -1):
         inside = np.isin(levels[t], levels[t, named])
@@ -61,17 +61,17 @@ def subtree(levels: Ints, named: Ints, chosen: int) -> NDArray[np.bool_]:
     return np.asarray(inside)
 
 
-def tree(levels: Ints, shown: Ints, rank: Floats) -> list[Node]:
-    """The nodes, parents before their parts, leaves in the order of their rows.
+def build_tree(levels: Ints, shown: Ints, rank: Floats) -> list[Node]:
+    """The nodes of the tree, parents before their children, leaves in the order of their rows.
 
     Parameters
     ----------
     levels : ndarray (T, d)
-        Nested partitions, the coarsest first.
+        Nested partitions, coarsest first.
     shown : ndarray of int
-        The covariates that are the leaves. Those that are one cluster at the end of the path are its parts side by side.
+        The covariates drawn as leaves. Those in one cluster at the end of the path are siblings.
     rank : ndarray (d,)
-        Parts come in the order of their members' mean rank.
+        Siblings are sorted by the mean rank of their members.
 
     Returns
     -------
@@ -79,19 +79,19 @@ def tree(levels: Ints, shown: Ints, rank: Floats) -> list[Node]:
     """
     nodes: list[Node] = []
     rows = 0
-    ahead = [(part, -1) for part in _parts(shown, levels[0, shown], rank)]
-    while ahead:
-        members, parent = ahead.pop()
+    pending = [(part, -1) for part in _parts(shown, levels[0, shown], rank)]
+    while pending:
+        members, parent = pending.pop()
         together = (levels[:, members] == levels[:, members[:1]]).all(axis=1)
-        point = int(together.sum()) - 1  # nested: once parted, parted for good
+        point = int(together.sum()) - 1  # nested partitions: separated covariates never merge again
         leaf = len(members) == 1
         if not leaf:
             below = levels[point + 1, members] if point + 1 < len(levels) else np.arange(len(members))
-            ahead += [(part, len(nodes)) for part in _parts(members, below, rank)]
+            pending += [(part, len(nodes)) for part in _parts(members, below, rank)]
         nodes.append(Node(members, parent, point, float(rows) if leaf else np.nan))
         rows += leaf
     ends: list[list[float]] = [[] for _ in nodes]
-    for k in range(len(nodes) - 1, -1, -1):  # parts before their parents
+    for k in range(len(nodes) - 1, -1, -1):  # children before their parents
         if ends[k]:
             nodes[k] = nodes[k]._replace(height=(min(ends[k]) + max(ends[k])) / 2)
         if nodes[k].parent >= 0:
@@ -100,6 +100,6 @@ def tree(levels: Ints, shown: Ints, rank: Floats) -> list[Node]:
 
 
 def _parts(members: Ints, label: Ints, rank: Floats) -> list[Ints]:
-    """Members by label; the lowest mean rank last, as the list is taken from its end."""
+    """Members by label; lowest mean rank last, because the caller pops from the end."""
     parts = [members[label == k] for k in np.unique(label)]
     return sorted(parts, key=lambda part: (-float(rank[part].mean()), -int(part[0])))

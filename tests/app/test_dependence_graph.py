@@ -120,18 +120,18 @@ def test_weights_of_zero_are_no_edges():
     graph[0, 3] = graph[3, 0] = -0.2
     axes = plot.dependence_graph(model_of(graph), top=30)
     assert words(axes) == ["n0", "n3"]
-    assert axes.get_legend().get_title().get_text() == "The only tie"
+    assert axes.get_legend().get_title().get_text() == "The only edge"
     assert len(parts(axes, "edges")) == 1
 
 
 def test_the_legend_says_what_occurs():
     model = model_of(random_graph(3, (3, 1)), (3, 1))
     axes = plot.dependence_graph(model, top=12)
-    assert legend(axes) == ["go together", "avoid each other", "number", "category", "of one variable"]
-    assert axes.get_legend().get_title().get_text().startswith("The 12 strongest of 18 ties")
-    assert plot.dependence_graph(model).get_legend().get_title().get_text().startswith("All 18 ties")
-    assert legend(plot.dependence_graph(model_of(np.abs(random_graph(3, ()))))) == ["go together", "number"]
-    assert legend(plot.dependence_graph(model_of(-np.abs(random_graph(0, (1, 1, 1))), (1, 1, 1)))) == ["avoid each other", "category"]
+    assert legend(axes) == ["positive weight", "negative weight", "numeric", "level", "same variable"]
+    assert axes.get_legend().get_title().get_text().startswith("The 12 strongest of 18 edges")
+    assert plot.dependence_graph(model).get_legend().get_title().get_text().startswith("All 18 edges")
+    assert legend(plot.dependence_graph(model_of(np.abs(random_graph(3, ()))))) == ["positive weight", "numeric"]
+    assert legend(plot.dependence_graph(model_of(-np.abs(random_graph(0, (1, 1, 1))), (1, 1, 1)))) == ["negative weight", "level"]
 
 
 def test_numbers_are_round_and_levels_of_a_variable_have_its_colour():
@@ -319,7 +319,7 @@ def test_kept_eigenvalues_and_the_gap_behind_them():
     (band,) = mine.patches
     extent = band.get_extents().transformed(mine.transData.inverted())  # a polygon before matplotlib 3.9
     np.testing.assert_allclose([extent.y0, extent.y1], [0.2, 0.7])
-    assert legend(mine) == ["kept: 3 of 5", "left out", "gap behind the last kept: 0.5"]
+    assert legend(mine) == ["kept: 3 of 5", "not kept", "gap after the last kept: 0.5"]
     assert mine.get_xlabel()
     assert mine.get_ylabel()
 
@@ -329,14 +329,14 @@ def test_a_first_component_left_out():
     *_, left_out, kept = axes.lines
     np.testing.assert_array_equal(kept.get_xdata(), [2, 3])
     np.testing.assert_array_equal(left_out.get_xdata(), [1, 4, 5])
-    assert legend(axes)[-1] == "gap behind the last kept: 0.5"
+    assert legend(axes)[-1] == "gap after the last kept: 0.5"
 
 
 def test_all_kept_or_equal_eigenvalues():
     axes = plot.spectrum(model_with([0.0, 1.0, 1.0], 3))
     assert legend(axes) == ["kept: 3 of 3"]
     assert not axes.patches
-    assert legend(plot.spectrum(model_with([0.0, 1.0, 1.0 + 2e-16], 2)))[-1] == "gap behind the last kept: 0"
+    assert legend(plot.spectrum(model_with([0.0, 1.0, 1.0 + 2e-16], 2)))[-1] == "gap after the last kept: 0"
     plot.spectrum(model_with([0.0], 1)).figure.canvas.draw()
 
 
@@ -346,7 +346,7 @@ def test_all_kept_or_equal_eigenvalues():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"names": ["a"]}, r"one name per encoded column, 5 \(see encoded_names_\), got 1"),
+        ({"names": ["a"]}, r"one name per encoded column \(5, see encoded_names_\), got 1"),
         ({"top": 0}, "top must be a whole number >= 1, got 0"),
     ],
 )
@@ -366,9 +366,9 @@ def test_wrong_kinds_get_a_sentence():
     with pytest.raises(TypeError, match="top must be a whole number"):
         plot.dependence_graph(model_of(random_graph(5, ())), top=2.5)
     fitted = BPMeans(1.0).fit(np.random.default_rng(0).normal(size=(20, 3)))
-    with pytest.raises(TypeError, match=r"plot\.dependence_graph shows the graph_ of GraphSpectralFeatures; BPMeans has none"):
+    with pytest.raises(TypeError, match=r"plot\.dependence_graph draws the graph_ of GraphSpectralFeatures; BPMeans has none"):
         plot.dependence_graph(fitted)
-    with pytest.raises(TypeError, match=r"plot\.spectrum shows the spectrum_ of GraphSpectralFeatures; BPMeans has none"):
+    with pytest.raises(TypeError, match=r"plot\.spectrum draws the spectrum_ of GraphSpectralFeatures; BPMeans has none"):
         plot.spectrum(fitted)
 
 

@@ -11,7 +11,7 @@ import pytest
 from craftc import BPMeans, ConvexCovariateClustering, plot
 from craftc.covariates.estimator import PathPoint
 from craftc.plot.tree import odds_ratio
-from craftc.plot.tree_layout import nested, subtree, tree
+from craftc.plot.tree_layout import build_tree, nested, subtree
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("agg")
@@ -61,7 +61,7 @@ def numbers_of(axes):
 
 def test_nodes_join_at_the_last_penalty_at_which_they_are_one():
     levels = np.array([[0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2], [0, 0, 1, 2, 3, 3]])
-    nodes = tree(levels, np.arange(6), np.arange(6.0))
+    nodes = build_tree(levels, np.arange(6), np.arange(6.0))
     told = [(node.members.tolist(), node.parent, node.point, node.height) for node in nodes]
     assert told == [
         ([0, 1, 2, 3], -1, 0, 1.5),
@@ -79,7 +79,7 @@ def test_nodes_join_at_the_last_penalty_at_which_they_are_one():
 
 def test_parts_come_by_rank_and_hidden_covariates_leave_no_trace():
     levels = np.array([[0, 0, 0, 0], [0, 0, 1, 2], [0, 1, 2, 3]])
-    nodes = tree(levels, np.array([0, 1, 3]), np.array([5.0, 4.0, 0.0, 1.0]))
+    nodes = build_tree(levels, np.array([0, 1, 3]), np.array([5.0, 4.0, 0.0, 1.0]))
     assert [(node.members.tolist(), node.point) for node in nodes] == [([0, 1, 3], 0), ([3], 2), ([0, 1], 1), ([1], 2), ([0], 2)]
 
 
@@ -106,7 +106,7 @@ def test_any_path_becomes_nested_with_the_chosen_clusters(seed):
     for coarse, fine in pairwise(levels):
         assert len(np.unique(np.stack([coarse, fine]), axis=1).T) == fine.max() + 1
     assert ((levels[chosen][:, None] == levels[chosen]) == (path[chosen][:, None] == path[chosen])).all()
-    nodes = tree(levels, np.arange(d), rng.random(d))
+    nodes = build_tree(levels, np.arange(d), rng.random(d))
     leaves = [node for node in nodes if len(node.members) == 1]
     assert sorted(node.members[0] for node in leaves) == list(range(d))
     assert [node.height for node in leaves] == list(range(d))
@@ -251,13 +251,13 @@ def test_a_fitted_model():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"names": ["a"]}, "one name per covariate, 6, got 1"),
-        ({"only": "w"}, "asks for the covariate 'w', which is not there: 6 covariates, '0' the first"),
-        ({"only": 6}, "asks for the covariate 6, which is not there"),
-        ({"only": -1}, "which is not there"),
+        ({"names": ["a"]}, r"one name per covariate \(6\), got 1"),
+        ({"only": "w"}, "unknown covariate 'w'; the model has 6, the first is '0'"),
+        ({"only": 6}, "unknown covariate 6; the model has 6"),
+        ({"only": -1}, "unknown covariate -1"),
         ({"only": []}, "only must name at least one covariate"),
         ({"of_class": "c"}, "must be a class of the model, got 'c'; the classes are 'a', 'b'"),
-        ({"of_class": "a", "only": 5}, "No chosen cluster there speaks for the class 'a'"),
+        ({"of_class": "a", "only": 5}, "No chosen cluster of this subtree has its largest coefficient for of_class='a'"),
         ({"leaves": 0}, "leaves must be a whole number >= 1, got 0"),
     ],
 )
@@ -268,7 +268,7 @@ def test_bad_input_gets_a_sentence(arguments, sentence):
 
 def test_wrong_kinds_get_a_sentence():
     for only in (2.5, True, [None]):
-        with pytest.raises(TypeError, match="only must hold names or numbers of covariates"):
+        with pytest.raises(TypeError, match="only must contain names or numbers of covariates"):
             plot.fusion_tree(model_six(), only=only)
     with pytest.raises(TypeError, match="leaves must be a whole number"):
         plot.fusion_tree(model_six(), leaves=2.5)

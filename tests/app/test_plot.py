@@ -83,13 +83,13 @@ def test_a_feature_of_zeros_can_be_drawn():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"shape": (2, 3)}, r"shape \(2, 3\) has 6 numbers and a feature has 4 per feature"),
+        ({"shape": (2, 3)}, r"shape \(2, 3\) has 6 pixels, but a feature has 4"),
         ({"shape": 4}, "shape must be"),
         ({"shape": (1, 1, 4)}, "shape must be"),
-        ({"shape": (2, 2), "names": ["a"]}, "one name per feature, 2, got 1"),
+        ({"shape": (2, 2), "names": ["a"]}, r"one name per feature \(2\), got 1"),
         ({"shape": (2, 2), "columns": 0}, "columns must be at least 1"),
-        ({"shape": (2, 2), "to_pixels": np.eye(3)}, "a row for each of the 4 columns"),
-        ({"shape": (2, 2), "to_pixels": np.ones((4, 5))}, "to_pixels gives 5 per feature"),
+        ({"shape": (2, 2), "to_pixels": np.eye(3)}, "one row for each of the model's 4 columns"),
+        ({"shape": (2, 2), "to_pixels": np.ones((4, 5))}, "to_pixels returns 5;"),
     ],
 )
 def test_bad_input_gets_a_sentence(arguments, sentence):
@@ -191,5 +191,5 @@ def test_tiles_bad_input_gets_a_sentence():
     with pytest.raises(TypeError, match="DPMeans has none"):
         plot.tiles(DPMeans(500.0).fit(X), X)
     mixed = np.array([["a", 1.0], ["b", 2.0], ["a", 3.0], ["b", 7.0]] * 10, dtype=object)
-    with pytest.raises(ValueError, match=r"plot\.tiles shows numbers"):
+    with pytest.raises(ValueError, match=r"plot\.tiles needs numeric columns"):
         plot.tiles(CRAFT(categorical=[0], random_state=0).fit(mixed), mixed)

@@ -214,7 +214,7 @@ def test_kinds_of_labels(labels):
         (["a", None], "missing values"),
         (["a", float("nan")], "missing values"),
         (pd.Series(["a", pd.NA], dtype=object), "missing values"),
-        ([0.5, 1.0], "holds fractions such as 0.5; labels must be strings or integers"),
+        ([0.5, 1.0], "contains fractions such as 0.5; labels must be strings or integers"),
         (["a", 1], "mixes strings and other labels"),
         ([1j, 2j], "dtype complex128; labels must be strings or integers"),
     ],
@@ -297,8 +297,8 @@ def test_eigen_diffusion_leaves_rounding_out():
     ],
 )
 def test_eigen_diffusion_needs_two_eigenvalues(features, count):
-    sentence = f"at least two eigenvalues of the covariance beyond rounding, got {count} from features of shape .*; pass features that vary"
-    with pytest.raises(ValueError, match=sentence):
+    message = f"two eigenvalues of the covariance above rounding error, got {count} from features of shape .*; pass features that vary"
+    with pytest.raises(ValueError, match=message):
         eigen_diffusion(features)
 
 
@@ -385,14 +385,14 @@ def test_features_of_extreme_size():
         ([[1.0, 2.0]], r"needs at least two rows and one column, got shape \(1, 2\); pass one row"),
         (np.zeros((2, 0)), r"needs at least two rows and one column, got shape \(2, 0\)"),
         ([[1.0, 2.0], [3.0]], "has rows of different lengths; pass one row per observation"),
-        ([[1.0, np.nan], [0.0, 1.0]], "holds NaN or infinite values; drop these rows or fill them in"),
-        ([[1.0, np.inf], [0.0, 1.0]], "holds NaN or infinite values"),
-        (pd.DataFrame({"a": [1, None], "b": [0, 1]}, dtype="Int64"), "holds NaN or other missing values; drop these rows"),
-        ([[1.0, None], [0.0, 1.0]], "holds NaN or other missing values"),
-        ([[10**400, 1], [1, 2]], "holds whole numbers beyond the range of float64; scale these columns down"),
-        ([["1", "2"], ["3", "4"]], "has dtype <U1; it must hold real numbers, so encode other columns first"),
-        (pd.DataFrame({"a": ["x", "y"], "b": [0, 1]}), r"holds cells that are no real numbers \(str\); encode these columns first"),
-        ([[1j, 2.0], [3.0, 4.0]], "has dtype complex128; it must hold real numbers"),
+        ([[1.0, np.nan], [0.0, 1.0]], "contains NaN or infinite values; drop these rows or impute the values"),
+        ([[1.0, np.inf], [0.0, 1.0]], "contains NaN or infinite values"),
+        (pd.DataFrame({"a": [1, None], "b": [0, 1]}, dtype="Int64"), "contains NaN or other missing values; drop these rows"),
+        ([[1.0, None], [0.0, 1.0]], "contains NaN or other missing values"),
+        ([[10**400, 1], [1, 2]], "contains integers beyond the range of float64; scale these columns down"),
+        ([["1", "2"], ["3", "4"]], "has dtype <U1 but must contain real numbers; encode other columns first"),
+        (pd.DataFrame({"a": ["x", "y"], "b": [0, 1]}), r"contains non-numeric values \(str\); encode these columns first"),
+        ([[1j, 2.0], [3.0, 4.0]], "has dtype complex128 but must contain real numbers"),
     ],
 )
 def test_bad_features_get_a_sentence(measure, features, sentence):
@@ -402,7 +402,7 @@ def test_bad_features_get_a_sentence(measure, features, sentence):
 
 @pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="long double is float64 here")
 def test_wider_floats_beyond_float64_get_a_sentence():
-    with pytest.raises(ValueError, match="features holds NaN or infinite values"):
+    with pytest.raises(ValueError, match="features contains NaN or infinite values"):
         eigen_diffusion(np.array([[1, 2], [3, np.finfo(np.longdouble).max]], dtype=np.longdouble))
 
 
@@ -411,8 +411,8 @@ def test_wider_floats_beyond_float64_get_a_sentence():
     [
         ([0, 1, 1], "features has 2 rows and labels has 3 labels; pass one label per row"),
         ([], "labels is empty; pass one label per row"),
-        ([0, None], "labels holds missing values"),
-        ([0.5, 1.0], "labels holds fractions such as 0.5"),
+        ([0, None], "labels contains missing values"),
+        ([0.5, 1.0], "labels contains fractions such as 0.5"),
         ([[0, 1]], r"labels must be one-dimensional, got an array of shape \(1, 2\)"),
     ],
 )
