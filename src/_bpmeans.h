@@ -238,7 +238,4 @@ static inline void bp_residual_against(const bp_model *m, ptrdiff_t i, double *c
             c[k] -= m->G[bp_lowest(z) * m->lanes + k];
 }
 
-#include "_bpmeans_fit.h"
-#include "_bpmeans_collapsed.h"
-
 #endif

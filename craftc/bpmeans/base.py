@@ -83,7 +83,7 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if outcome is not None and outcome.n_features:
             run = search.run_for(rows, plan, threads_for(rows.n_threads, rows.X.size), gram=False)
             run.start(outcome.masks, outcome.n_features)
-            masks, K, features, spare = run.masks.copy(), run.n_features, run.features.copy(), run.spare()
+            masks, K, features, spare = run.masks.copy(), run.n_features, run.features.copy(), run.removal_costs()
         left = rows.left_over(features, masks)
         self.features_, self.assignments_, self.n_features_ = features, search.unpack(masks, K), K
         self.inertia_ = float(np.add.reduce(left))

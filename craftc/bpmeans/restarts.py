@@ -378,7 +378,7 @@ def _lessen(path: Path, rows: Rows, plan: Plan, K: int) -> None:
     if not _is_small(rows, plan):  # only the feature that is missed least
         run = run_for(rows, plan.with_features(K + 1), _threads(rows, plan))
         run.start(more.masks, K + 1)
-        dropped = [int(np.argmin(run.spare()))]
+        dropped = [int(np.argmin(run.removal_costs()))]
     fewer = min((from_memberships(rows, plan, pack(np.delete(Z, k, 1)), K) for k in dropped), key=lambda outcome: outcome.objective)
     if fewer.objective < now.objective:
         path.outcomes[K], path.errors[K] = fewer, fewer.objective

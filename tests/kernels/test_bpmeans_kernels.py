@@ -212,7 +212,7 @@ def test_features_are_least_squares(seed, K, dtype):
     assert run.n_features == K
     np.testing.assert_allclose(run.features, A, rtol=0, atol=1e-10 * float(np.abs(X).max()))
     error = ref.objective(X, Z, A, 0.0)
-    assert run.spare() == pytest.approx(
+    assert run.removal_costs() == pytest.approx(
         [ref.objective(X, np.delete(Z, k, 1), ref.lstsq(np.delete(Z, k, 1), X), 0.0) - error for k in range(K)],
         rel=1e-8, abs=1e-10 * ref.square(X.astype(float)),
     )  # fmt: skip
@@ -241,7 +241,7 @@ def test_both_forms_descend_alike(seed, K, penalty):
         run.advance(3)
     np.testing.assert_array_equal(rows.masks, products.masks)
     np.testing.assert_allclose(rows.path, products.path, rtol=1e-11, atol=1e-12 * ref.square(X))
-    np.testing.assert_allclose(rows.spare(), products.spare(), rtol=1e-8)
+    np.testing.assert_allclose(rows.removal_costs(), products.spare(), rtol=1e-8)
 
 
 def test_products_of_rows_add_up_exactly():
