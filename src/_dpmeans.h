@@ -20,10 +20,8 @@
 #include "_simd.h"
 
 #if defined(__GNUC__)
-#define DP_INLINE static inline __attribute__((always_inline))
 #define DP_PREFETCH(address) __builtin_prefetch(address, 0, 2)
 #else
-#define DP_INLINE static inline
 #define DP_PREFETCH(address) ((void)(address))
 #endif
 
@@ -98,36 +96,21 @@ static inline float dp_below(double distance)
     return least > 0.0f ? least : 0.0f;
 }
 
-/* ---- clones ---- */
-
-
-#define DP_LEVEL 0
-#define DP_SUFFIX _baseline
-#define DP_ATTRIBUTE
-#include "_dpmeans_scan.h"
-#include "_dpmeans_sweep.h"
-#include "_dpmeans_collapsed.h"
-
-#if CRAFTC_CLONES
-#define DP_LEVEL 3
-#define DP_SUFFIX _v3
-#define DP_ATTRIBUTE __attribute__((target("avx2,fma")))
-#include "_dpmeans_scan.h"
-#include "_dpmeans_sweep.h"
-#include "_dpmeans_collapsed.h"
-
-#define DP_LEVEL 4
-#define DP_SUFFIX _v4
-#define DP_ATTRIBUTE __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw")))
-#include "_dpmeans_scan.h"
-#include "_dpmeans_sweep.h"
-#include "_dpmeans_collapsed.h"
-#endif
+#define LEAVES "_dpmeans_scan.h"
+#include "_lanes.h"
 
 /* squared distance, the one formula */
 static inline double dp_distance(const void *x, int single, const double *mu, ptrdiff_t D)
 {
     return SIMD_DISPATCH(dp_distance, (x, single, mu, D));
+}
+
+/* nearest centres of n rows, rows `x_stride` and centres `centre_stride` cells apart; rows == NULL: the exact formula alone, else room
+ * for a tile of rows that are not contiguous */
+static inline void dp_nearest_rows(const dp_centres *c, ptrdiff_t centre_stride, const char *x, ptrdiff_t n, ptrdiff_t x_stride,
+                                   int32_t *labels, double *squared, double *rows, float *tile)
+{
+    SIMD_DISPATCH(dp_nearest_rows, (c, centre_stride, x, n, x_stride, labels, squared, rows, tile));
 }
 
 /* rows of weight > 0 of [start, stop) that moved when every row went to its nearest centre; candidates counts those beyond the limit.

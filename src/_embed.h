@@ -35,28 +35,6 @@ static inline ptrdiff_t embed_lines(ptrdiff_t doubles) { return (doubles + EMBED
 
 /* ---- nearest centres ---- */
 
-/* EMBED_ROWS: a tile of the scan, NV * W of _dpmeans_scan.h */
-#define EMBED_SUFFIX _baseline
-#if defined(__GNUC__)
-#define EMBED_ROWS 8
-#else
-#define EMBED_ROWS 4
-#endif
-#define EMBED_ATTRIBUTE
-#include "_embed_nearest.h"
-
-#if CRAFTC_CLONES
-#define EMBED_SUFFIX _v3
-#define EMBED_ROWS 16
-#define EMBED_ATTRIBUTE __attribute__((target("avx2,fma")))
-#include "_embed_nearest.h"
-
-#define EMBED_SUFFIX _v4
-#define EMBED_ROWS 64
-#define EMBED_ATTRIBUTE __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw")))
-#include "_embed_nearest.h"
-#endif
-
 /* what the scan reads, in the caller's scratch: the reference point in both precisions, a tile of rows, the centres in single
  * precision, the tile that is scanned */
 typedef struct {
@@ -146,7 +124,7 @@ static int embed_nearest(const void *x, int x_type, ptrdiff_t n_rows, ptrdiff_t 
     memset(&c, 0, sizeof c);
     c.D = n_columns, c.K = n_centres, c.single = x_type == CRAFTC_FLOAT32, c.mu = centres;
     rows = n_centres >= EMBED_WORTH_CENTRES && n_rows >= EMBED_WORTH_ROWS && embed_prepare(&c, centre_stride, &places) ? places.rows : NULL;
-    SIMD_DISPATCH(embed_nearest_rows, (&c, centre_stride, (const char *)x, n_rows, x_stride, labels, squared, rows, places.tile));
+    dp_nearest_rows(&c, centre_stride, (const char *)x, n_rows, x_stride, labels, squared, rows, places.tile);
     return CRAFTC_OK;
 }
 

@@ -10,10 +10,16 @@
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <immintrin.h>
 #define CRAFTC_CLONES 1
-#define CRAFTC_TARGET_V3 __attribute__((target("avx2")))
-#define CRAFTC_TARGET_V4 __attribute__((target("avx2,avx512f,avx512dq,avx512vl,avx512bw")))
 #else
 #define CRAFTC_CLONES 0
+#endif
+
+#if defined(__GNUC__)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define ALWAYS_INLINE static __forceinline
+#else
+#define ALWAYS_INLINE static inline
 #endif
 
 /* leaf `stem` of one level */

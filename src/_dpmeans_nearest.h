@@ -1,9 +1,7 @@
-/* Nearest centres of a block of rows, one clone per instruction set: the scan of _dpmeans_scan.h finds the nearest centre of most rows,
- * the exact formula that of the others and every distance that is handed out. */
+/* Nearest centres of a block of rows. Included by _dpmeans_scan.h: the scan finds the nearest centre of most rows, the exact formula that
+ * of the others and every distance that is returned. */
 
-#define THIS(stem) SIMD_NAME(stem, EMBED_SUFFIX)
-
-EMBED_ATTRIBUTE static int32_t THIS(embed_exact)(const dp_centres *c, ptrdiff_t stride, const void *x, double *squared)
+TARGET static int32_t THIS(dp_nearest_exact)(const dp_centres *c, ptrdiff_t stride, const void *x, double *squared)
 {
     double least = INFINITY, distance = INFINITY;
     int32_t arg = -1;
@@ -19,8 +17,8 @@ EMBED_ATTRIBUTE static int32_t THIS(embed_exact)(const dp_centres *c, ptrdiff_t 
 }
 
 /* rows == NULL: the exact formula alone; else room for a tile of rows that do not lie side by side */
-EMBED_ATTRIBUTE static void THIS(embed_nearest_rows)(const dp_centres *c, ptrdiff_t centre_stride, const char *x, ptrdiff_t n,
-                                                     ptrdiff_t x_stride, int32_t *labels, double *squared, double *rows, float *tile)
+TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_stride, const char *x, ptrdiff_t n,
+                                         ptrdiff_t x_stride, int32_t *labels, double *squared, double *rows, float *tile)
 {
     const ptrdiff_t bytes = c->single ? 4 : 8, D = c->D;
     THIS(dp_found) found;
@@ -28,8 +26,8 @@ EMBED_ATTRIBUTE static void THIS(embed_nearest_rows)(const dp_centres *c, ptrdif
     double distance;
     for (ptrdiff_t r = 0; r < DP_TILE; r++)
         list[r] = (int32_t)r;
-    for (ptrdiff_t first = 0; first < n; first += EMBED_ROWS) {
-        const ptrdiff_t m = n - first < EMBED_ROWS ? n - first : EMBED_ROWS;
+    for (ptrdiff_t first = 0; first < n; first += ROWS) {
+        const ptrdiff_t m = n - first < ROWS ? n - first : ROWS;
         const char *from = x + first * x_stride * bytes;
         ptrdiff_t stride = x_stride;
         if (rows) {
@@ -51,7 +49,7 @@ EMBED_ATTRIBUTE static void THIS(embed_nearest_rows)(const dp_centres *c, ptrdif
                     arg = found.arg[r];
             }
             if (arg < 0)
-                arg = THIS(embed_exact)(c, centre_stride, row, &distance);
+                arg = THIS(dp_nearest_exact)(c, centre_stride, row, &distance);
             else if (squared)
                 distance = THIS(dp_distance)(row, c->single, c->mu + arg * centre_stride, D);
             labels[first + r] = arg;
@@ -61,7 +59,3 @@ EMBED_ATTRIBUTE static void THIS(embed_nearest_rows)(const dp_centres *c, ptrdif
     }
 }
 
-#undef THIS
-#undef EMBED_SUFFIX
-#undef EMBED_ROWS
-#undef EMBED_ATTRIBUTE
