@@ -16,7 +16,6 @@ TARGET static int32_t THIS(dp_nearest_exact)(const dp_centres *c, ptrdiff_t stri
     return arg;
 }
 
-/* rows == NULL: the exact formula alone; else room for a tile of rows that do not lie side by side */
 TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_stride, const char *x, ptrdiff_t n,
                                          ptrdiff_t x_stride, int32_t *labels, double *squared, double *rows, float *tile)
 {
@@ -30,7 +29,7 @@ TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_s
         const ptrdiff_t m = n - first < ROWS ? n - first : ROWS;
         const char *from = x + first * x_stride * bytes;
         ptrdiff_t stride = x_stride;
-        if (rows) {
+        if (tile) {
             if (x_stride != D) {
                 for (ptrdiff_t r = 0; r < m; r++)
                     memcpy((char *)rows + r * D * bytes, from + r * x_stride * bytes, (size_t)(D * bytes));
@@ -43,7 +42,7 @@ TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_s
         for (ptrdiff_t r = 0; r < m; r++) {
             const void *row = from + r * stride * bytes;
             int32_t arg = -1;
-            if (rows) {
+            if (tile) {
                 const float size = sqrtf(found.norm[r]) + c->reach, error = (float)(D + 8) * 0x1p-24f * size * size + DP_TINY;
                 if (found.second[r] - found.best[r] > error)    /* false for what is not a number, too */
                     arg = found.arg[r];

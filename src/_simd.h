@@ -4,6 +4,7 @@
 #ifndef CRAFTC_SIMD_H
 #define CRAFTC_SIMD_H
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,12 @@
 #else
 #define CRAFTC_CLONES 0
 #endif
+
+/* doubles, rounded up to whole cache lines */
+static inline ptrdiff_t simd_lines(ptrdiff_t doubles)
+{
+    return (doubles + 7) / 8 * 8;
+}
 
 #if defined(__GNUC__)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
