@@ -18,12 +18,6 @@
 #include "_int128.h"
 #include "_simd.h"
 
-#if defined(__GNUC__)
-#define BP_INLINE static inline __attribute__((always_inline))
-#else
-#define BP_INLINE static inline
-#endif
-
 #define BP_MOST 64              /* features: the bits of a mask */
 #define BP_EXACT 16             /* features up to which all 2^K combinations may be looked at */
 #define BP_TILE 8               /* rows of a tile, and lanes of a block of features */
@@ -63,7 +57,7 @@ typedef struct {
     double against[BP_MOST * BP_TRIALS];    /* (K, BP_TRIALS) inner products with the features */
 } bp_proposals;
 
-BP_INLINE ptrdiff_t bp_width(ptrdiff_t K)
+ALWAYS_INLINE ptrdiff_t bp_width(ptrdiff_t K)
 {
     return (K + BP_TILE - 1) / BP_TILE * BP_TILE;
 }
@@ -117,24 +111,8 @@ static inline double bp_residual_product(const bp_model *m, ptrdiff_t i, ptrdiff
     return product;
 }
 
-/* ---- clones ---- */
-
-#define BP_WIDTH 2
-#define BP_SUFFIX _baseline
-#define BP_ATTRIBUTE
-#include "_bpmeans_rows.h"
-
-#if CRAFTC_CLONES
-#define BP_WIDTH 4
-#define BP_SUFFIX _v3
-#define BP_ATTRIBUTE CRAFTC_TARGET_V3
-#include "_bpmeans_rows.h"
-
-#define BP_WIDTH 8
-#define BP_SUFFIX _v4
-#define BP_ATTRIBUTE CRAFTC_TARGET_V4
-#include "_bpmeans_rows.h"
-#endif
+#define LEAVES "_bpmeans_rows.h"
+#include "_lanes.h"
 
 /* out (n_rows <= BP_TILE, width): inner products of rows with a table (D, width) of vectors as lanes */
 static inline void bp_products(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table, ptrdiff_t width,

@@ -42,26 +42,12 @@ static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t l
 
 #if defined(__GNUC__)
 #define CRAFT_UNROLL _Pragma("GCC unroll 8")
-#define CRAFT_WIDTH 2
 #else
 #define CRAFT_UNROLL
-#define CRAFT_WIDTH 1
 #endif
-#define CRAFT_ATTRIBUTE
-#define CRAFT_SUFFIX _baseline
-#include "_craft_lanes.h"
 
-#if CRAFTC_CLONES
-#define CRAFT_WIDTH 4
-#define CRAFT_ATTRIBUTE CRAFTC_TARGET_V3
-#define CRAFT_SUFFIX _v3
-#include "_craft_lanes.h"
-
-#define CRAFT_WIDTH 8
-#define CRAFT_ATTRIBUTE CRAFTC_TARGET_V4
-#define CRAFT_SUFFIX _v4
-#include "_craft_lanes.h"
-#endif
+#define LEAVES "_craft_lanes.h"
+#include "_lanes.h"
 
 /* costs of rows [first, first + rows), rows <= CRAFT_TILE; x and codes are the whole blocks; returns the (CRAFT_TILE, lanes)
  * costs inside scratch and the cheapest cluster of each row (ties: the lowest); -1 where no cluster has a finite cost, or where NaN

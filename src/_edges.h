@@ -6,12 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#if defined(_MSC_VER)
-#define EDGES_INLINE static __forceinline
-#else
-#define EDGES_INLINE static inline __attribute__((always_inline))
-#endif
+#include "_simd.h"
 
 #define EDGES_MOST 4 /* numbers of a node that are kept in registers */
 #define EDGES_SIDE 32
@@ -30,7 +25,7 @@ typedef struct {
 /* Edges start..stop - 1, sorted by their first node: p = Proj(lam + step (b_i - b_j)); lam += relax (p - lam);
  * p is added to the sums of node i and taken from those of j. Returns the sum of |p - lam|^2 / step. Edges of one first node go side
  * by side, so that their roots and quotients are vectors. */
-EDGES_INLINE double edges_of(const ptrdiff_t q, const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *restrict sums)
+ALWAYS_INLINE double edges_of(const ptrdiff_t q, const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *restrict sums)
 {
     const double *restrict b = c->b;
     const int32_t *restrict edge = c->edge;

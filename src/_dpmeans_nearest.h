@@ -1,9 +1,7 @@
-/* Nearest centres of a block of rows, one clone per instruction set: the scan of _dpmeans_scan.h finds the nearest centre of most rows,
- * the exact formula that of the others and every distance that is handed out. */
+/* Nearest centres of a block of rows. Included by _dpmeans_scan.h: the scan finds the nearest centre of most rows, the exact formula that
+ * of the others and every distance that is returned. */
 
-#define THIS(stem) SIMD_NAME(stem, EMBED_SUFFIX)
-
-EMBED_ATTRIBUTE static int32_t THIS(embed_exact)(const dp_centres *c, ptrdiff_t stride, const void *x, double *squared)
+TARGET static int32_t THIS(dp_nearest_exact)(const dp_centres *c, ptrdiff_t stride, const void *x, double *squared)
 {
     double least = INFINITY, distance = INFINITY;
     int32_t arg = -1;
@@ -18,9 +16,8 @@ EMBED_ATTRIBUTE static int32_t THIS(embed_exact)(const dp_centres *c, ptrdiff_t 
     return arg;
 }
 
-/* rows == NULL: the exact formula alone; else room for a tile of rows that do not lie side by side */
-EMBED_ATTRIBUTE static void THIS(embed_nearest_rows)(const dp_centres *c, ptrdiff_t centre_stride, const char *x, ptrdiff_t n,
-                                                     ptrdiff_t x_stride, int32_t *labels, double *squared, double *rows, float *tile)
+TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_stride, const char *x, ptrdiff_t n,
+                                         ptrdiff_t x_stride, int32_t *labels, double *squared, double *rows, float *tile)
 {
     const ptrdiff_t bytes = c->single ? 4 : 8, D = c->D;
     THIS(dp_found) found;
@@ -28,11 +25,11 @@ EMBED_ATTRIBUTE static void THIS(embed_nearest_rows)(const dp_centres *c, ptrdif
     double distance;
     for (ptrdiff_t r = 0; r < DP_TILE; r++)
         list[r] = (int32_t)r;
-    for (ptrdiff_t first = 0; first < n; first += EMBED_ROWS) {
-        const ptrdiff_t m = n - first < EMBED_ROWS ? n - first : EMBED_ROWS;
+    for (ptrdiff_t first = 0; first < n; first += ROWS) {
+        const ptrdiff_t m = n - first < ROWS ? n - first : ROWS;
         const char *from = x + first * x_stride * bytes;
         ptrdiff_t stride = x_stride;
-        if (rows) {
+        if (tile) {
             if (x_stride != D) {
                 for (ptrdiff_t r = 0; r < m; r++)
                     memcpy((char *)rows + r * D * bytes, from + r * x_stride * bytes, (size_t)(D * bytes));
@@ -45,13 +42,13 @@ EMBED_ATTRIBUTE static void THIS(embed_nearest_rows)(const dp_centres *c, ptrdif
         for (ptrdiff_t r = 0; r < m; r++) {
             const void *row = from + r * stride * bytes;
             int32_t arg = -1;
-            if (rows) {
+            if (tile) {
                 const float size = sqrtf(found.norm[r]) + c->reach, error = (float)(D + 8) * 0x1p-24f * size * size + DP_TINY;
                 if (found.second[r] - found.best[r] > error)    /* false for what is not a number, too */
                     arg = found.arg[r];
             }
             if (arg < 0)
-                arg = THIS(embed_exact)(c, centre_stride, row, &distance);
+                arg = THIS(dp_nearest_exact)(c, centre_stride, row, &distance);
             else if (squared)
                 distance = THIS(dp_distance)(row, c->single, c->mu + arg * centre_stride, D);
             labels[first + r] = arg;
@@ -61,7 +58,3 @@ EMBED_ATTRIBUTE static void THIS(embed_nearest_rows)(const dp_centres *c, ptrdif
     }
 }
 
-#undef THIS
-#undef EMBED_SUFFIX
-#undef EMBED_ROWS
-#undef EMBED_ATTRIBUTE
