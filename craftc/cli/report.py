@@ -1,4 +1,4 @@
-"""What the command line prints: clusters and comparisons as text of a given width."""
+"""The output of the command line: clusters and comparisons as text of a given width."""
 
 from __future__ import annotations
 
@@ -13,53 +13,67 @@ from craftc.table import Schema
 from craftc.table.cluster_summary import LEADING, number
 from craftc.table.moments import Moments
 
-Cell = list[tuple[str, str]]  # parts of a cell: what may be cut short, and what follows it
+Cell = list[tuple[str, str]]  # parts of a cell: a name, which may be truncated, and the text after it
 
 #: Parts of a block, from one eighth to the whole.
 EIGHTHS = "▏▎▍▌▋▊▉█"
 
-_BAR = 10
+_LONGEST = 400  # characters of a name or level that are read; a line of the output has at most 100
+_BAR = 10  # characters of the longest bar
 _STEPS = 4  # of the merge path
 _TIE = 5.0  # nats
-_MOST_CLASSES = 50
+_MOST_CLASSES = 50  # columns of the comparison with known classes
 
 
 # ---- text ----
 
 
-def clean(text: Any) -> str:
-    """Text for one line of a terminal: no line ends, no control characters."""
-    shown = " ".join(str(text).split())
-    return "".join(c if c.isprintable() else "\ufffd" for c in shown) or "''"
+def clean(text: str) -> str:
+    """A message as one line of a terminal: without line breaks and control characters."""
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "\ufffd" for c in line) or "''"
+
+
+def name_of(value: Any) -> str:
+    """A column name, level or class as one line; only the first characters of a long text are read."""
+    text = str(value).lstrip()
+    return clean(text[:_LONGEST]) + ("…" if len(text) > _LONGEST else "")
+
+
+def char_width(c: str) -> int:
+    """Columns of a terminal that a character takes: 2 if it is wide, 0 if it combines with the one before."""
+    return 1 + (unicodedata.east_asian_width(c) in "WF") - (unicodedata.combining(c) > 0)
 
 
 def width(text: str) -> int:
     """Columns of a terminal that a text takes."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+    return sum(map(char_width, text))
 
 
 def cut(text: str, room: int) -> str:
-    """The text, cut short with … if it is wider than the room."""
-    if width(text) <= room:
-        return text
-    while text and width(text) > room - 1:
-        text = text[:-1]
-    return text + "…"
+    """The text, truncated with … if it is wider than the room; only the characters that fit are measured."""
+    kept = used = 0
+    for i, c in enumerate(text):
+        used += char_width(c)
+        if used > room:
+            return text[:kept] + "…"
+        if used < room:
+            kept = i + 1
+    return text
 
 
 def pad(text: str, room: int) -> str:
-    """The text, cut or filled up with spaces to exactly the room."""
+    """The text, truncated or padded with spaces to exactly the room."""
     text = cut(text, room)
     return text + " " * (room - width(text))
 
 
 def listed(label: str, names: Sequence[str], room: int) -> list[str]:
-    """Lines of ``label name, name, ...``, folded at the room and indented under the first name."""
+    """The lines of ``label name, name, ...``, wrapped at the room and indented under the first name."""
     indent = " " * (len(label) if len(label) <= room // 2 else 5)
     lines = [label] if len(indent) == len(label) else [label, indent]
     for i, name in enumerate(names):
-        word = cut(clean(name), room - len(indent) - 2) + ("," if i < len(names) - 1 else "")
+        word = cut(name_of(name), room - len(indent) - 2) + ("," if i < len(names) - 1 else "")
         if width(lines[-1]) + 1 + width(word) > room and lines[-1].strip():
             lines.append(indent)
         lines[-1] += " " + word
@@ -72,7 +86,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """59 %; never 0 % or 100 % for what is not nothing or all."""
+    """A share as "59 %"; "0 %" means none and "100 %" means all."""
     if 0 < share < 0.01:
         return "<1 %"
     return ">99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
@@ -82,7 +96,7 @@ def percent(share: float) -> str:
 
 
 def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> list[str]:
-    """A block of lines per cluster, largest first.
+    """The lines of every cluster, largest first.
 
     Parameters
     ----------
@@ -91,16 +105,16 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
     room : int
         Columns of the terminal.
     most : int or None
-        Features per cluster; None: all it selected.
+        Maximum number of features per cluster; None: all selected ones.
     blocks : str
-        Parts of a block, the smallest first and the full one last, of which bars are made.
+        Characters that bars are drawn with, from the smallest part of a block to the full block.
     """
     schema, moments = model.schema_, model._shown
     inside, everywhere = cells(moments, schema)
     share = moments.sizes / moments.sizes.sum()
     gains = np.where(model.feature_mask_, model.feature_gains_, 0.0)
     largest = max(float(gains.max(initial=0.0)), 1e-300)
-    names = [clean(name) for name in schema.columns]
+    names = [name_of(name) for name in schema.columns]
     bars = min(_BAR, room // 8)
     first = min(max(map(width, [*names, "feature"])), room // 4)
     second = third = (room - 2 - first - 6 - 7 - 1 - bars) // 2
@@ -113,25 +127,24 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
         lines += ["", f"Cluster {k} - {rows} ({percent(share[k])})"]
         margin = model.cluster_margins_[k]
         if np.isfinite(margin):
-            words = f", {nats(margin)} nats inside", " on average"
-            lines[-1] += "".join(words if width(lines[-1] + "".join(words)) <= room else words[:1])
-        chosen = np.flatnonzero(model.feature_mask_[k])
-        ranked = chosen[np.argsort(-gains[k, chosen], kind="stable")]
-        shown = ranked if most is None else [d for d in ranked[:most] if gains[k, d] >= 1.0]
-        if not len(shown):
-            lines.append("  no feature of its own: it is like the whole table")
+            lines[-1] += f", margin {nats(margin)} nats"
+        selected = np.flatnonzero(model.feature_mask_[k])
+        ranked = selected[np.argsort(-gains[k, selected], kind="stable")]
+        listed_features = ranked if most is None else [d for d in ranked[:most] if gains[k, d] >= 1.0]
+        if not len(listed_features):
+            lines.append("  no selected feature: distributed like the whole table")
             continue
         lines.append(f"  {head[0]}  {head[1]}  {head[2]}  {'gain':>7}")
-        for d in shown:
+        for d in listed_features:
             gain = float(gains[k, d])
             bar = bar_of(bars * gain / largest, blocks)
             own, of = inside[k][d], everywhere[k][d]
-            n = min(fitting(cell, second) for cell in (own, of) if cell)  # the same levels in both
+            n = min(fitting(cell, second) for cell in (own, of) if cell)  # the same levels in both columns
             texts = pad(names[d], first), fill(own[:n], second), fill(of[:n], third)
             lines.append(f"  {'  '.join(texts)}  {nats(gain):>7} {bar}".rstrip())
-        left = len(ranked) - len(shown)
-        if left:
-            lines.append(f"  and {plural(left, 'feature')} of smaller gain")
+        others = len(ranked) - len(listed_features)
+        if others:
+            lines.append(f"  and {plural(others, 'feature')} with a smaller gain")
     return lines
 
 
@@ -141,35 +154,35 @@ def nats(value: float) -> str:
 
 
 def fewer(steps: Sequence[Any]) -> str:
-    """What the next smaller numbers of clusters cost, by a merge path: "Fewer clusters: ..."."""
-    said: list[str] = []
+    """The cost of the next smaller numbers of clusters on a merge path: "Fewer clusters: ..."."""
+    costs: list[str] = []
     for step in steps[1 : _STEPS + 1]:
         worse = step.objective - steps[0].objective
         verb = "costs" if step.n_clusters == 1 else "cost"
-        unit = "" if said else " nats"
+        unit = "" if costs else " nats"
         more = "more" if worse >= 0 else "less"
-        said.append(f"{step.n_clusters} {verb} {nats(abs(worse))}{unit} {more}")
-        if not said[1:] and 0 <= worse < _TIE:
-            said[0] += " (nearly as good)"
-    if not said:
+        costs.append(f"{step.n_clusters} {verb} {nats(abs(worse))}{unit} {more}")
+        if not costs[1:] and 0 <= worse < _TIE:
+            costs[0] += " (nearly as good)"
+    if not costs:
         return ""
-    text = f"Fewer clusters: {', '.join(said)}" + (", …" if len(steps) > _STEPS + 1 else ".")
+    text = f"Fewer clusters: {', '.join(costs)}" + (", …" if len(steps) > _STEPS + 1 else ".")
     least = min(step.objective for step in steps)
-    return text + (" So fewer describe the table better." if least < steps[0].objective else "")
+    return text + (" Fewer clusters describe the table better." if least < steps[0].objective else "")
 
 
 def bar_of(length: float, blocks: str) -> str:
-    """A bar of so many blocks, rounded to the parts there are."""
+    """A bar of this length in blocks, rounded to the available parts of a block."""
     parts = round(length * len(blocks))
     whole, part = divmod(parts, len(blocks))
     return blocks[-1] * whole + (blocks[part - 1] if part else "")
 
 
 def cells(moments: Moments, schema: Schema) -> tuple[list[list[Cell]], list[list[Cell]]]:
-    """Per cluster and input column what is typical in it, and the same of the whole table.
+    """Typical values per cluster and input column: in the cluster, and in the whole table.
 
-    Numbers: mean ± standard deviation. Categories: the leading levels of the cluster and their
-    shares, there and in the whole table.
+    Numeric columns: mean ± standard deviation. Categorical columns: the most frequent levels of the cluster, with their shares in the
+    cluster and in the whole table.
     """
     grid, total = moments.grid, moments.total()
     inside: list[list[Cell]] = [[[] for _ in schema.columns] for _ in range(moments.n_clusters)]
@@ -196,18 +209,18 @@ def cells(moments: Moments, schema: Schema) -> tuple[list[list[Cell]], list[list
 
 
 def _in_units(moments: Moments) -> tuple[Any, Any]:
-    """(K, p) means and standard deviations in the columns' own units."""
+    """Means and standard deviations, (K, p) each, in the units of the columns."""
     mean, deviations = moments.means()
     variance = deviations / np.maximum(moments.present, 1e-300)
     return moments.grid.centre + mean / moments.grid.scale, np.sqrt(variance) / moments.grid.scale
 
 
 def _shares(counts: Any, levels: Sequence[Any], order: Sequence[int]) -> Cell:
-    return [(clean(levels[t]), f" {percent(counts[t] / counts.sum())}") for t in order]
+    return [(name_of(levels[t]), f" {percent(counts[t] / counts.sum())}") for t in order]
 
 
 def typical(centre: float, around: float, unit: float) -> str:
-    """ "54.4 ± 9.1" of a column whose standard deviation in the whole table is `unit`."""
+    """Mean and standard deviation as "54.4 ± 9.1"; `unit` is the standard deviation in the whole table."""
     if abs(centre) < 1e-6 * unit:
         centre = 0.0
     if around < 1e-6 * unit:
@@ -221,7 +234,7 @@ def _short(value: float) -> str:
 
 
 def fitting(cell: Cell, room: int) -> int:
-    """How many parts of a cell fit into the room; at least one, which is cut short if it must."""
+    """The number of parts of a cell that fit into the room; at least one, which may be truncated."""
     return next((n for n in range(len(cell), 1, -1) if width(_joined(cell[:n])) <= room), 1)
 
 
@@ -230,7 +243,7 @@ def _joined(cell: Cell) -> str:
 
 
 def fill(cell: Cell, room: int) -> str:
-    """A cell of exactly the room."""
+    """A cell, truncated or padded to exactly the room."""
     if len(cell) > 1:
         return pad(_joined(cell), room)
     name, rest = cell[0] if cell else ("(all missing)", "")
@@ -241,23 +254,23 @@ def fill(cell: Cell, room: int) -> str:
 
 
 def comparison(name: str, target: Any, labels: Any, room: int) -> list[str]:
-    """Purity, NMI and the table clusters x classes, largest cluster first.
+    """Purity, NMI and the contingency table of clusters and classes, largest cluster first.
 
     Parameters
     ----------
     name : str
-        Of the target column.
+        Name of the target column.
     target : pandas.Series
-        Classes; rows without one are left out.
+        Known classes; rows with a missing class are excluded.
     labels : ndarray of int
         Clusters.
     room : int
         Columns of the terminal.
     """
     present = target.notna().to_numpy()
-    title = f"Compared with {cut(clean(name), 40)!r}, which took no part in the clustering"
+    title = f"Comparison with {cut(name_of(name), 40)!r} (not used for clustering)"
     if not present.any():
-        return ["", f"{title}: it has no value in any row."]
+        return ["", f"{title}: no value in any row."]
     classes = np.array([str(cell) for cell in target[present]])
     labels = labels[present]
     matrix, names, numbers = metrics.contingency(classes, labels)
@@ -267,14 +280,14 @@ def comparison(name: str, target: Any, labels: Any, room: int) -> list[str]:
     lines = ["", f"{title}:", f"  {agreement}"]
     if not present.all():
         without = plural(int((~present).sum()), "row")
-        lines[2] += f" ({without} without a value left out)"
+        lines[2] += f" ({without} without a value excluded)"
     if len(names) > _MOST_CLASSES:
-        return [*lines, f"  {len(names):,} different values: too many for a table."]
-    return lines + _contingency(matrix, [clean(c) for c in names], numbers, room)
+        return [*lines, f"  {len(names):,} distinct values: too many for a table."]
+    return lines + _contingency(matrix, [name_of(c) for c in names], numbers, room)
 
 
 def _contingency(matrix: Any, names: list[str], numbers: Any, room: int) -> list[str]:
-    """Lines of the table; classes that do not fit beside each other are summed up as "others"."""
+    """The lines of the contingency table; classes that do not fit into the room are summed as "others"."""
     order = np.argsort(-matrix.sum(axis=1), kind="stable")
     matrix, names = matrix[order], [cut(names[i], 16) for i in order]
     digits = len(f"{matrix.sum():,}")

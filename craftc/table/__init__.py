@@ -1,8 +1,7 @@
-"""The mixed table: numbers and category codes side by side, built once and read by every estimator.
+"""Mixed tables: a block of numbers and a block of category codes, built once and accepted by every estimator for mixed data.
 
-A :class:`MixedTable` is two C-contiguous blocks, `numeric` (NaN = missing) and `codes` (small
-unsigned integers; the code `n_levels[d]` = missing). Its :class:`Schema` says what each column is,
-and turns later data with the same columns into a table with the same codes.
+A :class:`MixedTable` has two C-contiguous blocks, `numeric` (NaN = missing) and `codes` (small unsigned integers; the code `n_levels[d]` =
+missing). Its :class:`Schema` describes the columns and encodes new data with the same codes.
 """
 
 from craftc.table.mixed_table import MixedTable, Schema

@@ -1,4 +1,4 @@
-"""The input of `fit` as a mixed table."""
+"""Conversion of the input of `fit` to a mixed table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from craftc.table.mixed_table import MixedTable
 
 
 def read_table(estimator: Any, X: Any, *, categorical: Any, missing: str) -> MixedTable:
-    """The input of `fit` as a table; sets n_features_in_ and feature_names_in_ as scikit-learn does."""
+    """Convert the input of `fit` to a table, and set n_features_in_ and feature_names_in_ as scikit-learn does."""
     table = MixedTable.from_data(X, categorical=categorical, missing=missing)
     if isinstance(X, MixedTable):
         estimator.n_features_in_ = table.schema.n_columns

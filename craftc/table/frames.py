@@ -1,8 +1,8 @@
-"""One input - a frame, an array - read column by column: what each holds, its numbers, its levels.
+"""Readers of frames and arrays, column by column.
 
-A :class:`Source` wraps the input and says of each column what kind it is; a categorical one comes
-out as a :class:`Column`, codes into its distinct values. What codes mean in a table stands in the
-table's schema.
+A :class:`Source` wraps the input and classifies its columns by dtype (`kinds`, and from these `categorical_mask`). It returns numeric
+columns as one block, and a categorical column as a :class:`Column`: codes into its distinct values. The schema of a table assigns the final
+codes.
 """
 
 from __future__ import annotations
@@ -24,35 +24,27 @@ Level: TypeAlias = str | int | float | bool
 MISSING_LEVEL = "(missing)"
 MAX_LEVELS = 65535  # one code of uint16 stays free for a missing cell
 
-_NOT_NUMBERS = (
-    "Column {!r} holds {} values where numbers are expected; turn it into numbers, or name it in "
-    "`categorical` when fitting."
-)
-_NOT_LEVELS = (
-    "Column {!r} holds objects ({}) that are neither text nor numbers; turn them into one of "
-    "these, or drop the column."
-)
+_NOT_NUMBERS = "Column {!r} contains {} values where numbers are expected; convert it to numbers, or name it in `categorical` when fitting."
+_NOT_LEVELS = "Column {!r} contains objects ({}) that are neither text nor numbers; convert them to text or numbers, or drop the column."
 _NOT_EITHER = (
-    "Column {!r} has dtype {}, which is neither numbers nor categories; turn it into one of them "
-    "(a date into days or a month, a list into several columns), or drop it."
+    "Column {!r} has dtype {}, which is neither numeric nor categorical; convert it (a date to days or a month, a list to several "
+    "columns), or drop it."
 )
 _INFINITE = (
-    "Input X contains infinity: column {!r} holds inf, -inf or a value too large for {}; replace "
-    "it by a number, or by NaN if it is unknown."
+    "Input X contains infinity: column {!r} contains inf, -inf or a value too large for {}; replace it by a number, or by NaN if it is "
+    "unknown."
 )
-_DUPLICATES = "Column names must differ from each other, got {}; rename the columns."
+_DUPLICATES = "Column names must be unique, got {}; rename the columns."
 
 
 class Column:
-    """A categorical column as codes into its distinct values; -1, the last value, is missing.
+    """A categorical column as codes into its distinct values; the code -1, which indexes the last value, is missing.
 
-    `declared` says that the order of the values is meant; `strict` refuses values that are neither
-    text nor numbers, which otherwise (intervals, say) become their text.
+    With `declared` the order of the values is that of the codes. With `strict` values that are neither text nor numbers raise TypeError;
+    otherwise they (for example intervals) are converted to text.
     """
 
-    def __init__(
-        self, name: str, codes: Array, values: Sequence[Any], *, declared: bool, strict: bool
-    ) -> None:
+    def __init__(self, name: str, codes: Array, values: Sequence[Any], *, declared: bool, strict: bool) -> None:
         self.name = name
         self.codes = codes.astype(np.min_scalar_type(-len(values) - 1), copy=False)
         self.declared = declared
@@ -63,12 +55,12 @@ class Column:
         self.n_missing = int(np.count_nonzero(empty[codes])) if (empty & self.used).any() else 0
 
     def present(self) -> list[Level]:
-        """Return the values that occur, each once."""
+        """Return the distinct values that occur, without missing."""
         pairs = zip(self.values, self.used, strict=True)
         return list(dict.fromkeys(value for value, used in pairs if used and value is not None))
 
     def all_different(self) -> bool:
-        """Tell whether no two cells agree; fewer than three prove nothing."""
+        """Return whether all cells are distinct; fewer than three cells are not sufficient evidence."""
         return len(self.present()) == len(self.codes) - self.n_missing >= 3
 
     def learn(self, missing: str) -> tuple[Level, ...]:
@@ -82,15 +74,15 @@ class Column:
             levels = [level for level in levels if level != MISSING_LEVEL] + [MISSING_LEVEL]
         if len(levels) > MAX_LEVELS:
             raise ValueError(
-                f"Column {self.name!r} has {len(levels)} levels and a code holds {MAX_LEVELS}; "
-                "merge rare levels, or turn the column into numbers if that is what it is."
+                f"Column {self.name!r} has {len(levels)} levels, but at most {MAX_LEVELS} are supported; merge rare levels, or convert the "
+                "column to numbers."
             )
         return tuple(levels)
 
     def translate(self, levels: tuple[Level, ...], missing: str) -> tuple[Array, list[Level]]:
-        """Return the code of each value, and the values that are no level."""
+        """Return the code of each value, and the values that are not levels."""
         code = {level: c for c, level in enumerate(levels)}
-        # "1" and 1 are one level when one side is text, as after a trip through a CSV file.
+        # "1" and 1 are the same level if one side is text, for example after a round trip through CSV
         code_of_text = {str(level): c for level, c in code.items()}
         codes = np.full(len(self.values), len(levels))
         unseen = []
@@ -109,11 +101,10 @@ class Column:
 
 
 class Source(ABC):
-    """Any input, column by column.
+    """An input, read column by column.
 
-    `kinds` says of each column what it holds: "number", "level" (categories, booleans), "text",
-    "empty" (no value at all), "mixed" (objects), "other" (dates, lists: never read). `narrow` says
-    which columns float32 holds.
+    `kinds` classifies the columns: "number", "level" (categories, booleans), "text", "empty" (no value), "mixed" (objects), "other" (dates,
+    lists; never read). `narrow` marks the columns that float32 represents exactly.
     """
 
     names: tuple[str, ...]
@@ -122,19 +113,19 @@ class Source(ABC):
     kinds: list[str]
     narrow: list[bool]
 
-    def guess(self) -> Array:
-        """Return the mask of the columns that are categorical by their dtype."""
+    def categorical_mask(self) -> Array:
+        """Return which columns are categorical by their dtype; `craftc.cli.columns` and `numeric_encoding` use further rules."""
         return np.array([kind in ("level", "text") for kind in self.kinds])
 
     def float_type(self, positions: Array) -> type[np.floating[Any]]:
-        """Return the type that holds these numeric columns."""
+        """Return the float type that represents these numeric columns."""
         narrow = len(positions) and all(self.narrow[j] for j in positions)
         return np.float32 if narrow else np.float64
 
     def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
         """Return these columns as one block."""
         block = np.empty((self.n_rows, len(positions)), dtype=dtype)
-        with np.errstate(over="ignore"):  # `count_missing` says it in words
+        with np.errstate(over="ignore"):  # `count_missing` raises on infinite values
             for d, j in enumerate(positions):
                 block[:, d] = self._number(j)
         return block
@@ -163,11 +154,8 @@ class _Frame(Source):
         if len(set(self.names)) < len(self.names):
             raise ValueError(_DUPLICATES.format(list(self.names)))
         for size, unit in ((self.n_rows, "sample"), (len(self.names), "feature")):
-            if size == 0:  # in scikit-learn's words
-                raise ValueError(
-                    f"Found array with 0 {unit}(s) (shape={frame.shape}) while a minimum of 1 is "
-                    "required."
-                )
+            if size == 0:  # the message of scikit-learn
+                raise ValueError(f"Found array with 0 {unit}(s) (shape={frame.shape}) while a minimum of 1 is required.")
         self.kinds = [_kind(series) for series in self._series]
         self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
 
@@ -177,8 +165,7 @@ class _Frame(Source):
             return np.nan
         if kind == "mixed":
             raise TypeError(
-                f"Column {name!r} mixes values of different types; turn it into numbers or text, "
-                "or name it in `categorical`."
+                f"Column {name!r} mixes values of different types; convert it to numbers or text, or name it in `categorical`."
             )
         if kind == "other":
             raise _refusal(series, name)
@@ -205,7 +192,7 @@ class _Frame(Source):
         return Column(name, codes, values, declared=declared, strict=kind == "mixed")
 
 
-# What pandas.api.types.infer_dtype says of an object column, as a kind.
+# Kind of an object column by the result of pandas.api.types.infer_dtype.
 _OBJECT_KINDS = {
     "string": "text",
     "boolean": "level",
@@ -237,7 +224,7 @@ def _refusal(series: nw.Series[Any], name: str) -> Exception:
     native = series.to_native()
     dtype = str(series.dtype if series.dtype != nw.Unknown else getattr(native, "dtype", "unknown"))
     if "complex" in dtype:
-        return ValueError(f"Complex data not supported: column {name!r}; pass its real parts.")
+        return ValueError(f"Complex data not supported: column {name!r}; pass real and imaginary parts as two columns.")
     return TypeError(_NOT_EITHER.format(name, dtype))
 
 
@@ -250,7 +237,7 @@ def _read_pandas(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
 
 
 def _read_polars(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
-    # The physical codes of a Categorical are shared by all columns of the process: count afresh.
+    # the physical codes of a Categorical are shared by all columns of the process, so they are recomputed
     native = series.to_native()
     values = native.drop_nulls().unique()
     declared = series.dtype == nw.Enum
@@ -262,7 +249,7 @@ def _read_polars(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
 
 def _read_pyarrow(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
     native = series.to_native()
-    if series.dtype == nw.Categorical:  # its chunks may differ in dictionaries, or hold nulls there
+    if series.dtype == nw.Categorical:  # its chunks may have different dictionaries, or nulls in them
         native = native.cast(native.type.value_type)
     array = native.dictionary_encode().unify_dictionaries().combine_chunks()
     codes = array.indices.cast("int64").fill_null(-1).to_numpy()
@@ -273,17 +260,15 @@ _READERS = {"pandas": _read_pandas, "polars": _read_polars, "pyarrow": _read_pya
 
 
 class _Array(Source):
-    """A plain array: all numbers, unless it is Boolean or the caller names categories."""
+    """An array: all columns are numeric, unless it is Boolean or the caller names categorical columns."""
 
     named = False
 
     def __init__(self, X: Any) -> None:
         if isinstance(X, np.ma.MaskedArray):
-            raise TypeError(
-                "A masked array was passed; call .filled(np.nan) to mark what is missing."
-            )
+            raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
         if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
-            X = np.asarray(X, dtype=object)  # NumPy would turn numbers beside text into text
+            X = np.asarray(X, dtype=object)  # otherwise NumPy converts numbers in mixed lists to text
         X = check_array(X, dtype=None, ensure_all_finite=False)
         kinds = {"b": "level", "i": "number", "u": "number", "f": "number", "O": "mixed"}
         self._is_text = X.dtype.kind in "US"
@@ -295,13 +280,10 @@ class _Array(Source):
         if self.kinds[0] == "other":
             raise TypeError(_NOT_EITHER.format("x0", X.dtype))
 
-    def guess(self) -> Array:
+    def categorical_mask(self) -> Array:
         if self._is_text:
-            raise TypeError(
-                "The array holds text; pass a DataFrame, or name its categorical columns in "
-                "`categorical`."
-            )
-        return super().guess()
+            raise TypeError("The array contains text; pass a DataFrame, or name its categorical columns in `categorical`.")
+        return super().categorical_mask()
 
     def numbers(self, positions: Array, dtype: np.dtype[Any]) -> Array:
         if self.kinds[0] != "number":
@@ -330,11 +312,10 @@ class _Array(Source):
 
 
 def open_source(X: Any) -> Source:
-    """Wrap any accepted input, refusing what cannot be a table."""
+    """Wrap an accepted input, or raise TypeError."""
     if issparse(X):
         raise TypeError(
-            "Sparse data was passed, but craftc needs dense data. Call .toarray() on it, or keep a "
-            "set of indicator columns as one categorical column."
+            "Sparse data was passed, but craftc needs dense data. Call .toarray(), or merge indicator columns into one categorical column."
         )
     try:
         frame = nw.from_native(X, pass_through=True)
@@ -346,7 +327,7 @@ def open_source(X: Any) -> Source:
 
 
 def _plain(value: Any, name: str, strict: bool) -> Level | None:
-    """Turn a cell into a level: a Python scalar, or None if it is missing."""
+    """Convert a value to a level: a Python scalar, or None if it is missing."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | int):
@@ -361,59 +342,53 @@ def _plain(value: Any, name: str, strict: bool) -> Level | None:
 
 
 def _object_numbers(cells: Array, name: str) -> Array:
-    """Read objects as float64; None, NaN and NA are NaN."""
+    """Convert objects to float64; None, NaN and NA become NaN."""
     try:
         return cells.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        numbers = np.empty(len(cells))  # something in it is no number: find it
+        numbers = np.empty(len(cells))  # at least one cell is not a number; the loop finds it
     for i, cell in enumerate(cells):
         try:
             numbers[i] = np.nan if type(cell).__name__ in ("NAType", "NaTType") else cell
         except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(
-                f"Column {name!r} cannot be read as numbers: every argument must be a string or a "
-                f"number that fits float64, got {repr(cell)[:60]}; pass a DataFrame, or name the "
-                "column in `categorical`."
+                f"Column {name!r} cannot be read as numbers: every argument must be a string or a number that fits float64, "
+                f"got {repr(cell)[:60]}; pass a DataFrame, or name the column in `categorical`."
             ) from error
     return numbers
 
 
 def column_mask(categorical: Any, names: tuple[str, ...]) -> Array | None:
-    """Return which columns `categorical` speaks of (names, positions or a mask); None: "auto"."""
+    """Return the mask of the columns named by `categorical` (names, positions or a mask), or None for "auto"."""
     if isinstance(categorical, str) and categorical == "auto":
         return None
     if isinstance(categorical, str) or not hasattr(categorical, "__iter__"):
         raise ValueError(
-            "categorical must be 'auto' or a list of column names, of positions, or of booleans, "
-            f"got {categorical!r}."
+            f"categorical must be 'auto', a list of column names or positions, or a boolean mask, got {categorical!r}."
         )
     items = list(categorical)
     if items and all(isinstance(item, bool | np.bool_) for item in items):
         if len(items) != len(names):
             raise ValueError(
-                f"categorical is a mask of length {len(items)}, but X has {len(names)} columns; "
-                "give one boolean for each."
+                f"categorical is a mask of length {len(items)}, but X has {len(names)} columns; pass one boolean per column."
             )
         return np.array(items, dtype=bool)
     mask = np.zeros(len(names), dtype=bool)
     for item in items:
         if isinstance(item, int | np.integer):
             if not 0 <= item < len(names):
-                raise ValueError(
-                    f"categorical names position {item}, but X has {len(names)} columns; "
-                    "count them from 0."
-                )
+                raise ValueError(f"categorical contains position {item}, but X has {len(names)} columns; positions start at 0.")
             mask[item] = True
         elif str(item) in names:
             mask[names.index(str(item))] = True
         else:
             known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-            raise ValueError(f"categorical names column {item!r}, but X has the columns {known}.")
+            raise ValueError(f"categorical contains column {item!r}, but X has the columns {known}.")
     return mask
 
 
 def count_missing(block: Array, names: Sequence[str], step: int = 1 << 16) -> Array:
-    """Count the missing cells of each numeric column and refuse infinite ones."""
+    """Count the missing values of each numeric column; infinite values raise ValueError."""
     n_missing = np.zeros(block.shape[1], dtype=np.intp)
     for start in range(0, len(block), step):
         rows = block[start : start + step]

@@ -1,4 +1,4 @@
-"""The mixed table: numbers and category codes side by side, built once and read by every estimator."""
+"""The mixed table: a block of numbers, a block of category codes, and the schema that describes them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from craftc.table.frames import Column, Level, Source, column_mask, count_missin
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """What each column of a table is: all that predict and a model file need to know of the input.
+    """Description of the columns of a table, as `predict` and model files need it.
 
     Parameters
     ----------
     columns : tuple of str
-        Names in input order; "x0", "x1", ... when the input had none.
+        Names in input order; "x0", "x1", ... if the input had none.
     named : bool
         Whether the input had column names.
     numeric_index, categorical_index : ndarray of intp, shapes (p,) and (q,)
         Input positions of the numeric and of the categorical columns.
     levels : tuple of q tuples
-        The level values of each categorical column, in the order of their codes.
+        The levels of each categorical column, in the order of their codes.
     dtype : numpy.dtype
-        float32 or float64, of the numeric block.
+        dtype of the numeric block: float32 or float64.
     missing : {"ignore", "category", "error"}
-        What a missing cell means.
+        Treatment of missing values, see :meth:`MixedTable.from_data`.
 
     Examples
     --------
@@ -59,17 +59,17 @@ class Schema:
 
     @property
     def numeric_names(self) -> tuple[str, ...]:
-        """Names of the numeric columns, in the order of the block."""
+        """Names of the numeric columns, in the order of the numeric block."""
         return tuple(self.columns[j] for j in self.numeric_index)
 
     @property
     def categorical_names(self) -> tuple[str, ...]:
-        """Names of the categorical columns, in the order of the block."""
+        """Names of the categorical columns, in the order of the codes block."""
         return tuple(self.columns[j] for j in self.categorical_index)
 
     @property
     def n_levels(self) -> Array:
-        """Number of levels of each categorical column, which is also its code for "missing"."""
+        """Number of levels of each categorical column; the same number is its code for a missing value."""
         return np.array([len(levels) for levels in self.levels], dtype=np.intp)
 
     def __eq__(self, other: object) -> bool:
@@ -81,7 +81,7 @@ class Schema:
         return hash((self.columns, self.named, self.missing))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema as plain Python values that `json` can write."""
+        """Return the schema as JSON-serializable values."""
         return {
             "columns": list(self.columns),
             "named": self.named,
@@ -94,7 +94,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Schema:
-        """Read what `to_dict` wrote."""
+        """Restore a schema from the result of `to_dict`."""
         return cls(
             columns=tuple(state["columns"]),
             named=state["named"],
@@ -105,20 +105,18 @@ class Schema:
             missing=state["missing"],
         )
 
-    def encode(
-        self, X: Any, *, unknown: str = "ignore", estimator_name: str = "this model"
-    ) -> MixedTable:
-        """Read the same columns from new data, with the codes of this schema.
+    def encode(self, X: Any, *, unknown: str = "ignore", estimator_name: str = "this model") -> MixedTable:
+        """Encode new data that has the same columns.
 
         Parameters
         ----------
         X : frame, array or MixedTable
-            When both sides have column names they are matched by name, in any order; otherwise by
-            position. A table of an equal schema is returned as it is.
+            Columns are matched by name, in any order, if both sides have names, and by position otherwise. A table with an equal schema is
+            returned unchanged.
         unknown : {"ignore", "error"}
-            A level never seen in fit becomes a missing cell, or raises.
+            A level that did not occur in `fit` becomes a missing value, or raises ValueError.
         estimator_name : str
-            How error messages call the model.
+            Name of the model in error messages.
 
         Returns
         -------
@@ -130,8 +128,7 @@ class Schema:
             if X.schema == self:
                 return X
             raise ValueError(
-                "This MixedTable was built with another schema, so its codes mean other levels; "
-                "pass the data it was built from."
+                "This MixedTable has another schema than the model, so its codes have other meanings; pass the data it was built from."
             )
         source = open_source(X)
         order = self._match(source, estimator_name)
@@ -145,7 +142,7 @@ class Schema:
         if self.named and source.named:
             unseen = sorted(set(source.names) - set(self.columns))
             absent = sorted(set(self.columns) - set(source.names))
-            if unseen or absent:  # in scikit-learn's words
+            if unseen or absent:  # the message of scikit-learn
                 message = "The feature names should match those that were passed during fit.\n"
                 if unseen:
                     message += "Feature names unseen at fit time:\n" + _bullets(unseen)
@@ -157,35 +154,34 @@ class Schema:
             return np.array([position[name] for name in self.columns], dtype=np.intp)
         if len(source.names) != self.n_columns:
             raise ValueError(
-                f"X has {len(source.names)} features, but {estimator_name} is expecting "
-                f"{self.n_columns} features as input."
+                f"X has {len(source.names)} features, but {estimator_name} is expecting {self.n_columns} features as input."
             )
         return np.arange(self.n_columns)
 
     def _count_missing(self, numeric: Array, columns: list[Column]) -> Array:
-        """Count the missing cells of every input column, refusing them if the policy says so."""
+        """Count the missing values of every input column; raise ValueError if `missing="error"`."""
         n_missing = np.zeros(self.n_columns, dtype=np.intp)
         n_missing[self.numeric_index] = count_missing(numeric, self.numeric_names)
         n_missing[self.categorical_index] = [column.n_missing for column in columns]
         if self.missing == "error" and n_missing.any():
             j = int((n_missing > 0).argmax())
             raise ValueError(
-                f"Column {self.columns[j]!r} has {n_missing[j]} missing cell(s); fill them (they are NaN "
-                "or null), or let missing='ignore' or missing='category' say what they mean."
+                f"Column {self.columns[j]!r} has {n_missing[j]} missing value(s) (NaN or null); impute them, or pass missing='ignore' "
+                "or missing='category'."
             )
         return n_missing
 
     def _table(self, numeric: Array, columns: list[Column], unknown: str) -> MixedTable:
-        """Write the codes of the columns in the levels of this schema."""
+        """Encode the categorical columns with the levels of this schema and build the table."""
         dtype = np.uint8 if max(self.n_levels, default=0) < 256 else np.uint16
         codes = np.empty((len(numeric), len(columns)), dtype=dtype)
         for d, (column, levels) in enumerate(zip(columns, self.levels, strict=True)):
             code_of, unseen = column.translate(levels, self.missing)
             if unseen and unknown == "error":
-                shown = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
+                first = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
                 raise ValueError(
-                    f"Column {self.categorical_names[d]!r} holds {len(unseen)} level(s) never seen "
-                    f"in fit: {shown}; remove the rows, or let unknown='ignore' make them missing."
+                    f"Column {self.categorical_names[d]!r} contains {len(unseen)} level(s) that did not occur in fit: {first}; remove the "
+                    "rows, or pass unknown='ignore' to treat them as missing."
                 )
             codes[:, d] = code_of.astype(dtype)[column.codes]
         return MixedTable._trusted(numeric, codes, self)
@@ -193,25 +189,24 @@ class Schema:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MixedTable:
-    """Numbers and category codes of one table, ready for the kernels.
+    """A table as a block of numbers and a block of category codes.
 
-    Build it with :meth:`from_data`; every estimator also takes it as `X`, so that one table can
-    serve many fits.
+    Build it with :meth:`from_data`. The estimators for mixed tables accept it as `X`, which avoids repeated conversion in many fits.
 
     Parameters
     ----------
     numeric : ndarray, shape (n_rows, p)
         C-contiguous float32 or float64; NaN = missing.
     codes : ndarray, shape (n_rows, q)
-        C-contiguous uint8 or uint16; `n_levels[d]` = missing, or a level never seen in fit.
+        C-contiguous uint8 or uint16; `n_levels[d]` = missing, or a level that did not occur in `fit`.
     schema : Schema
-        What the columns are.
+        Description of the columns.
 
     Raises
     ------
     TypeError, ValueError
-        A block has another dtype, shape or memory layout than the schema asks for, an infinite number, or a code beyond the levels
-        of its column.
+        A block does not have the dtype, shape or memory layout of the schema, or contains an infinite number or a code beyond the levels of
+        its column.
 
     Examples
     --------
@@ -243,45 +238,43 @@ class MixedTable:
                 wanted = " or ".join(dtype.name for dtype in dtypes[name])
                 raise TypeError(f"{name} must be an array of {wanted}, got {found}.")
             if block.ndim != 2 or block.shape[1] != widths[name]:
-                raise ValueError(f"{name} must have shape (n_rows, {widths[name]}) as the schema says, got {block.shape}.")
+                raise ValueError(f"{name} must have shape (n_rows, {widths[name]}) for this schema, got {block.shape}.")
             if not block.flags.c_contiguous or not block.flags.aligned:
                 raise ValueError(f"{name} must be C-contiguous and aligned; pass np.ascontiguousarray({name}).")
         if len(self.numeric) != len(self.codes):
             raise ValueError(f"numeric has {len(self.numeric)} rows and codes has {len(self.codes)}; both must have one for each row.")
-        count_missing(self.numeric, schema.numeric_names)  # refuses infinite cells
+        count_missing(self.numeric, schema.numeric_names)  # raises on infinite values
         for d, (largest, n_levels) in enumerate(zip(self.codes.max(axis=0, initial=0), schema.n_levels, strict=True)):
             if largest > n_levels:
                 raise ValueError(
                     f"Column {schema.categorical_names[d]!r} has {n_levels} levels, so its codes are 0 to {n_levels} "
-                    f"({n_levels} = missing), but codes holds {largest}."
+                    f"({n_levels} = missing), but codes contains {largest}."
                 )
 
     @classmethod
     def _trusted(cls, numeric: Array, codes: Array, schema: Schema) -> MixedTable:
-        """A table of blocks that this package has just built, without checking every cell again."""
+        """A table of blocks built by this package, without validation."""
         table = object.__new__(cls)
         for name, value in (("numeric", numeric), ("codes", codes), ("schema", schema)):
             object.__setattr__(table, name, value)
         return table
 
     @classmethod
-    def from_data(
-        cls, X: Any, *, categorical: Any = "auto", missing: str = "ignore", dtype: Any = None
-    ) -> MixedTable:
-        """Build a table from a frame or an array; what fits already is not copied.
+    def from_data(cls, X: Any, *, categorical: Any = "auto", missing: str = "ignore", dtype: Any = None) -> MixedTable:
+        """Build a table from a frame or an array, without a copy where the layout allows it.
 
         Parameters
         ----------
-        X : frame that narwhals reads, array-like of shape (n_rows, n_columns), or MixedTable
-            A MixedTable is returned as it is.
-        categorical : "auto", or list of names, of positions, or boolean mask
-            "auto": strings, categories and booleans are categorical, numbers are numeric. A list:
-            exactly those columns are categorical.
+        X : frame supported by narwhals, array-like of shape (n_rows, n_columns), or MixedTable
+            A MixedTable is returned unchanged.
+        categorical : "auto", list of names, list of positions, or boolean mask
+            "auto": strings, categories and booleans are categorical, numbers are numeric. Otherwise exactly the given columns are
+            categorical.
         missing : {"ignore", "category", "error"}
-            "ignore": a missing cell counts nothing. "category": in a categorical column it is a
-            level of its own, the last one, "(missing)". "error": it is refused.
+            "ignore": a missing value has no cost and enters no statistic. "category": in categorical columns missing values form an
+            additional last level, "(missing)". "error": missing values raise ValueError.
         dtype : float32, float64 or None
-            Of the numeric block. None: float32 if all its columns are (or float16), else float64.
+            dtype of the numeric block. None: float32 if all numeric columns are float16 or float32, else float64.
 
         Returns
         -------
@@ -292,13 +285,13 @@ class MixedTable:
         if dtype is not None and np.dtype(dtype) not in (np.dtype("f4"), np.dtype("f8")):
             raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}.")
         if isinstance(X, MixedTable):
-            return X._as_asked(categorical, missing, dtype)
+            return X._check_arguments(categorical, missing, dtype)
 
         source = open_source(X)
         mask = column_mask(categorical, source.names)
         auto = mask is None
         if mask is None:
-            mask = source.guess()
+            mask = source.categorical_mask()
         numeric_index, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
         numeric_type = np.dtype(source.float_type(numeric_index) if dtype is None else dtype)
         numeric = source.numbers(numeric_index, numeric_type)
@@ -306,8 +299,8 @@ class MixedTable:
         for j, column in zip(categorical_index.tolist(), columns, strict=True):
             if auto and source.kinds[j] == "text" and column.all_different():
                 raise ValueError(
-                    f"Column {source.names[j]!r} has a different text in every row, which says "
-                    "nothing about groups; drop it or pass it as Categorical."
+                    f"Column {source.names[j]!r} has a different text in every row, so it cannot define clusters; drop it or pass it as "
+                    "Categorical."
                 )
         schema = Schema(
             columns=source.names,
@@ -321,13 +314,12 @@ class MixedTable:
         empty = np.flatnonzero(schema._count_missing(numeric, columns) == source.n_rows)
         if len(empty):
             raise ValueError(
-                f"Column {source.names[empty[0]]!r} has no value in any of its {source.n_rows} "
-                "row(s); drop it."
+                f"Column {source.names[empty[0]]!r} has no value in any of its {source.n_rows} row(s); drop it."
             )
         return schema._table(numeric, columns, "ignore")
 
-    def _as_asked(self, categorical: Any, missing: str, dtype: Any) -> MixedTable:
-        """Return this table if `from_data` would have built it so, else say what differs."""
+    def _check_arguments(self, categorical: Any, missing: str, dtype: Any) -> MixedTable:
+        """Return this table if it was built with these arguments of `from_data`, else raise ValueError."""
         schema = self.schema
         mask = column_mask(categorical, schema.columns)
         if mask is not None and list(np.flatnonzero(mask)) != list(schema.categorical_index):
@@ -339,8 +331,8 @@ class MixedTable:
         else:
             return self
         raise ValueError(
-            f"This MixedTable was built with {differs}, not as asked for now; ask for the same, or "
-            "pass the data it was built from."
+            f"This MixedTable was built with {differs}, which differs from the parameters passed now; pass the same, or the data it was "
+            "built from."
         )
 
     @property
@@ -365,7 +357,7 @@ class MixedTable:
 
     @property
     def levels(self) -> tuple[tuple[Level, ...], ...]:
-        """Level values of each column of `codes`, in the order of their codes."""
+        """Levels of each column of `codes`, in the order of their codes."""
         return self.schema.levels
 
     @property
@@ -375,11 +367,11 @@ class MixedTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the two blocks."""
+        """Size of the two blocks in bytes."""
         return self.numeric.nbytes + self.codes.nbytes
 
     def take(self, rows: Any) -> MixedTable:
-        """Return the table of these rows (positions, boolean mask or slice), of the same schema."""
+        """Return the table of these rows (positions, boolean mask or slice), with the same schema."""
         numeric, codes = self.numeric[rows], self.codes[rows]
         if codes.ndim != 2:
             raise ValueError(f"rows must be positions, a boolean mask or a slice, got {rows!r}.")
@@ -391,8 +383,7 @@ class MixedTable:
     def __repr__(self) -> str:
         return (
             f"MixedTable({self.n_rows} rows, {self.numeric.shape[1]} numeric {self.numeric.dtype}, "
-            f"{self.codes.shape[1]} categorical {self.codes.dtype}, "
-            f"missing={self.schema.missing!r})"
+            f"{self.codes.shape[1]} categorical {self.codes.dtype}, missing={self.schema.missing!r})"
         )
 
 

@@ -1,8 +1,8 @@
-"""Exact sums over clusters of rows of a mixed table.
+"""Exact moments of clusters: weights, level counts, sums and sums of squares.
 
-Counts are integers; a numeric column is centred, scaled to a power of two and quantised to 2^-40 of its range, so that sum x and sum x^2
-are integers of 128 bits. Integers commute: a row added here and taken out there leaves no trace, and no order, thread or partition
-changes a bit of the result.
+Counts are integers. A numeric column is centred, scaled by a power of two and quantised to 2^-40 of its range, so that sum x and sum x^2
+are 128-bit integers. Integer sums do not depend on the order of the additions: adding and removing rows by any thread in any order gives
+the same bits.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from craftc._kernels import moments as _kernel
 from craftc.table.mixed_table import MixedTable
 
 _GRID_BITS = 40  # of a column's range
-_LARGEST, _NARROWEST = 1e140, 1e-140  # cells and ranges whose squares, summed over any table, float64 can hold
-_NUMERIC_CELLS = 5
+_LARGEST, _NARROWEST = 1e140, 1e-140  # limits of values and ranges whose sums of squares float64 can represent
+_NUMERIC_CELLS = 5  # CRAFTC_NUMERIC_CELLS of src/_moments.h
 
 
 def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
-    """The grid of a table: every numeric column centred on its middle, 2^40 steps over the next power of two of its range.
+    """The integer grid of a table: numeric columns centred on mid-range, with 2^40 steps over the next power of two of the range.
 
     Raises
     ------
     ValueError
-        The squares of a column would overflow or vanish.
+        The squares of a column would overflow or underflow.
     """
     p = table.numeric.shape[1]
     low, high = np.empty(p), np.empty(p)
@@ -40,7 +40,7 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
     if unusable.any():
         d = int(unusable.argmax())
         raise ValueError(
-            f"Column {table.numeric_names[d]!r} ranges from {low[d]:.3g} to {high[d]:.3g}, and squares of its cells cannot be represented; "
+            f"Column {table.numeric_names[d]!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values overflow or underflow, so "
             f"scale it {'down' if half[d] > 1 else 'up'}."
         )
     scale = np.where(half > 0, np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1]), 1.0)
@@ -48,7 +48,7 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
 
 
 def level_starts(n_levels: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Where each categorical column starts in the list of all levels (each column is followed by its missing level)."""
+    """First position of each categorical column in the list of all levels, in which a missing level follows each column."""
     return np.concatenate([[0], np.cumsum(n_levels + 1)[:-1]]).astype(np.intp)[: len(n_levels)]
 
 
@@ -62,13 +62,13 @@ class Moments:
     Parameters
     ----------
     grid : Grid
-        Where cells fall.
+        Integer grid of the numeric columns and positions of the levels.
     unit : float
-        Weight of one count.
+        Weight of one count, see `integer_weights`.
     n_clusters : int
-        Clusters, all empty at first.
+        Number of clusters, initially empty.
     n_threads : int
-        Threads that may move rows at once.
+        Number of threads that may move rows concurrently.
     """
 
     def __init__(self, grid: _kernel.Grid, unit: float, n_clusters: int, n_threads: int = 1) -> None:
@@ -92,22 +92,20 @@ class Moments:
         threads = threads_for(n_threads, len(table) * (grid.p * 4 + grid.q))
         moments = cls(grid, unit, n_clusters, n_threads)
         groups, partial = moments.workplace(threads)
-        _kernel.accumulate(
-            table.numeric, table.codes, weight, labels, grid, partial, groups, threads
-        )
+        _kernel.accumulate(table.numeric, table.codes, weight, labels, grid, partial, groups, threads)
         return moments
 
     @property
     def groups(self) -> Integers:
-        """(K, width) cells of all clusters, see src/_moments.h."""
+        """(K, width) integers of all clusters; src/_moments.h defines the layout."""
         return self._groups[: self.n_clusters]
 
     def workplace(self, n_threads: int) -> tuple[Integers, NDArray[np.int64]]:
-        """Storage of the groups and zeros of the same shape for every thread, for kernels that move rows."""
+        """Storage of the groups, and one zeroed array of the same shape per thread, for kernels that move rows."""
         return self._groups, self._partial[:n_threads]
 
     def open(self) -> int:
-        """Add an empty cluster; returns its number."""
+        """Add an empty cluster and return its number."""
         if self.n_clusters == len(self._groups):
             self._groups = np.concatenate([self._groups, np.zeros_like(self._groups)])
             self._partial = np.zeros((self.n_threads, *self._groups.shape), np.int64)
@@ -116,13 +114,13 @@ class Moments:
         return self.n_clusters - 1
 
     def keep(self, clusters: NDArray[Any]) -> None:
-        """Forget all clusters but these, which are renumbered in the given order."""
+        """Remove all other clusters and renumber these in the given order."""
         kept = self.groups[clusters]
         self._groups[: len(kept)] = kept
         self.n_clusters = len(kept)
 
     def select(self, clusters: NDArray[Any]) -> Moments:
-        """Some clusters, in the given order, without room for threads: what a fitted model keeps."""
+        """A copy of some clusters in the given order, without storage for threads, as kept in a fitted model."""
         chosen = Moments(self.grid, self.unit, len(clusters))
         chosen.groups[:] = self.groups[clusters]
         return chosen
@@ -141,16 +139,16 @@ class Moments:
 
     @property
     def counts(self) -> Floats:
-        """(K, n_levels) weight of every level, each column's missing level behind its own."""
+        """(K, n_levels) weight of every level; the missing level of a column follows its levels."""
         return np.asarray(self.groups[:, 1 : self.grid.first_numeric] * self.unit, dtype=np.float64)
 
     @property
     def present(self) -> Floats:
-        """(K, p) weight of the numeric cells that are present."""
+        """(K, p) weight of the observed numeric values."""
         return np.asarray(self.groups[:, self.grid.first_numeric :: _NUMERIC_CELLS] * self.unit, dtype=np.float64)
 
     def means(self) -> tuple[Floats, Floats]:
-        """(K, p) means and (K, p) sums of squared deviations (weighted), in grid steps; 0 where nothing is present."""
+        """Means and weighted sums of squared deviations, (K, p) each, in grid steps; 0 without observed values."""
         mean, deviations = np.empty((2, self.n_clusters, self.grid.p))
         _kernel.means(self.groups, self.grid.first_numeric, mean, deviations)
         return mean, deviations * self.unit

@@ -1,25 +1,21 @@
-"""How numeric columns enter the model: as numbers, as categories, spike by spike, or by rank.
+"""Encoding of numeric columns: unchanged, as categories, with indicators of frequent values, or as ranks.
 
-A normal density describes few real columns: ties let a cluster's variance collapse, and skew or
-heavy tails look like clusters. So each numeric column is first taken apart by what its cells show
-(``numeric="auto"``):
+A normal density is a poor model of most real columns: ties let a cluster's variance collapse, and skewness or heavy tails look like
+clusters. ``numeric="auto"`` therefore converts each numeric column by its distribution:
 
-1. At most 10 distinct values: the column is categorical.
-2. Up to three times: the most frequent value (ties: the lowest) becomes an indicator of its own if
-   it holds at least 20 % of the cells that remain, and these cells are missing from then on, in
-   later indicators as well as in the rest. So the likelihood is factorised exactly,
-   P(x) = P(x = v1) P(x = v2 | x != v1) ... P(x | x is no spike), and needs no extra model.
-   A column that comes here has 11 distinct values or more, so its rest has at least 8.
-3. If the rest has at most 10 distinct values it is categorical. If its skewness is beyond 1 either
-   way, or its excess kurtosis above 2 (moments of the population), it enters by rank, as
-   Phi^-1((midrank - 1/2) / n). Otherwise it enters as the numbers that it is.
+1. A column with at most 10 distinct values becomes categorical.
+2. Up to three times, the most frequent value (of ties, the lowest) becomes an indicator column if it has at least 20 % of the remaining
+   cells (a spike). These cells are missing in later indicators and in the rest. The likelihood factorises exactly,
+   P(x) = P(x = v1) P(x = v2 | x != v1) ... P(x | x is not a spike), so no further model is needed.
+   The column has at least 11 distinct values before this step, so the rest has at least 8.
+3. A rest with at most 10 distinct values becomes categorical. A rest with an absolute skewness above 1, or an excess kurtosis above 2
+   (population moments), is replaced by normal scores of ranks, Phi^-1((midrank - 1/2) / n). Any other rest stays unchanged.
 
-``"rank"`` always ranks in step 3; ``"raw"`` leaves every column alone.
+``"rank"`` always uses ranks in step 3; ``"raw"`` leaves every column unchanged.
 
-Only present cells of rows of weight > 0 are looked at, and all is decided from integer weights of
-the distinct values in their order (those of the exact sums), so that neither the order of the rows
-nor weight 2 in place of two rows changes a bit. With weights the midrank is the weight below plus
-half of (weight of the ties + 1), hence (midrank - 1/2) / n = (below + ties / 2) / n.
+Only observed values of rows with weight > 0 take part. All decisions use the integer weights of the sorted distinct values (those of the
+exact sums), so the result does not depend on the order of the rows, and weight 2 is bit-identical to a repeated row. With weights the
+midrank is the weight below plus half of (weight of the ties + 1), hence (midrank - 1/2) / n = (below + ties / 2) / n.
 """
 
 from __future__ import annotations
@@ -37,14 +33,16 @@ from craftc._common.typing import Floats, Integers
 from craftc._common.weights import integer_weights
 from craftc.table.mixed_table import MixedTable, Schema
 
-FEW_VALUES = 10
+#: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be confused with `MAX_INTEGER_CODES` of
+#: `craftc.cli.columns`, up to which the command line reads integers of a file as codes of categories.
+MAX_DISCRETE_VALUES = 10
 MAX_SPIKES = 3
-SPIKES_IN_ONE = 5  # a spike holds at least one in five of the cells
+SPIKE_SHARE_INVERSE = 5  # a spike has at least one fifth of the cells
 MAX_SKEWNESS = 1.0
 MAX_KURTOSIS = 2.0  # in excess of the normal distribution's 3
 MAX_KNOTS = 4096
 
-_ROWS = 1 << 15  # rows written at once, so that a slice of all columns stays in the cache
+_ROWS = 1 << 15  # rows written at a time, so that a slice of all columns stays in the cache
 
 
 def _no_floats() -> Floats:
@@ -53,18 +51,18 @@ def _no_floats() -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """What becomes of one numeric column.
+    """The encoding of one numeric column.
 
     Parameters
     ----------
     spikes, shares : tuples of float
-        Values set apart, in this order, and their shares of all present cells.
+        Values with an indicator column, in this order, and their shares of all observed values.
     rest : {"numbers", "values", "ranks"}
-        How the other cells enter: as they are, as categories, by rank.
+        Encoding of the other cells: unchanged, as categories, as normal scores of ranks.
     values : ndarray of float64, ascending
         "values": the categories. "ranks": the knots.
     scores : ndarray of float64, shape of `values`
-        "ranks": the normal score of every knot, linear in between, constant outside.
+        "ranks": the normal score of every knot; linear interpolation between knots, constant outside.
     """
 
     spikes: tuple[float, ...] = ()
@@ -75,28 +73,28 @@ class Recipe:
 
     @property
     def untouched(self) -> bool:
-        """Whether the column stays what it is."""
+        """Whether the column is unchanged."""
         return self.rest == "numbers" and not self.spikes
 
     def apply(self, x: NDArray[Any]) -> Iterator[NDArray[Any]]:
-        """Yield the derived columns of these cells in turn: codes, or numbers with NaN."""
+        """Yield the derived columns of these cells: codes, or numbers with NaN for missing values."""
         for spike in self.spikes:
-            hit = x == spike
-            yield np.where(np.isnan(x), 2, hit)  # False, True, missing
-            x = np.where(hit, x.dtype.type(np.nan), x)
+            is_spike = x == spike
+            yield np.where(np.isnan(x), 2, is_spike)  # codes of False, True, missing
+            x = np.where(is_spike, x.dtype.type(np.nan), x)
         if self.rest == "values":
             last = len(self.values) - 1
             code = np.minimum(np.searchsorted(self.values, x), last)
             yield np.where(self.values[code] == x, code, last + 1)
         elif self.rest == "ranks":
             score = np.interp(x, self.values, self.scores)
-            # between knots next to nothing apart the slope overflows
+            # the slope can overflow between knots that are very close
             yield np.clip(score, self.scores[0], self.scores[-1])
         else:
             yield x
 
     def describe(self, dtype: np.dtype[Any]) -> str:
-        """Return a few words for a person."""
+        """Return a short description of the encoding."""
         n = len(self.values)
         if not self.spikes:
             if self.rest == "values":
@@ -113,7 +111,7 @@ class Recipe:
         return f"{word} {values} set apart ({shares} %), {rest}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the recipe as plain Python values; JSON keeps every bit of a float."""
+        """Return the recipe as JSON-serializable values; JSON represents floats exactly."""
         return {
             "spikes": list(self.spikes),
             "shares": list(self.shares),
@@ -124,7 +122,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Recipe:
-        """Read what `to_dict` wrote."""
+        """Restore a recipe from the result of `to_dict`."""
         return cls(
             spikes=tuple(map(float, state["spikes"])),
             shares=tuple(map(float, state["shares"])),
@@ -136,19 +134,18 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class NumericEncoding:
-    """What was decided for the numeric columns of a table, and how to do the same to later rows.
+    """The encoding of all numeric columns of a table; it is fitted once and applied to any rows.
 
-    The derived table lists, column by column of the input, what each became: a categorical column
-    stays as it is (same levels, same codes), a numeric one gives up to four columns: ``"x"`` if it
-    stays in one piece, else an indicator ``"x = 0"`` per spike and ``"x (rest)"``. These names are
-    for reading only and need not differ from those of other columns.
+    The derived table has, for each input column in order: a categorical column unchanged (same levels and codes), or up to four columns for
+    a numeric one. Without spikes this is a single column ``"x"``; otherwise there is an indicator ``"x = 0"`` per spike, followed by
+    ``"x (rest)"``. These names are for display only and may coincide with those of other columns.
 
     Parameters
     ----------
     input_schema : Schema
-        Of the tables that `apply` takes.
+        Schema of the tables that `apply` accepts.
     recipes : tuple of Recipe
-        One per numeric column, in the order of the block.
+        One per numeric column, in the order of the numeric block.
 
     Examples
     --------
@@ -167,16 +164,14 @@ class NumericEncoding:
     recipes: tuple[Recipe, ...]
 
     @classmethod
-    def fit(
-        cls, table: MixedTable, weight: NDArray[np.float64] | None, mode: str
-    ) -> NumericEncoding:
-        """Decide for every numeric column of a table.
+    def fit(cls, table: MixedTable, weight: NDArray[np.float64] | None, mode: str) -> NumericEncoding:
+        """Choose the encoding of every numeric column of a table.
 
         Parameters
         ----------
         table : MixedTable
         weight : ndarray, shape (n_rows,), or None
-            Weight of every row, none negative.
+            Non-negative weights of the rows.
         mode : {"auto", "rank", "raw"}
         """
         if mode not in ("auto", "rank", "raw"):
@@ -192,27 +187,24 @@ class NumericEncoding:
 
     @property
     def identity(self) -> bool:
-        """Whether nothing changes: `apply` returns the table itself."""
+        """Whether all columns are unchanged, so that `apply` returns the table itself."""
         return all(recipe.untouched for recipe in self.recipes)
 
     @cached_property
     def schema(self) -> Schema:
-        """Schema of the derived table, whose columns stand in the order of their sources."""
+        """Schema of the derived table, whose columns have the order of their sources."""
         return self._derived[0]
 
     @cached_property
     def source(self) -> NDArray[np.intp]:
-        """(D',) source of each derived column in kernel order (numbers, then categories).
-
-        A source is a position in the columns of the input.
-        """
+        """(D',) input column of each derived column, in kernel order (numeric, then categorical columns)."""
         schema, source = self._derived
         kernel_order = np.concatenate([schema.numeric_index, schema.categorical_index])
         return np.take(source, kernel_order)
 
     @cached_property
     def _derived(self) -> tuple[Schema, NDArray[np.intp]]:
-        """The derived schema, and the source of each of its columns in their own order."""
+        """The derived schema, and the input column of each of its columns."""
         given = self.input_schema
         if self.identity:
             return given, np.arange(given.n_columns)
@@ -246,24 +238,22 @@ class NumericEncoding:
         return schema, np.array(source, np.intp)
 
     def apply(self, table: MixedTable) -> MixedTable:
-        """Return the derived table of the same rows; each row depends on itself alone.
+        """Return the derived table; each row is encoded independently of the others.
 
-        A value that is none of the known categories becomes a missing cell. A number between two
-        knots gets a score between theirs, one outside all knots that of the nearest; rows of the
-        fit are read by the same knots.
+        A value that is not one of the known categories becomes missing. The score of a number is interpolated between the knots, and is
+        that of the nearest knot outside their range; the rows of the fit are encoded with the same knots.
         """
         given = self.input_schema
         if table.schema is not given and table.schema != given:
             raise ValueError(
-                "This table has another schema than the one whose columns were encoded; build it "
-                "with `schema.encode`."
+                "This table has another schema than the table that the encoding was fitted on; build it with `schema.encode`."
             )
         if self.identity:
             return table
         schema, source = self._derived
         n, first = len(table), np.searchsorted(source, np.arange(given.n_columns))
         numeric = np.empty((n, len(schema.numeric_index)), table.numeric.dtype)
-        # at most 10 levels are new, so the type of the codes stays
+        # a derived column has at most 10 levels, so the dtype of the codes suffices
         codes = np.empty((n, len(schema.categorical_index)), table.codes.dtype)
         place = {j: (numeric, d) for d, j in enumerate(schema.numeric_index.tolist())}
         place |= {j: (codes, d) for d, j in enumerate(schema.categorical_index.tolist())}
@@ -279,7 +269,7 @@ class NumericEncoding:
         return MixedTable._trusted(numeric, codes, schema)
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return the name of every numeric column and a few words on how it enters."""
+        """Return the name and a short description of the encoding of every numeric column."""
         given = self.input_schema
         return [
             (name, recipe.describe(given.dtype))
@@ -287,29 +277,29 @@ class NumericEncoding:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what was decided, without the schema, as plain values that `json` can write."""
+        """Return the recipes, without the schema, as JSON-serializable values."""
         return {"recipes": [recipe.to_dict() for recipe in self.recipes]}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any], schema: Schema) -> NumericEncoding:
-        """Read what `to_dict` wrote; `schema` is that of the table it was fitted on."""
+        """Restore an encoding from the result of `to_dict` and the schema of the table that it was fitted on."""
         recipes = tuple(map(Recipe.from_dict, state["recipes"]))
         if len(recipes) != len(schema.numeric_index):
             raise ValueError(
-                f"The encoding has {len(recipes)} numeric column(s) and the schema "
-                f"{len(schema.numeric_index)}; read both from the same model."
+                f"The encoding has {len(recipes)} numeric column(s) and the schema {len(schema.numeric_index)}; restore both from the same "
+                "model."
             )
         return cls(schema, recipes)
 
 
 def normal_scores(counts: NDArray[Any]) -> Floats:
-    """Phi^-1((midrank - 1/2) / n) of distinct values in ascending order, from their counts."""
+    """Normal scores Phi^-1((midrank - 1/2) / n) of distinct values in ascending order, from their counts."""
     upto = np.cumsum(counts)
     return np.asarray(ndtri((2 * upto - counts) / (2.0 * upto[-1])))
 
 
 def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
-    """Distinct present values of rows of weight > 0, ascending, and the integer weight of each."""
+    """Distinct observed values of rows with weight > 0, ascending, and the integer weight of each."""
     present = cells == cells
     if weight is not None:
         present &= weight > 0
@@ -323,8 +313,8 @@ def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArra
         return _no_floats(), np.empty(0, np.int64)
     new = np.ones(len(cells), bool)
     np.not_equal(cells[1:], cells[:-1], out=new[1:])
-    if weight is None and new.all():  # nothing to tally, and no room spent on it
-        cells += 0.0  # no negative zero
+    if weight is None and new.all():  # all values distinct: no copy needed
+        cells += 0.0  # turns -0.0 into 0.0
         return cells.astype(np.float64, copy=False), np.ones(len(cells), np.int32)
     first = np.flatnonzero(new)
     values = cells[first].astype(np.float64) + 0.0
@@ -334,21 +324,21 @@ def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArra
 
 
 def _decide(values: Floats, counts: NDArray[Any], ranks: bool) -> Recipe:
-    """The rules above, for a column of these distinct values and weights."""
+    """Apply the rules of the module's docstring to a column with these distinct values and weights."""
     if not len(values):
-        return Recipe()  # no cell counts: left to be ignored as a constant column
+        return Recipe()  # no observed value: ignored later as a constant column
     total = int(counts.sum())
     spikes: list[float] = []
     shares: list[float] = []
-    if len(values) > FEW_VALUES:
+    if len(values) > MAX_DISCRETE_VALUES:
         for _ in range(MAX_SPIKES):
-            top = int(counts.argmax())  # the first, which is the lowest value, of equal ones
-            if SPIKES_IN_ONE * int(counts[top]) < int(counts.sum()):
+            top = int(counts.argmax())  # of ties the first, which is the lowest value
+            if SPIKE_SHARE_INVERSE * int(counts[top]) < int(counts.sum()):
                 break
             spikes.append(float(values[top]))
             shares.append(int(counts[top]) / total)
             values, counts = np.delete(values, top), np.delete(counts, top)
-    if len(values) <= FEW_VALUES:
+    if len(values) <= MAX_DISCRETE_VALUES:
         return Recipe(tuple(spikes), tuple(shares), "values", values)
     if ranks or _far_from_normal(values, counts):
         knots, scores = _knots(values, normal_scores(counts))
@@ -359,13 +349,13 @@ def _decide(values: Floats, counts: NDArray[Any], ranks: bool) -> Recipe:
 def _far_from_normal(values: Floats, counts: NDArray[Any]) -> bool:
     """Whether skewness or excess kurtosis is too large for a normal density."""
     low, high = values[0], values[-1]
-    # in half ranges around the middle, so that no power over- or underflows; slice by slice, so that no room is spent
+    # in units of half the range around its middle, so that no power overflows or underflows; by slices, to limit memory
     middle, half = low / 2 + high / 2, high / 2 - low / 2
     n = int(counts.sum(dtype=np.int64))
     slices = [slice(start, start + _ROWS) for start in range(0, len(values), _ROWS)]
 
     def scaled(part: slice) -> Floats:
-        with np.errstate(over="ignore"):  # NumPy 1.26 sees one where it divides subnormal numbers
+        with np.errstate(over="ignore"):  # NumPy 1.26 reports an overflow when it divides subnormal numbers
             return np.asarray((values[part] - middle) / half)
 
     mean = sum(float((counts[part] * scaled(part)).sum()) for part in slices) / n
@@ -381,11 +371,10 @@ def _far_from_normal(values: Floats, counts: NDArray[Any]) -> bool:
 
 
 def _knots(values: Floats, scores: Floats) -> tuple[Floats, Floats]:
-    """At most 4096 of the (value, score) pairs, both ends among them.
+    """At most 4096 of the (value, score) pairs, including both ends.
 
-    They are the values nearest to evenly spaced scores, rather than to evenly spaced shares, which
-    would leave the tails to two knots: so no value's score is off by more than a few steps of
-    (range of the scores) / 4095, some .002.
+    The knots are the values nearest to evenly spaced scores. Evenly spaced shares would leave two knots for the tails. The error of a score
+    is at most a few steps of (range of the scores) / 4095, about .002.
     """
     if len(values) <= MAX_KNOTS:
         return values, scores
@@ -397,12 +386,12 @@ def _knots(values: Floats, scores: Floats) -> tuple[Floats, Floats]:
 
 
 def _text(value: float, dtype: np.dtype[Any]) -> str:
-    """A value in the fewest digits that tell it from its neighbours in this type."""
+    """The shortest decimal text that identifies a value in this dtype."""
     return str(dtype.type(value)).removesuffix(".0")
 
 
 def _as_levels(values: Floats, dtype: np.dtype[Any]) -> tuple[float, ...]:
-    """Values as levels to read: whole numbers as such, others in the fewest digits."""
+    """Values as levels for display: integers if all are, else floats with the fewest digits."""
     if all(value.is_integer() and abs(value) < 2.0**53 for value in values.tolist()):
         return tuple(map(int, values))
     return tuple(float(_text(value, dtype)) for value in values)

@@ -99,9 +99,9 @@ def test_heart(run, tmp_path):
     code, said, err = run("cluster", HEART, "--target", "class", "--out", out)
     assert (code, err) == (0, "")
     for text in (
-        "270 rows; 5 numeric columns, 8 categorical columns, no missing cells",
-        "numbers:    age, rest_bp, chol, max_hr, oldpeak",
-        "whole numbers of at most 5 values: sex, chest_pain, fbs, restecg, exang, slope, ca, thal",
+        "270 rows; 5 numeric columns, 8 categorical columns, no missing values",
+        "numeric:     age, rest_bp, chol, max_hr, oldpeak",
+        "of these, integers with at most 5 values: sex, chest_pain, fbs, restecg, exang, slope, ca, thal",
         "not used (the target): class",
         "2 clusters, largest first",
         "Fewer clusters: 1 costs 5",
@@ -121,7 +121,7 @@ def test_heart(run, tmp_path):
     fitted = craftc.load_model(out / "model.craftc")
     assert (fitted.labels_ == labels["cluster"]).all()
     for margin in fitted.cluster_margins_:
-        assert f"), {margin:.1f} nats inside on average\n" in said
+        assert f"), margin {margin:.1f} nats\n" in said
     summary = pd.read_csv(out / "summary.csv")
     assert set(summary["cluster"]) == {0, 1}
 
@@ -130,7 +130,7 @@ def test_same_command_same_output(run, tmp_path):
     first = run("cluster", HEART, "--ignore", "class", "--threads", 1)
     assert first == run("cluster", HEART, "--ignore", "class", "--threads", 2)
     fewer = run("cluster", HEART, "--ignore", "class", "--price-factor", 9)
-    assert "The table does not fall into groups: 1 cluster." in fewer[1]
+    assert "No cluster structure found: 1 cluster." in fewer[1]
     assert "Cluster 0" not in fewer[1]
 
 
@@ -148,12 +148,12 @@ def test_wished_number(run):
     ]
     listed = said[said.index("Fewer clusters: ") : said.index(" Cluster ")].replace(" nats", "")
     assert listed.startswith(f"Fewer clusters: {', '.join(words)}, …".replace(" nats", ""))
-    assert listed.endswith(" So fewer describe the table better.")
-    assert "1 cluster, as asked for." in run(*command, "--clusters", 1)[1]
+    assert listed.endswith(" Fewer clusters describe the table better.")
+    assert "1 cluster, as requested." in run(*command, "--clusters", 1)[1]
 
 
 def as_the_command_reads(path):
-    return craftc.cli.columns.choose(craftc.cli.read_table.read_file(path)[0]).features
+    return craftc.cli.columns.assign_roles(craftc.cli.read_table.read_file(path)[0]).features
 
 
 def test_near_ties_are_seen():
@@ -170,7 +170,7 @@ def test_near_ties_are_seen():
     assert report.fewer(path).endswith(", …")
     path = [step(2, 0.0, None), step(1, -3.0, None)]
     assert report.fewer(path) == (
-        "Fewer clusters: 1 costs 3.0 nats less. So fewer describe the table better."
+        "Fewer clusters: 1 costs 3.0 nats less. Fewer clusters describe the table better."
     )
 
 
@@ -187,7 +187,7 @@ def test_warnings_are_notes(run, tmp_path):
 
 
 def test_warnings_in_the_words_of_the_command():
-    assert craftc.cli.commands._in_options(
+    assert craftc.cli.commands.in_options(
         "CRAFT found 17 clusters. Try price_factor=2 to 4, or cut(k) for fewer."
     ) == ("17 clusters. Try --price-factor 2 to 4, or --clusters K for fewer.")
 
@@ -227,8 +227,8 @@ def test_no_groups(run, tmp_path):
         code, said, err = run("cluster", path, "--out", tmp_path / "o")
         assert (code, err) == (0, "")
         assert f": {n} row{'s' if n > 1 else ''}; " in said
-        assert "The table does not fall into groups: 1 cluster." in said
-        assert "inside" not in said
+        assert "No cluster structure found: 1 cluster." in said
+        assert "margin" not in said
         assert set(pd.read_csv(tmp_path / "o" / "labels.csv")["cluster"]) == {0}
     code, out, _ = run("predict", tmp_path / "o" / "model.craftc", path)
     assert predictions(out)[0] == [0] * 200
@@ -239,16 +239,16 @@ def test_forced_kinds(run):
         *("cluster", HEART, "--ignore", "class", "fbs", "--ignore", "ca", "--clusters", 2),
         *("--numeric", "slope", "--categorical", "age"),
     )
-    assert "numbers:    rest_bp, chol, max_hr, oldpeak, slope\n" in said
-    assert "categories: age, sex, chest_pain, restecg, exang, thal\n" in said
+    assert "numeric:     rest_bp, chol, max_hr, oldpeak, slope\n" in said
+    assert "categorical: age, sex, chest_pain, restecg, exang, thal\n" in said
     assert "not used (--ignore): fbs, ca, class" in said
 
 
 def test_all_features(run):
     command = ("cluster", HEART, "--ignore", "class", "--clusters", 20)
     short, long = run(*command)[1], run(*command, "--all-features")[1]
-    assert "of smaller gain" in short
-    assert "of smaller gain" not in long
+    assert "with a smaller gain" in short
+    assert "with a smaller gain" not in long
     assert len(long) > len(short)
 
 
@@ -257,15 +257,15 @@ def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     code, said, err = run("cluster", strange, "--clusters", 3, "--out", tmp_path / "o")
     assert (code, err) == (0, "")
-    said = said[said.index("\n  numbers:") : said.index("Wrote ")]
+    said = said[said.index("\n  numeric:") : said.index("Wrote ")]
     assert max(map(report.width, said.splitlines())) <= min(int(columns), 100)
     words = " ".join(said.split())
-    assert 'numbers: say "hi", ok, größe in € ' in words
-    assert "categories: =SUM(A1), 日本語, n " in words
+    assert 'numeric: say "hi", ok, größe in € ' in words
+    assert "categorical: =SUM(A1), 日本語, n " in words
     assert "not used (a different text in every row): Kunden Nr." in words
     assert "not used (dates): visit" in words
     assert "not used (no value in any row): blank" in words
-    assert "'=SUM(A1)' holds text: there 'NA' is kept as text" in words
+    assert "'=SUM(A1)' is a text column: cells 'NA' are levels" in words
     assert "NA 100 %" in said
     assert "…" in said
     with open(tmp_path / "o" / "summary.csv", encoding="utf-8", newline="") as file:
@@ -280,6 +280,24 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
     )
     assert code == 0
     assert all(c.isprintable() or c == "\n" for c in said)
+
+
+def test_only_the_beginning_of_a_long_text_is_measured(run, tmp_path, monkeypatch):
+    """The number of characters measured for the output does not grow with the length of names and levels."""
+    measured = []
+    monkeypatch.setattr(report, "char_width", lambda c, of=report.char_width: measured.append(c) or of(c))
+    assert report.cut("x" * 100_000, 20) == "x" * 19 + "…"
+    assert len(measured) == 21
+    counts = []
+    for length in (500, 50_000):
+        text = [letter * length for letter in "abc"]
+        rows = "\n".join(f"{text[i % 3]},{i % 3 * 9 + i / 60},{text[i % 3]}" for i in range(60))
+        path = write(tmp_path / "t.csv", f"{'n' * length},size,known\n{rows}\n")
+        measured.clear()
+        code, said, _ = run("cluster", path, "--clusters", 3, "--target", "known")
+        assert (code, said.count("…") > 0) == (0, True)
+        counts.append(len(measured))
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("ending", [".csv.gz", ".txt", ".parquet", ".feather", ".CSV"])
@@ -314,8 +332,8 @@ def test_parquet_types(run, tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     code, said, err = run("cluster", tmp_path / "t.parquet", "--clusters", 2, "--out", tmp_path)
     assert (code, err) == (0, "")
-    assert "numbers:    size\n" in said
-    assert "categories: flag, kind, count\n" in said
+    assert "numeric:     size\n" in said
+    assert "categorical: flag, kind, count\n" in said
     assert "not used (dates): when, day" in said
     assert "not used (a different text in every row): key" in " ".join(said.split())
     code, out, _ = run("predict", tmp_path / "model.craftc", tmp_path / "t.parquet")
@@ -328,24 +346,24 @@ def test_european_csv(run, tmp_path):
     path.write_bytes(f"Nr;Größe;Art\n{rows}\n".encode("latin-1"))
     code, said, _ = run("cluster", path, "--clusters", 2)
     assert code == 0
-    assert "numbers:    Größe\n" in said
-    assert "categories: Art\n" in said
-    assert "not used (counts the rows): Nr" in said
+    assert "numeric:     Größe\n" in said
+    assert "categorical: Art\n" in said
+    assert "not used (row counter): Nr" in said
     assert "read as Windows (cp1252)" in said
-    assert "has decimal commas" in said
+    assert "with decimal commas" in said
 
 
 def test_repeated_and_missing_names(run, tmp_path):
     rows = "\n".join(f"{i},{i % 7}.5,{i % 2}.5,{i % 5}.5" for i in range(40))
     _, said, _ = run("cluster", write(tmp_path / "t.csv", f",a,a,a.2\n{rows}\n"), "--clusters", 2)
-    assert "numbers:    a, a.2, a.2.2" in said
-    assert "not used (counts the rows): column 1" in said
+    assert "numeric:     a, a.2, a.2.2" in said
+    assert "not used (row counter): column 1" in said
 
 
 def test_missing_policies(run, fails, strange):
     assert run("cluster", strange, "--clusters", 2, "--missing", "category")[0] == 0
     said = fails("cluster", strange, "--missing", "error")
-    assert "missing cell(s); fill them (they are NaN or null)" in said
+    assert "missing value(s) (NaN or null); impute them" in said
 
 
 def test_targets(run, tmp_path):
@@ -356,9 +374,9 @@ def test_targets(run, tmp_path):
     path = write(tmp_path / "t.csv", f"a,half,value,cluster,two\n{rows}\n")
     command = ("cluster", path, "--clusters", 2, "--ignore", "half", "value", "cluster", "two")
     said = run(*command, "--target", "half")[1]
-    assert "60 rows without a value left out" in said
+    assert "60 rows without a value excluded" in said
     assert "NMI" not in said
-    assert "different values: too many for a table" in run(*command, "--target", "value")[1]
+    assert "distinct values: too many for a table" in run(*command, "--target", "value")[1]
     said = run(*command, "--target", "cluster", "--out", tmp_path)[1]
     assert "others" in said
     assert max(map(len, said.replace(str(tmp_path), "").splitlines())) <= 100
@@ -376,12 +394,12 @@ def test_adult(run, data_folder, tmp_path):
     code, said, _ = run("cluster", adult, "--target", "class", "--out", tmp_path)
     assert code == 0
     words = " ".join(said.split())
-    assert "5,000 rows; 6 numeric columns, 8 categorical columns, 759 missing cells" in words
+    assert "5,000 rows; 6 numeric columns, 8 categorical columns, 759 missing values" in words
     assert " cost " in words
     assert "price_factor" not in words
     assert max(map(len, said.replace(str(tmp_path), "").splitlines())) <= 100
     code, out, err = run("predict", tmp_path / "model.craftc", adult)
-    assert (code, err) == (0, "craftc: note: not in the model, so not used: 'class'.\n")
+    assert (code, err) == (0, "craftc: note: columns that are not in the model are ignored: 'class'.\n")
     assert predictions(out)[0] == pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
 
 
@@ -405,7 +423,7 @@ def model(run, tmp_path):
 def test_predict_equals_fit(run, model, tmp_path):
     labels = pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
     code, out, err = run("predict", model, HEART)
-    assert (code, err) == (0, "craftc: note: not in the model, so not used: 'class'.\n")
+    assert (code, err) == (0, "craftc: note: columns that are not in the model are ignored: 'class'.\n")
     found, costs = predictions(out)
     assert found == labels
     fitted = craftc.load_model(model)
@@ -426,13 +444,13 @@ def test_predict_spellings(run, model, tmp_path):
     for name in ("t.csv", "t.parquet"):
         code, out, err = run("predict", model, tmp_path / name)
         assert (code, predictions(out)[0]) == (0, labels[::-1])
-        assert "never seen" not in err
+        assert "did not occur" not in err
     heart["thal"] = "8"
     heart["sex"] = "NA"
     heart.to_csv(tmp_path / "t.csv", index=False)
     code, _, err = run("predict", model, tmp_path / "t.csv")
     assert code == 0
-    assert "'thal': never seen when fitting, so counted as missing: '8'" in err
+    assert "'thal': levels that did not occur in fit are treated as missing: '8'" in err
     assert "'sex'" not in err
 
 
@@ -440,7 +458,7 @@ def test_predict_strange(run, strange, tmp_path):
     run("cluster", strange, "--clusters", 3, "--out", tmp_path)
     code, out, err = run("predict", tmp_path / "model.craftc", strange)
     assert code == 0
-    assert "never seen" not in err
+    assert "did not occur" not in err
     assert predictions(out)[0] == pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
 
 
@@ -463,7 +481,7 @@ def test_predict_errors(fails, model, tmp_path):
     heart["age"] = "old"
     heart.to_csv(tmp_path / "t.csv", index=False)
     said = fails("predict", model, tmp_path / "t.csv")
-    assert "'age': the model expects numbers, it holds 'old'" in said
+    assert "'age': the model expects numbers, got 'old'" in said
     assert "is not a craftc model" in fails("predict", HEART, HEART)
     assert "No such file" in fails("predict", tmp_path / "none", HEART)
     write(tmp_path / "cut.craftc", "").write_bytes(model.read_bytes()[:2000])
@@ -484,9 +502,9 @@ def test_predict_errors(fails, model, tmp_path):
         ("t.csv", b"\n\n", "is empty"),
         ("t.csv", b"a,b\n", "has no rows"),
         ("t.csv", b"\xef\xbb\xbf", "is empty"),
-        ("t.csv", b"a,b\n1,2\n1,2,3\n", "line 3 has 3 cells, the lines before 2"),
+        ("t.csv", b"a,b\n1,2\n1,2,3\n", "line 3 has 3 cells, the lines before have 2"),
         ("t.csv", b"a,b\n1,2,3\n1,2,3\n", "cannot be read as a table"),
-        ("t.csv", b"PK\0\0\0", "is no text file"),
+        ("t.csv", b"PK\0\0\0", "is not a text file"),
         ("t.csv.gz", b"a,b\n1,2\n", "cannot be read"),
         ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-9], "cannot be read"),
         ("t.parquet", b"a,b\n1,2\n", "cannot be read"),
@@ -511,7 +529,7 @@ def test_mistakes(fails, tmp_path):
         assert f"{option}: the table has no column 'Sex'. Did you mean 'sex'" in said
     both = ("--numeric", "sex", "--categorical", "sex")
     assert "both --categorical and --numeric" in fails("cluster", HEART, *both)
-    assert "it holds 'present'" in fails("cluster", HEART, "--numeric", "class")
+    assert "got 'present'" in fails("cluster", HEART, "--numeric", "class")
     assert "--clusters 999 is more than" in fails("cluster", HEART, "--clusters", "999")
     for option in (("--clusters", "-1"), ("--clusters", "x"), ("--threads", "0")):
         fails("cluster", HEART, *option)
@@ -579,4 +597,4 @@ def test_program_with_a_closed_pipe(model):
     err = process.stderr.read()
     process.stderr.close()
     assert process.wait(timeout=120) == 141
-    assert err == b"craftc: note: not in the model, so not used: 'class'.\n"
+    assert err == b"craftc: note: columns that are not in the model are ignored: 'class'.\n"

@@ -95,7 +95,7 @@ PARAMETERS = [
     ({"categorical": ["nobody"]}, "categorical names column 'nobody', but X has the columns 'a', 'b', 'c', 'd'"),
     ({"categorical": [7]}, "categorical names position 7, but X has 4 columns"),
     ({"categorical": [True, False]}, "categorical is a mask of length 2, but X has 4 columns"),
-    ({"categorical": ["c"]}, "Column 'd' holds .* values where numbers are expected"),
+    ({"categorical": ["c"]}, "Column 'd' contains .* values where numbers are expected"),
     # what the table is too small for: p = 6
     ({"n_components": 7}, "n_components must be at most 6, got 7: the table has p = 6 encoded columns"),
     ({"n_components": 6, "skip_first": True}, "n_components must be at most 5, got 6.* p = 6 .*, and skip_first leaves one out"),
@@ -160,7 +160,7 @@ def test_constant_columns_do_not_count(table, usable):
 
 
 def test_missing_cells_where_there_may_be_none():
-    with pytest.raises(ValueError, match=r"Column 'x1' has 1 missing cell\(s\); fill them"):
+    with pytest.raises(ValueError, match=r"Column 'x1' has 1 missing value\(s\) \(NaN or null\); impute them"):
         model_of(missing="error").fit(HOLE)
     model = model_of(missing="error").fit(X)
     for call in (model.transform, model.score):
@@ -170,7 +170,7 @@ def test_missing_cells_where_there_may_be_none():
 
 def test_a_table_built_for_something_else():
     ready = MixedTable.from_data(FRAME)
-    with pytest.raises(ValueError, match="built with missing='ignore', not as asked"):
+    with pytest.raises(ValueError, match="built with missing='ignore', which differs"):
         model_of(missing="category").fit(ready)
     with pytest.raises(ValueError, match="built with categorical="):
         model_of(categorical=["c"]).fit(ready)
@@ -212,11 +212,12 @@ def test_new_rows():
             call(FRAME.assign(a=np.inf))
         with pytest.raises(ValueError, match="0 sample"):
             call(FRAME[:0])
-        with pytest.raises(TypeError, match=r"Column 'a' holds .* values where numbers are expected"):
+        with pytest.raises(TypeError, match=r"Column 'a' contains .* values where numbers are expected"):
             call(FRAME.assign(a="text"))
         call(FRAME[:1])
     strict = model_of(unknown="error").fit(FRAME)
-    with pytest.raises(ValueError, match=r"Column 'c' holds 1 level\(s\) never seen in fit: 'w'; remove the rows, or let unknown='ignore'"):
+    message = r"Column 'c' contains 1 level\(s\) that did not occur in fit: 'w'; remove the rows, or pass unknown='ignore'"
+    with pytest.raises(ValueError, match=message):
         strict.transform(FRAME.assign(c="w"))
     np.testing.assert_array_equal(model.transform(FRAME), before)
 

@@ -70,7 +70,7 @@ def test_levels_never_seen():
     strict = model_of(unknown="error").fit(X)
     np.testing.assert_array_equal(strict.transform(blank), model.transform(blank))
     for call in (strict.transform, strict.score):
-        with pytest.raises(ValueError, match=r"Column 'c0' holds 2 level\(s\) never seen in fit: 'new', 'newer'"):
+        with pytest.raises(ValueError, match=r"Column 'c0' contains 2 level\(s\) that did not occur in fit: 'new', 'newer'"):
             call(new)
 
 

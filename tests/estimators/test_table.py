@@ -220,13 +220,13 @@ def test_no_categorical_columns_at_all():
 @pytest.mark.parametrize(
     ("categorical", "sentence"),
     [
-        (["nowhere"], r"categorical names column 'nowhere', but X has the columns 'age', 'city'"),
-        ([4], r"categorical names position 4, but X has 4 columns"),
-        ([-1], r"categorical names position -1"),
+        (["nowhere"], r"categorical contains column 'nowhere', but X has the columns 'age', 'city'"),
+        ([4], r"categorical contains position 4, but X has 4 columns"),
+        ([-1], r"categorical contains position -1"),
         ([True, False], r"categorical is a mask of length 2, but X has 4 columns"),
-        ("city", r"categorical must be 'auto' or a list .* got 'city'"),
-        (None, r"categorical must be 'auto' or a list .* got None"),
-        (3, r"categorical must be 'auto' or a list .* got 3"),
+        ("city", r"categorical must be 'auto', a list .* got 'city'"),
+        (None, r"categorical must be 'auto', a list .* got None"),
+        (3, r"categorical must be 'auto', a list .* got 3"),
     ],
 )
 def test_wrong_categorical(categorical, sentence):
@@ -247,7 +247,7 @@ def test_code_type_grows_with_the_levels():
 
 
 def test_too_many_levels():
-    with pytest.raises(ValueError, match=r"Column 'x1' has 65536 levels .* merge rare levels"):
+    with pytest.raises(ValueError, match=r"Column 'x1' has 65536 levels, but at most 65535 .* merge rare levels"):
         from_data(np.repeat(np.arange(65536)[:, None], 2, axis=1), categorical=[1])
 
 
@@ -276,7 +276,7 @@ def test_missing_as_a_category(make):
     assert seen.levels == (("a", "b"),)
     new = make({"c": [None, "a"]})
     assert seen.encode(new).codes.ravel().tolist() == [2, 0]
-    with pytest.raises(ValueError, match=r"Column 'c' holds 1 level\(s\) .*: '\(missing\)'"):
+    with pytest.raises(ValueError, match=r"Column 'c' contains 1 level\(s\) .*: '\(missing\)'"):
         seen.encode(new, unknown="error")
 
 
@@ -289,9 +289,9 @@ def test_missing_as_a_category_meets_its_own_name():
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_missing_as_an_error(make):
-    with pytest.raises(ValueError, match=r"Column 'age' has 1 missing cell\(s\); fill them"):
+    with pytest.raises(ValueError, match=r"Column 'age' has 1 missing value\(s\) \(NaN or null\); impute them"):
         from_data(make(CONTENT), missing="error")
-    with pytest.raises(ValueError, match=r"Column 'c' has 2 missing cell\(s\)"):
+    with pytest.raises(ValueError, match=r"Column 'c' has 2 missing value\(s\)"):
         from_data(make({"x": [1, 2, 3], "c": [None, "a", None]}), missing="error")
     full = {"x": [1.0, 2.0], "c": ["a", "b"]}
     table = from_data(make(full), missing="error")
@@ -344,16 +344,16 @@ def test_a_table_is_returned_as_it_is():
 
 def test_a_table_built_otherwise_is_refused():
     table = from_data(pandas_frame())
-    with pytest.raises(ValueError, match=r"built with categorical=\['city', 'member'\], not as"):
+    with pytest.raises(ValueError, match=r"built with categorical=\['city', 'member'\], which differs"):
         from_data(table, categorical=["city"])
-    with pytest.raises(ValueError, match=r"built with missing='ignore', not as asked"):
+    with pytest.raises(ValueError, match=r"built with missing='ignore', which differs"):
         from_data(table, missing="category")
-    with pytest.raises(ValueError, match=r"built with dtype=float64, not as asked"):
+    with pytest.raises(ValueError, match=r"built with dtype=float64, which differs"):
         from_data(table, dtype=np.float32)
     other = from_data(pandas_frame().iloc[:2])
     assert other.schema != table.schema
     assert table.schema != "a schema"
-    with pytest.raises(ValueError, match="This MixedTable was built with another schema"):
+    with pytest.raises(ValueError, match="This MixedTable has another schema"):
         table.schema.encode(other)
 
 

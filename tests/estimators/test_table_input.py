@@ -46,7 +46,7 @@ def test_columns_that_are_neither(make, cell):
     frame = make({"x": [1, 2], "odd": [cell, cell]})
     for categorical in ("auto", ["odd"]):
         with pytest.raises(
-            TypeError, match=r"Column 'odd' (has dtype .*, which is neither|mixes|holds obj)"
+            TypeError, match=r"Column 'odd' (has dtype .*, which is neither|mixes|contains obj)"
         ):
             from_data(frame, categorical=categorical)
     schema = from_data(make({"x": [1, 2], "odd": ["a", "b"]})).schema
@@ -73,7 +73,7 @@ def test_pandas_objects():
     for cells in ([object(), None], [{"a": 1}, "b"], [(1, 2), "a"]):
         frame = pd.DataFrame({"o": pd.Series(cells, dtype=object)})
         with pytest.raises(
-            TypeError, match=r"Column 'o' holds objects .* neither text nor numbers"
+            TypeError, match=r"Column 'o' contains objects .* neither text nor numbers"
         ):
             from_data(frame, categorical=["o"])
 
@@ -81,18 +81,18 @@ def test_pandas_objects():
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_text_and_booleans_are_no_numbers(make):
     frame = make({"x": [1, 2], "flag": [True, False], "c": ["u", "v"]})
-    with pytest.raises(TypeError, match=r"Column 'flag' holds Boolean values where numbers are"):
+    with pytest.raises(TypeError, match=r"Column 'flag' contains Boolean values where numbers are"):
         from_data(frame, categorical=["c"])
-    with pytest.raises(TypeError, match=r"Column 'c' holds String values where numbers are"):
+    with pytest.raises(TypeError, match=r"Column 'c' contains String values where numbers are"):
         from_data(frame, categorical=["flag"])
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_infinity(make):
     frame = make({"x": [1.0, 2.0], "y": [1.0, -np.inf]})
-    with pytest.raises(ValueError, match=r"contains infinity: column 'y' holds inf, -inf or a"):
+    with pytest.raises(ValueError, match=r"contains infinity: column 'y' contains inf, -inf or a"):
         from_data(frame)
-    with pytest.raises(ValueError, match=r"contains infinity: column 'y' holds inf"):
+    with pytest.raises(ValueError, match=r"contains infinity: column 'y' contains inf"):
         from_data(frame, categorical=["y"])
     with pytest.raises(ValueError, match=r"contains infinity: column 'x' .* dtype\('float32'\)"):
         from_data(make({"x": [1e300, 2.0]}), dtype=np.float32)
@@ -124,10 +124,10 @@ def test_duplicate_names():
     arrow = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for frame in (pd.DataFrame([[1, 2]], columns=["a", "a"]), arrow):
         with pytest.raises(
-            ValueError, match=r"names must differ from each other, got \['a', 'a'\]"
+            ValueError, match=r"names must be unique, got \['a', 'a'\]"
         ):
             from_data(frame)
-    with pytest.raises(ValueError, match=r"names must differ from each other, got \['1', '1'\]"):
+    with pytest.raises(ValueError, match=r"names must be unique, got \['1', '1'\]"):
         from_data(pd.DataFrame([[1, 2]], columns=[1, "1"]))
 
 
@@ -224,14 +224,14 @@ def test_boolean_array():
     table = from_data(np.array([[True, False], [False, False]]))
     assert table.levels == ((False, True), (False,))
     assert table.numeric.shape == (2, 0)
-    with pytest.raises(TypeError, match=r"Column 'x1' holds Boolean values where numbers"):
+    with pytest.raises(TypeError, match=r"Column 'x1' contains Boolean values where numbers"):
         from_data(np.array([[True, False]]), categorical=[0])
 
 
 def test_text_arrays():
     X = np.array([["u", "1.5"], ["v", "2"]])
     for array in (X, X.astype("S")):
-        with pytest.raises(TypeError, match=r"The array holds text; pass a DataFrame"):
+        with pytest.raises(TypeError, match=r"The array contains text; pass a DataFrame"):
             from_data(array)
         table = from_data(array, categorical=[0])
         assert table.levels == (("u", "v"),)
@@ -254,10 +254,10 @@ def test_object_arrays():
     X[0, 1] = {"foo": "bar"}
     with pytest.raises(TypeError, match=r"'x1' .* argument must be a string or a number.*'foo'"):
         from_data(X, categorical=[0])
-    with pytest.raises(TypeError, match=r"Column 'x1' holds objects .* neither text nor numbers"):
+    with pytest.raises(TypeError, match=r"Column 'x1' contains objects .* neither text nor numbers"):
         from_data(X, categorical=[0, 1])
     X[0, 1] = (1, 2)
-    with pytest.raises(TypeError, match=r"Column 'x1' holds objects \(tuple\)"):
+    with pytest.raises(TypeError, match=r"Column 'x1' contains objects \(tuple\)"):
         from_data(X, categorical=[0, 1])
 
 

@@ -77,7 +77,7 @@ def test_unknown_levels(make):
     new = make({"c": ["b", "?7", "?1", None, "?2", "?3", "?4", "?5"]})
     assert schema.encode(new).codes.ravel().tolist() == [1, 2, 2, 2, 2, 2, 2, 2]
     with pytest.raises(
-        ValueError, match=r"Column 'c' holds 6 level\(s\) never .*('\?\d', ){5}\.\.\.;"
+        ValueError, match=r"Column 'c' contains 6 level\(s\) that did not .*('\?\d', ){5}\.\.\.;"
     ):
         schema.encode(new, unknown="error")
     assert schema.encode(make({"c": ["a", None]}), unknown="error").codes.ravel().tolist() == [0, 2]
@@ -112,10 +112,10 @@ def test_levels_of_another_type(make, seen, new):
 def test_a_numeric_column_that_is_none_later():
     schema = from_data(pd.DataFrame({"x": [1.0, 2.0]})).schema
     with pytest.raises(
-        TypeError, match=r"Column 'x' holds String values where numbers are expected"
+        TypeError, match=r"Column 'x' contains String values where numbers are expected"
     ):
         schema.encode(pd.DataFrame({"x": ["1", "2"]}))
-    with pytest.raises(TypeError, match=r"Column 'x' holds Boolean values"):
+    with pytest.raises(TypeError, match=r"Column 'x' contains Boolean values"):
         schema.encode(pd.DataFrame({"x": [True, False]}))
     with pytest.raises(TypeError, match=r"Column 'x0' .* argument must be a string or a number"):
         schema.encode(np.array([["a"]], dtype=object))
