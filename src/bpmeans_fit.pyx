@@ -136,14 +136,14 @@ cdef void invert(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes) noe
 
 cdef void _product(const double *left, const double *right, double *out, Py_ssize_t J, Py_ssize_t K, Py_ssize_t L) noexcept nogil:
     """out (K, L) = left' right for left (J, K) and right (J, L), rows BP_MOST apart."""
-    cdef Py_ssize_t k, l, j
+    cdef Py_ssize_t i, j, k
     cdef double total
-    for k in range(K):
-        for l in range(L):
+    for i in range(K):
+        for j in range(L):
             total = 0.0
-            for j in range(J):
-                total += left[j * BP_MOST + k] * right[j * BP_MOST + l]
-            out[k * BP_MOST + l] = total
+            for k in range(J):
+                total += left[k * BP_MOST + i] * right[k * BP_MOST + j]
+            out[i * BP_MOST + j] = total
 
 
 cdef void _deficient_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes, uint64_t independent) noexcept nogil:
@@ -185,19 +185,19 @@ cdef void _solve(const double *H, const double *M, const double *right, double *
     """out = transpose of H right, with a step of refinement: t = H right, t += H (right - M t)."""
     cdef double[BP_MOST] rest
     cdef double *solved
-    cdef Py_ssize_t l, k, j
-    cdef int step
-    for l in range(K):
-        solved = out + l * lanes
+    cdef Py_ssize_t i, j, k
+    cdef int _step
+    for i in range(K):
+        solved = out + i * lanes
         for k in range(K):
-            rest[k] = right[k * lanes + l]
+            rest[k] = right[k * lanes + i]
             solved[k] = 0.0
-        for step in range(2):
+        for _step in range(2):
             for k in range(K):
                 for j in range(K):
                     solved[k] += H[k * lanes + j] * rest[j]
             for k in range(K):
-                rest[k] = right[k * lanes + l]
+                rest[k] = right[k * lanes + i]
                 for j in range(K):
                     rest[k] -= M[k * lanes + j] * solved[j]
 
@@ -205,14 +205,14 @@ cdef void _solve(const double *H, const double *M, const double *right, double *
 cdef void fit_gram(const double *H, const double *M, const double *Q, double *G, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
     """G = H Q H, the inner products of the least squares features."""
     cdef double[BP_MOST * BP_MOST] half
-    cdef Py_ssize_t k, l
+    cdef Py_ssize_t k, j
     _solve(H, M, Q, half, K, lanes)
     for k in range(K):
         memset(G + k * lanes, 0, lanes * sizeof(double))
     _solve(H, M, half, G, K, lanes)
     for k in range(K):
-        for l in range(k):
-            G[k * lanes + l] = G[l * lanes + k]
+        for j in range(k):
+            G[k * lanes + j] = G[j * lanes + k]
 
 
 # ---- sums of rows ----
@@ -309,7 +309,7 @@ cdef void keep_features(descent *c, uint64_t keep) noexcept nogil:
 
 
 cdef bint drop_redundant(descent *c) noexcept nogil:
-    """Count Z'Z and drop empty features, with a penalty also those that depend linearly on earlier ones; returns whether any was dropped."""
+    """Count Z'Z, drop empty features and, with a penalty, those that depend linearly on earlier ones. Whether any was dropped."""
     cdef bp_model *m = &c.m
     cdef uint64_t keep = 0
     cdef Py_ssize_t k
@@ -401,10 +401,10 @@ cdef void _fit_columns(const bp_model *m, Py_ssize_t start, Py_ssize_t stop) noe
 cdef double _explained(const bp_model *m) noexcept nogil:
     """tr H Q = |Z A|^2."""
     cdef double total = 0.0
-    cdef Py_ssize_t k, l
+    cdef Py_ssize_t k, j
     for k in range(m.K):
-        for l in range(m.K):
-            total += m.H[k * m.lanes + l] * m.Q[k * m.lanes + l]
+        for j in range(m.K):
+            total += m.H[k * m.lanes + j] * m.Q[k * m.lanes + j]
     return total
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from craftc import BPMeans, KFeatures
-from craftc.bpmeans import restarts as search
+from craftc.bpmeans import restarts
 from tests.reference import bpmeans as ref
 
 KINDS = ("births", "collapsed", "drop", "reseed")
@@ -67,10 +67,10 @@ def fit_reference(kind, X, Z, penalty, cap=64, exact=False, order=None, A=None, 
     return ref.k_features(X, Z, A, exact, kind, max_iter)
 
 
-def plan_of(kind, penalty, K, cap, exact, max_iter=60):
-    """The plan of a run of a kind; K 0: as many features as pay."""
+def config_of(kind, penalty, K, cap, exact, max_iter=60):
+    """The settings of a run of a kind; K 0: as many features as lower J."""
     free = kind in ("births", "collapsed")
-    return search.Plan(
+    return restarts.FitConfig(
         penalty=penalty if free else 0.0, n_features=0 if free else K, cap=cap if free else K, exact=16 if exact else 0, base="mean",
         n_trials=0, max_iter=max_iter, n_init=1, seed=0, collapsed=kind == "collapsed", reseed=kind == "reseed",
     )  # fmt: skip
@@ -92,7 +92,7 @@ def assert_same(memberships, objective, path, n_iter, converged, theirs, X):
 def assert_same_run(run, theirs, X):
     while not run.advance(1):
         pass
-    assert_same(search.unpack(run.masks, run.n_features), run.objective, run.path, run.n_iter, run.converged, theirs, X)
+    assert_same(restarts.unpack(run.masks, run.n_features), run.objective, run.path, run.n_iter, run.converged, theirs, X)
 
 
 def assert_same_model(model, theirs, X):
@@ -120,11 +120,11 @@ def test_runs_in_both_forms(seed, kind, exact, dtype):
     cap = max(K, int(rng.choice([64, 3, 5, 8])))
     order = rng.permutation(len(X)).astype(np.int32) if seed % 3 == 0 and kind in ("births", "collapsed") else np.empty(0, np.int32)
     theirs = fit_reference(kind, X, Z, penalty, cap, exact, order if len(order) else None)
-    rows, plan = search.Rows(X, 1), plan_of(kind, penalty, K, cap, exact)
+    data, config = restarts.FeatureData(X, 1), config_of(kind, penalty, K, cap, exact)
     for gram in forms_of(X):
-        run = search.run_for(rows, plan, 1, order, gram=gram)
+        run = restarts.run_for(data, config, 1, order, gram=gram)
         for _ in range(2):  # the memory of a run may be used again
-            run.start(search.pack(Z), K)
+            run.start(restarts.pack(Z), K)
             assert_same_run(run, theirs, X)
 
 
@@ -139,7 +139,7 @@ def test_the_classes_from_given_memberships(seed, kind):
     if kind in ("births", "collapsed"):
         cap, shuffle = (None, 6)[seed % 3 == 0], seed % 5 == 0
         model = BPMeans(penalty, collapsed=kind == "collapsed", max_features=cap, shuffle=shuffle, random_state=seed, **options)
-        order = search.Rows(X, 1).points.order(seed, 1) if shuffle else None
+        order = restarts.FeatureData(X, 1).points.order(seed, 1) if shuffle else None
         theirs = fit_reference(kind, X, Z, penalty, cap or 64, exact, order)
     else:
         model, theirs = KFeatures(empty=kind, **options), fit_reference(kind, X, Z, penalty, exact=exact)
@@ -174,13 +174,13 @@ def test_auto_is_exact_up_to_ten_features(seed, kind, monkeypatch):
 def test_many_features_at_a_small_penalty(seed, kind):
     """More than a block of eight features, up to one per row."""
     X = random_rows(seed, "plain", n=22, D=(8, 30)[seed % 2])
-    penalty, rows = 0.03 * float(np.square(X).sum(axis=1).mean()), search.Rows(X, 1)
+    penalty, data = 0.03 * float(np.square(X).sum(axis=1).mean()), restarts.FeatureData(X, 1)
     Z = np.random.default_rng(seed).random((22, 2)) < 0.5
     theirs = fit_reference(kind, X, Z, penalty)
     assert theirs.Z.shape[1] > 8
     for gram in forms_of(X):
-        run = search.run_for(rows, plan_of(kind, penalty, 2, 64, False), 1, gram=gram)
-        run.start(search.pack(Z), 2)
+        run = restarts.run_for(data, config_of(kind, penalty, 2, 64, False), 1, gram=gram)
+        run.start(restarts.pack(Z), 2)
         assert_same_run(run, theirs, X)
 
 
@@ -191,10 +191,10 @@ def test_one_row(K, kind, exact):
     X = np.array([[3.0, 4.0, 0.0]])
     for penalty in (1.0, 24.0, 26.0):
         theirs = fit_reference(kind, X, np.ones((1, K), bool), penalty, exact=exact)
-        rows, plan = search.Rows(X, 1), plan_of(kind, penalty, K, 64, exact)
+        data, config = restarts.FeatureData(X, 1), config_of(kind, penalty, K, 64, exact)
         for gram in (True, False):
-            run = search.run_for(rows, plan, 1, gram=gram)
-            run.start(search.pack(np.ones((1, K), bool)), K)
+            run = restarts.run_for(data, config, 1, gram=gram)
+            run.start(restarts.pack(np.ones((1, K), bool)), K)
             assert_same_run(run, theirs, X)
 
 
@@ -205,8 +205,8 @@ def test_it_stops_at_max_iter(seed, kind):
     Z, penalty = np.random.default_rng(seed).random((16, 4)) < 0.5, 0.1 * float(np.square(X).sum(axis=1).mean())
     for max_iter in (1, 2):
         theirs = fit_reference(kind, X, Z, penalty, max_iter=max_iter)
-        run = search.run_for(search.Rows(X, 1), plan_of(kind, penalty, 4, 64, False, max_iter), 1, gram=False)
-        run.start(search.pack(Z), 4)
+        run = restarts.run_for(restarts.FeatureData(X, 1), config_of(kind, penalty, 4, 64, False, max_iter), 1, gram=False)
+        run.start(restarts.pack(Z), 4)
         assert_same_run(run, theirs, X)
 
 
@@ -226,11 +226,11 @@ def test_greedy_starts_with_given_draws(seed, kind, base):
         X, None if kind == "births" else K, penalty, most, base, draws, trials or (lambda k: 2 + int(math.log(k + 1)))
     )  # fmt: skip
     theirs = fit_reference(kind, X, Z, penalty, most, seed % 2 == 0, A=A)
-    rows, plan = search.Rows(X, 1), plan_of(kind, penalty, K, cap, seed % 2 == 0)
+    data, config = restarts.FeatureData(X, 1), config_of(kind, penalty, K, cap, seed % 2 == 0)
     for gram in forms_of(X):
-        run = search.run_for(rows, plan, 1, gram=gram)
-        run.greedy(rows.base if base == "mean" else search.NONE, plan.n_features, draws, trials)
-        np.testing.assert_array_equal(search.unpack(run.masks, run.n_features), Z)
+        run = restarts.run_for(data, config, 1, gram=gram)
+        run.greedy(data.base if base == "mean" else restarts.NONE, config.n_features, draws, trials)
+        np.testing.assert_array_equal(restarts.unpack(run.masks, run.n_features), Z)
         assert_same_run(run, theirs, X)
 
 
@@ -242,18 +242,18 @@ def test_restarts_of_the_search(seed, kind, base):
     X = random_rows(seed, "offset")
     penalty = random_penalty(seed, X)
     free = kind == "births"
-    plan = search.Plan(
+    config = restarts.FitConfig(
         penalty=penalty if free else 0.0, n_features=0 if free else 3, cap=6 if free else 3, exact=10, base=base, n_trials=0, max_iter=60,
         n_init=8, seed=seed,
     )  # fmt: skip
-    rows = search.Rows(X, 1)
-    ends, _ = search._side_by_side(rows, plan)
+    data = restarts.FeatureData(X, 1)
+    ends, _ = restarts.parallel_restarts(data, config)
     for r in range(8):
-        draws = search._draws(plan, np.array([r]), plan.n_features or plan.cap)[0]
+        draws = restarts.random_draws(config, np.array([r]), config.n_features or config.cap)[0]
         own = "none" if base == "none" or (base == "mixed" and r % 2) else "mean"
         trials = 1 if (r // 2 if base == "mixed" else r) % 2 else (lambda k: 2 + int(math.log(k + 1)))
-        Z, A = ref.greedy_init(X, plan.n_features or None, penalty, plan.cap, own, draws, trials)
-        theirs = fit_reference(kind, X, Z, penalty, plan.cap, True, A=A)
-        ours = search._one(rows, plan, r, search.run_for(rows, plan, 1))
+        Z, A = ref.greedy_init(X, config.n_features or None, penalty, config.cap, own, draws, trials)
+        theirs = fit_reference(kind, X, Z, penalty, config.cap, True, A=A)
+        ours = restarts.run_restart(data, config, r, restarts.run_for(data, config, 1))
         assert ours.objective == ends[r]
-        assert_same(search.unpack(ours.masks, ours.n_features), ours.objective, ours.path, ours.n_iter, ours.converged, theirs, X)
+        assert_same(restarts.unpack(ours.masks, ours.n_features), ours.objective, ours.path, ours.n_iter, ours.converged, theirs, X)

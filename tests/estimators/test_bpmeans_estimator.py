@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import BPMeans, KFeatures
-from craftc.bpmeans import restarts as search
+from craftc.bpmeans import model_order, restarts
 from tests.common import ROOT
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, square, sums
 from tests.reference import bpmeans as ref
@@ -27,7 +27,7 @@ from tests.reference import bpmeans as ref
 def test_stepwise_takes_the_best_of_its_path(seed, penalty):
     X = sums(seed, offset=2.0 * (seed % 2))
     model = KFeatures(feature_penalty=penalty, n_init=5, max_iter=50, random_state=seed, n_threads=1)
-    path, best = search.stepwise(search.Rows(X, 1), model._plan(0.0, 0, 64), penalty)
+    path, best = model_order.stepwise(restarts.FeatureData(X, 1), model._config(0.0, 0, 64), penalty)
     model.fit(X)
     costs = np.array(path.errors) + penalty * np.arange(len(path.errors))
     assert model.n_features_ == best == costs.argmin()
@@ -94,9 +94,9 @@ def test_no_feature_at_all(name):
 
 
 @pytest.mark.slow
-def test_64_features_are_the_most_and_said():
+def test_a_warning_at_64_features():
     X = np.random.default_rng(0).normal(size=(100, 5))
-    with pytest.warns(UserWarning, match="64 features, the most that it holds"):
+    with pytest.warns(UserWarning, match="64 features, its maximum"):
         model = BPMeans(1e-3, n_init=1, random_state=0, n_threads=1).fit(X)
     assert model.n_features_ == 64
     assert model.inertia_ == pytest.approx(square(X - model.assignments_ @ model.features_), rel=1e-9)

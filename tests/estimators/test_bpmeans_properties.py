@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from craftc import BPMeans, KFeatures
-from craftc.bpmeans import restarts as search
+from craftc.bpmeans import restarts
 from tests.common import examples
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, square, sums
 from tests.reference import bpmeans as ref
@@ -122,10 +122,10 @@ def test_brute_force_is_never_undercut_and_often_reached(model, of_noise, of_sum
 def test_more_starts_and_exchanges_never_hurt(seed):
     """The best restart is improved by exchanges of features, never made worse."""
     X = sums(seed)
-    rows = search.Rows(X, 1)
+    data = restarts.FeatureData(X, 1)
     for model in (model_of("drop", random_state=seed), model_of("births", random_state=seed)):
-        plan = model._plan(0.0, 4, 4) if isinstance(model, KFeatures) else model._plan(12.0, 0, 64)
-        ends, _ = search._side_by_side(rows, plan)
+        config = model._config(0.0, 4, 4) if isinstance(model, KFeatures) else model._config(12.0, 0, 64)
+        ends, _ = restarts.parallel_restarts(data, config)
         assert model.fit(X).objective_ <= ends.min() * (1.0 + 1e-12)
 
 
@@ -147,6 +147,14 @@ def test_a_power_of_two_scales_every_bit(name, k):
     np.testing.assert_array_equal(scaled.objective_path_, np.ldexp(plain.objective_path_, 2 * k))
     assert scaled.objective_ == np.ldexp(plain.objective_, 2 * k)
     assert scaled.penalty_interval_ == tuple(np.ldexp(plain.penalty_interval_, 2 * k))
+
+
+def test_products_of_rows_near_the_least_float64():
+    X = sums(0, 20, 31)
+    plain, tiny = (KFeatures(3, n_init=3, random_state=0).fit(rows) for rows in (X, np.ldexp(X, -500)))
+    np.testing.assert_array_equal(plain.assignments_, tiny.assignments_)
+    np.testing.assert_array_equal(tiny.features_, np.ldexp(plain.features_, -500))
+    np.testing.assert_array_equal(tiny.objective_path_, np.ldexp(plain.objective_path_, -1000))
 
 
 @pytest.mark.parametrize("shape", [(60, 11), (20, 31)], ids=["rows", "products"])

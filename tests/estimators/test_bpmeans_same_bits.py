@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from craftc import BPMeans, KFeatures
 from craftc._common import threads as parallel
-from craftc.bpmeans import restarts as search
+from craftc.bpmeans import restarts
 from tests.common import ROOT
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, sums
 
@@ -46,7 +46,7 @@ WIDE = {
 def test_rows_shared_out_on_any_number_of_threads(name, dtype, monkeypatch):
     """Small tables made to take the way of the large ones: windows of rows, births and deaths between them."""
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
-    monkeypatch.setattr(search, "_SMALL", 0)
+    monkeypatch.setattr(restarts, "_SMALL", 0)
     X = sums(2, 2600, 3, noise=1.0).astype(dtype)
     fits = [
         clone(WIDE[name]).set_params(random_state=0, n_init=2, max_iter=6, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)
@@ -67,7 +67,7 @@ def test_lonely_and_lost_features_in_windows_shared_out(seed, collapsed, monkeyp
     model = BPMeans(25.0, init=Z, collapsed=collapsed, shuffle=seed % 2 == 0, random_state=seed, n_threads=1)
     small = clone(model).fit(X)
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
-    monkeypatch.setattr(search, "_SMALL", 0)
+    monkeypatch.setattr(restarts, "_SMALL", 0)
     for n_threads in (1, 2, 3, 7):
         assert_same_bits(small, clone(model).set_params(n_threads=n_threads).fit(X))
 
@@ -84,7 +84,7 @@ def test_lonely_and_lost_features_in_windows_shared_out(seed, collapsed, monkeyp
 )  # fmt: skip
 def test_a_large_table_on_any_number_of_threads(model, dtype):
     n, D = 40_000, 64
-    assert n * D * 8 >= search._SMALL
+    assert n * D * 8 >= restarts._SMALL
     X = sums(3, n, D, K=5, noise=1.0).astype(dtype)
     fits = [clone(model).set_params(n_init=1, max_iter=3, random_state=0, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)]
     for other in fits[1:]:
@@ -95,11 +95,11 @@ def test_a_large_table_on_any_number_of_threads(model, dtype):
 @pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
-        "from craftc._common import threads; from craftc.bpmeans import restarts as search; threads.SMALL_WORK = 0\n"
+        "from craftc._common import threads; from craftc.bpmeans import restarts; threads.SMALL_WORK = 0\n"
         "import hashlib, numpy as np; from craftc import BPMeans, KFeatures\n"
         "h = hashlib.sha256()\n"
         "for seed in range(8):\n"
-        "    search._SMALL = 0 if seed % 3 == 0 else 20_000_000\n"
+        "    restarts._SMALL = 0 if seed % 3 == 0 else 20_000_000\n"
         "    rng = np.random.default_rng(seed)\n"
         "    n, D = (1100, [1, 7, 8, 17][seed // 2]) if seed % 2 else (40, [40, 61, 80, 1100][seed // 2])\n"
         "    X = (rng.random((n, 4)) < 0.4) @ rng.normal(size=(4, D)) * 3 + rng.normal(size=(n, D))\n"
@@ -125,20 +125,20 @@ def test_the_same_bits_on_every_instruction_set_and_block_size():
 def test_a_restart_is_the_same_alone_and_among_others(name, shape):
     X, model = sums(5, *shape), model_of(name, base="mixed", n_init=9)
     free = isinstance(model, BPMeans)
-    plan = model._plan(12.0, 0, 64, collapsed=model.collapsed) if free else model._plan(0.0, 4, 4, reseed=model.empty == "reseed")
+    config = model._config(12.0, 0, 64, collapsed=model.collapsed) if free else model._config(0.0, 4, 4, reseed=model.empty == "reseed")
     alone = []
     for r in range(9):
-        rows = search.Rows(X, 1)
-        outcome = search._one(rows, plan, r, search.run_for(rows, plan, 1))
-        alone.append((outcome.objective, outcome.masks.tolist()))
+        data = restarts.FeatureData(X, 1)
+        fit = restarts.run_restart(data, config, r, restarts.run_for(data, config, 1))
+        alone.append((fit.objective, fit.masks.tolist()))
     for n_threads in (1, 2, 7):
-        rows = search.Rows(X, n_threads)
-        np.testing.assert_array_equal(search._side_by_side(rows, plan)[0], [J for J, _ in alone])
-    rows = search.Rows(X, 1)
-    run = search.run_for(rows, plan, 1)  # one memory for all, in any order
+        data = restarts.FeatureData(X, n_threads)
+        np.testing.assert_array_equal(restarts.parallel_restarts(data, config)[0], [J for J, _ in alone])
+    data = restarts.FeatureData(X, 1)
+    run = restarts.run_for(data, config, 1)  # one memory for all, in any order
     for r in (8, 3, 3, 0, 5):
-        outcome = search._one(rows, plan, r, run)
-        assert (outcome.objective, outcome.masks.tolist()) == alone[r]
+        fit = restarts.run_restart(data, config, r, run)
+        assert (fit.objective, fit.masks.tolist()) == alone[r]
 
 
 def test_one_start_shuffled_is_the_order_of_the_table():

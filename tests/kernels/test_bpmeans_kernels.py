@@ -9,7 +9,7 @@ import pytest
 
 from craftc._kernels import bpmeans as kernel
 from craftc._kernels import bpmeans_rows as of_rows
-from craftc.bpmeans import restarts as search
+from craftc.bpmeans import restarts
 from tests.reference import bpmeans as ref
 
 
@@ -29,12 +29,12 @@ def features_and_masks(seed, X, K):
 def begun(X, Z, penalty, gram=False, exact=0):
     """A run that has read a start: dependent columns gone where there is a penalty, features fitted."""
     K = Z.shape[1]
-    plan = search.Plan(
+    config = restarts.FitConfig(
         penalty=penalty, n_features=0 if penalty else K, cap=64 if penalty else K, exact=exact, base="none", n_trials=1, max_iter=9,
         n_init=1, seed=0,
     )  # fmt: skip
-    run = search.run_for(search.Rows(X, 1), plan, 1, gram=gram)
-    run.start(search.pack(Z), K)
+    run = restarts.run_for(restarts.FeatureData(X, 1), config, 1, gram=gram)
+    run.start(restarts.pack(Z), K)
     return run
 
 
@@ -63,8 +63,8 @@ def test_left_over(seed, K, dtype):
     X = table(seed, dtype, n=1100 if seed < 2 else 40)
     A, Z = features_and_masks(seed, X, K)
     alone, shared = np.empty((2, len(X)))
-    of_rows.left_over(X, A, search.pack(Z), alone, 1)
-    of_rows.left_over(X, A, search.pack(Z), shared, 3)
+    of_rows.left_over(X, A, restarts.pack(Z), alone, 1)
+    of_rows.left_over(X, A, restarts.pack(Z), shared, 3)
     np.testing.assert_array_equal(alone, shared)
     np.testing.assert_allclose(alone, np.square(X - Z @ A).sum(axis=1), rtol=1e-12)
 
@@ -87,7 +87,7 @@ def test_assign_finds_the_nearest_of_all_sums(seed, K, dtype):
     best = np.sort(costs, axis=1)
     clear = best[:, 1] > best[:, 0] + 1e-9 if K else slice(None)
     np.testing.assert_array_equal(masks[0][clear], costs.argmin(axis=1)[clear])
-    np.testing.assert_allclose(left[0], np.square(X - search.unpack(masks[0], K) @ A).sum(axis=1), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(left[0], np.square(X - restarts.unpack(masks[0], K) @ A).sum(axis=1), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("K", [3, 8, 17, 64])
@@ -103,15 +103,15 @@ def test_assign_bit_after_bit_until_nothing_wins(seed, K):
         while moved:
             after = ref.bits_in_turn(X[n], z, alone, A, 0.0, 2.0**-44 * (ref.square(X[n]) + ref.square(A)))
             moved, z = bool((after != z).any()), after
-        np.testing.assert_array_equal(search.unpack(masks[n : n + 1], K)[0], z)
-    np.testing.assert_allclose(left, np.square(X - search.unpack(masks, K) @ A).sum(axis=1), rtol=1e-9)
+        np.testing.assert_array_equal(restarts.unpack(masks[n : n + 1], K)[0], z)
+    np.testing.assert_allclose(left, np.square(X - restarts.unpack(masks, K) @ A).sum(axis=1), rtol=1e-9)
 
 
 def test_masks_are_bits():
     Z = np.random.default_rng(0).random((50, 64)) < 0.5
-    np.testing.assert_array_equal(search.unpack(search.pack(Z), 64), Z)
-    assert search.pack(Z[:, :0]).tolist() == [0] * 50
-    assert search.pack(np.eye(64, dtype=bool)).tolist() == [1 << k for k in range(64)]
+    np.testing.assert_array_equal(restarts.unpack(restarts.pack(Z), 64), Z)
+    assert restarts.pack(Z[:, :0]).tolist() == [0] * 50
+    assert restarts.pack(np.eye(64, dtype=bool)).tolist() == [1 << k for k in range(64)]
 
 
 # ---- exact ranks ----
@@ -137,7 +137,7 @@ def kept_by_kernel(Z):
     """What is left of the columns of Z as a start; the features are told by their columns, which differ."""
     X = np.random.default_rng(0).normal(size=(len(Z), 2))
     run = begun(X, Z, 1.0)
-    return search.unpack(run.masks, run.n_features)
+    return restarts.unpack(run.masks, run.n_features)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 40])
@@ -247,9 +247,9 @@ def test_both_forms_descend_alike(seed, K, penalty):
 def test_products_of_rows_add_up_exactly():
     """The table of all products is on a grid on which sums have no order."""
     X = np.random.default_rng(0).normal(size=(50, 70)) * np.logspace(-3, 3, 50)[:, None]
-    S = search.Rows(X, 1).products
+    S = restarts.FeatureData(X, 1).products
     np.testing.assert_array_equal(S, S.T)
     np.testing.assert_allclose(S, X @ X.T, rtol=0, atol=1e-13 * np.abs(S).max())
     some = np.random.default_rng(1).permutation(50)
     np.testing.assert_array_equal(S.sum(axis=0), S[some].cumsum(axis=0)[-1])
-    assert search.Rows(X[:, :49].copy(), 1).products is None
+    assert restarts.FeatureData(X[:, :49].copy(), 1).products is None
