@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 
 from craftc import ConvexCovariateClustering
-from craftc._fusion.datafits import Loss, column_sums
+from craftc._fusion.datafits import Multinomial, column_sums
 from craftc.covariates.evidence import SIGMAS, log_evidence, map_fit, sigma_by_folds
 from tests.common import BAD_ROWS, MISSING_ROWS, ROOT
 from tests.estimators.test_covariates import assert_same_bits, check_state, model_of
@@ -32,7 +32,7 @@ def test_evidence_equals_the_reference(seed, sigma):
     rng = np.random.default_rng(seed)
     X, y, _ = ref.recipe("chain", 9, 70, 2 + seed, seed)
     labels = ref.canonical(rng.integers(0, 4, 9)).astype(np.int32)
-    m, loss = int(labels.max()) + 1, Loss(y, y.max() + 1)
+    m, loss = int(labels.max()) + 1, Multinomial(y, y.max() + 1)
     columns = column_sums(X, labels, m)
     np.testing.assert_allclose(columns, ref.with_ones(X @ ref.expansion(labels)), rtol=0, atol=1e-13)
     ours, theirs = map_fit(columns, loss, sigma), ref_evidence.map_fit(X, y, labels, sigma)
@@ -46,7 +46,7 @@ def test_evidence_equals_the_reference(seed, sigma):
 
 def test_a_warm_start_finds_the_same_map():
     X, y, _ = ref.recipe("chain", 6, 70, 3, 0)
-    columns, loss = ref.with_ones(X), Loss(y, 3)
+    columns, loss = ref.with_ones(X), Multinomial(y, 3)
     cold = map_fit(columns, loss, 1.0)
     warm = map_fit(columns, loss, 1.0, map_fit(columns, loss, 0.01).theta)
     np.testing.assert_allclose(warm.theta, cold.theta, rtol=0, atol=1e-4)
@@ -131,7 +131,7 @@ def test_verbose_prints_a_line_per_penalty(capsys):
     X, y, S = ref.recipe("dense", 6, 60, 3, 4)
     model_of([4.0, 1.0], S, verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["nu 4", "nu 1"]
+    assert [line.split(":")[0] for line in lines] == ["penalty 4", "penalty 1"]
     model_of([4.0, 1.0], S).fit(X, y)
     assert capsys.readouterr().out == ""
 
@@ -166,7 +166,7 @@ ONE_WAY = np.diag([1.0, 0.0, 1.0], 1)
 SPARSE_ASYMMETRIC = sparse.csr_array(ASYMMETRIC)
 
 PARAMETERS = [
-    ({"similarity": ASYMMETRIC}, r"similarity must be symmetric: S_ij == S_ji; \(S \+ S.T\) / 2 is"),
+    ({"similarity": ASYMMETRIC}, r"similarity must be symmetric, got a difference of .* to its transpose; pass \(S \+ S.T\) / 2"),
     ({"similarity": ONE_WAY}, "similarity must be symmetric"),
     ({"similarity": SPARSE_ASYMMETRIC}, "similarity must be symmetric"),
     ({"similarity": NEGATIVE}, "similarity must be finite and >= 0"),
@@ -218,7 +218,7 @@ def test_bad_parameters(parameters, sentence):
 @pytest.mark.parametrize(
     ("X", "y", "sentence"),
     [
-        (ROWS, np.zeros(20, int), r"y must hold at least two classes, got one class: .*0.*There is nothing to tell apart"),
+        (ROWS, np.zeros(20, int), r"y must hold at least two classes, got one class: 0; a classifier needs two"),
         (ROWS, ["only"] * 20, "y must hold at least two classes, got one class: .*only"),
         (ROWS, np.linspace(0, 1, 20), "Unknown label type"),
         (ROWS, CLASSES[:19], "inconsistent numbers of samples"),

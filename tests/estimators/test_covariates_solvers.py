@@ -15,13 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from craftc import ConvexCovariateClustering
 from craftc._common import threads
-from craftc._fusion import first_order, paper_admm
-from craftc._fusion import path as covariates_path
-from craftc._fusion.datafits import Loss
+from craftc._fusion import first_order, newton, paper_admm
+from craftc._fusion.datafits import Multinomial
 from craftc._fusion.first_order import EdgeAdmm
-from craftc._fusion.graph import graph_of
 from craftc._fusion.paper_admm import PaperAdmm
-from craftc._fusion.problem import Reduced, Task
+from craftc._fusion.problem import Coarsening, Subproblem
+from craftc.covariates.similarity import graph_of
 from tests.common import examples
 from tests.estimators.test_covariates import assert_same_bits, check_state, every_frozen, model_of, objective_of, small
 from tests.reference import covariates as ref
@@ -34,16 +33,17 @@ SOLVERS = ("certified", "admm")
 
 
 def problem(X, y, S, nu, ridge, sparsity=0.0):
-    """A task on all covariates, and the loss's first coefficients."""
-    loss, graph = Loss(y, int(y.max()) + 1), graph_of(S, X, sparsity)
-    reduced = Reduced(X, loss, graph, np.arange(graph.d + 1, dtype=np.int32))
-    task = Task(reduced, reduced.radius(graph.radius(nu)), ridge, loss.unit(X), 1e-9, loss.least, 1)
-    return task, loss.start(graph.d + 1)
+    """The problem on all covariates, its first coefficients, and dual variables of zero."""
+    datafit, graph = Multinomial(y, int(y.max()) + 1), graph_of(S, X, sparsity)
+    coarsening = Coarsening(X, datafit, graph, np.arange(graph.d + 1, dtype=np.int32))
+    radius, scale = coarsening.radius(graph.radius(nu)), datafit.coefficient_scale(X)
+    subproblem = Subproblem(coarsening, radius, ridge, scale, 1e-9, datafit.objective_floor, 1)
+    return subproblem, datafit.start(graph.d + 1), np.zeros((len(graph.edge), datafit.q))
 
 
-def in_classes(task, theta):
+def in_classes(subproblem, theta):
     """B (c, d) of coefficients in the basis."""
-    return task.reduced.loss.basis @ theta[:-1].T
+    return subproblem.coarsening.datafit.basis @ theta[:-1].T
 
 
 def fitted(stored, **more):
@@ -185,18 +185,18 @@ def test_admm_cut_short_says_so():
     [("dense", 3, "uniform", 1.0), ("chain", 2, "uniform", 1.0), ("flat", 2, "S", 1.0), ("chain", 3, "S", 1.7), ("knn", 4, "S", 1.7)],
 )
 def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, relax):
-    monkeypatch.setattr(first_order, "_STEPS", 40)
+    monkeypatch.setattr(first_order, "_NEWTON_STEPS", 40)
     monkeypatch.setattr(first_order, "_PRODUCTS", 1000)
     X, y, S = ref.recipe(kind, 6, 40, c, 1)
     nu, times = 1.5, 30
-    task, theta = problem(X, y, S, nu, 0.1)
+    subproblem, theta, dual = problem(X, y, S, nu, 0.1)
     _, _, s = ref.edge_list(S)
     rho = np.ones(len(s)) if weights == "uniform" else s / s.mean()
-    solver = EdgeAdmm(task, theta, np.zeros((len(s), c - 1)), rho)
+    solver = EdgeAdmm(subproblem, theta, dual, rho)
     ours = []
     for _ in range(times):
         solver.iterate(relax, 1e-11)
-        ours.append(in_classes(task, solver.theta))
+        ours.append(in_classes(subproblem, solver.theta))
     settled = {"max_iter": times, "min_iter": times, "inner_tol": 1e-12, "iterates": True}
     theirs = [ref_paper.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **settled)]
     if weights == "uniform" and relax == 1.0:
@@ -216,15 +216,15 @@ def tightly(look, start, **more):
 def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, nu):
     X, y, S = ref.recipe(kind, 6, 40, c, 1)
     theirs = ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
-    task, theta = problem(X, y, S, nu, 0.1)
-    usual = PaperAdmm(10000).solve(task, theta)
+    subproblem, theta, dual = problem(X, y, S, nu, 0.1)
+    usual = PaperAdmm(10000).solve(subproblem, theta, dual)
     monkeypatch.setattr(paper_admm, "minimize", tightly)
-    found = PaperAdmm(10000).solve(task, theta)
-    assert found.steps == theirs.n_iter > 11
-    np.testing.assert_allclose(in_classes(task, found.theta), theirs.B, rtol=0, atol=1e-6)
+    found = PaperAdmm(10000).solve(subproblem, theta, dual)
+    assert found.n_iter == theirs.n_iter > 11
+    np.testing.assert_allclose(in_classes(subproblem, found.theta), theirs.B, rtol=0, atol=1e-6)
     np.testing.assert_array_equal(found.fused > 0, theirs.fused)
-    assert abs(usual.steps - theirs.n_iter) <= 0.1 * theirs.n_iter + 2
-    np.testing.assert_allclose(in_classes(task, usual.theta), theirs.B, rtol=0, atol=1e-3)
+    assert abs(usual.n_iter - theirs.n_iter) <= 0.1 * theirs.n_iter + 2
+    np.testing.assert_allclose(in_classes(subproblem, usual.theta), theirs.B, rtol=0, atol=1e-3)
 
 
 @pytest.mark.slow
@@ -233,18 +233,18 @@ def test_the_warm_start_equals_the_reference(monkeypatch):
     X, y, S = ref.recipe("dense", 6, 40, 3, 1)
     paper, warm = PaperAdmm(10000), None
     for nu in (1.0, 0.5, 0.45):
-        task, theta = problem(X, y, S, nu, 0.1)
-        found, warm = paper.solve(task, theta), ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
-        assert found.steps == warm.n_iter
-        np.testing.assert_allclose(in_classes(task, found.theta), warm.B, rtol=0, atol=1e-6)
+        subproblem, theta, dual = problem(X, y, S, nu, 0.1)
+        found, warm = paper.solve(subproblem, theta, dual), ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
+        assert found.n_iter == warm.n_iter
+        np.testing.assert_allclose(in_classes(subproblem, found.theta), warm.B, rtol=0, atol=1e-6)
 
 
 def test_eleven_iterations_are_forced():
     X, y, S = ref.recipe("dense", 6, 60, 3, 1)
-    task, theta = problem(X, y, S, 0.5, 0.1)
+    subproblem, theta, dual = problem(X, y, S, 0.5, 0.1)
     paper = PaperAdmm(10000)
-    assert paper.solve(task, theta).steps > 11
-    assert paper.solve(task, theta).steps == 11
+    assert paper.solve(subproblem, theta, dual).n_iter > 11
+    assert paper.solve(subproblem, theta, dual).n_iter == 11
     assert not paper.exhausted
 
 
@@ -322,7 +322,7 @@ def test_large_reduced_problems(monkeypatch, kind, sparsity):
     X, y, S = ref.recipe(kind, 16, 80, 3, 4)
     path = np.geomspace(20, 0.05, 8)
     usual = ConvexCovariateClustering(path, similarity=S, sparsity=sparsity).fit(X, y)
-    monkeypatch.setattr(covariates_path, "MOST", 10)
+    monkeypatch.setattr(newton, "MAX_UNKNOWNS", 10)
     large = ConvexCovariateClustering(path, similarity=S, sparsity=sparsity).fit(X, y)
     assert large.path_["n_clusters"].max() > 5
     for ours, theirs in zip(large._points, usual._points, strict=True):
@@ -336,7 +336,7 @@ def test_large_reduced_problems_of_sparse_tables(monkeypatch):
     X, y = counts()
     path = np.geomspace(10, 0.1, 5)
     usual = ConvexCovariateClustering(path).fit(X, y)
-    monkeypatch.setattr(covariates_path, "SPARSE", 10)
+    monkeypatch.setattr(newton, "MAX_UNKNOWNS_SPARSE", 10)
     large = ConvexCovariateClustering(path).fit(sparse.csr_array(X), y)
     assert large.path_["n_clusters"].max() > 5
     for ours, theirs in zip(large._points, usual._points, strict=True):
@@ -479,15 +479,15 @@ def test_sparsity_on_a_sparse_table(sparsity):
 def test_the_same_bits_on_more_threads(monkeypatch, solver):
     """Sums of blocks of edges are added in one order, whoever made them."""
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
-    monkeypatch.setattr(covariates_path, "MOST", 10)
+    monkeypatch.setattr(newton, "MAX_UNKNOWNS", 10)
     blocks = []
-    made = first_order.Edges.__init__
+    made = first_order.EdgeDuals.__init__
 
     def counted(edges, *given):
         made(edges, *given)
         blocks.append(SimpleNamespace(blocks=len(edges.work), n_threads=edges.n_threads))
 
-    monkeypatch.setattr(first_order.Edges, "__init__", counted)
+    monkeypatch.setattr(first_order.EdgeDuals, "__init__", counted)
     X, y, S = ref.build(PLAIN[2]["recipe"])
     models = []
     for n_threads in (1, 2, 3):
