@@ -148,9 +148,9 @@ def _paper_scores(clusters: Clusters) -> Floats:
     """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper": relative to sigma_0), and G_d - G_kd of raw counts."""
     moments, background = clusters.moments, clusters.background
     present = moments.present
-    unit = background.variance if clusters.spec.model == "paper" else moments.grid.scale**2
+    scale = background.variance if clusters.spec.model == "paper" else moments.grid.scale**2
     with np.errstate(divide="ignore", invalid="ignore"):
-        numeric = -np.sqrt(clusters.deviations / present / unit)
+        numeric = -np.sqrt(clusters.deviations / present / scale)
     seen = background.level_present(moments.counts)
     categorical = background.entropy - background.column_entropy(moments.counts)
     scores = np.where(present > 0, numeric, -np.inf), np.where(seen > 0, categorical, -np.inf)

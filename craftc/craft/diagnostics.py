@@ -134,8 +134,8 @@ def _centred(X: NDArray[np.float64]) -> Floats:
 def _correlation(X: Floats) -> Floats:
     """(D, D) correlations of centred columns; 0 for a constant one."""
     size = np.sqrt((X * X).sum(axis=0))
-    unit = X / np.where(size > 0, size, 1.0)
-    return np.asarray(unit.T @ unit)
+    scaled = X / np.where(size > 0, size, 1.0)
+    return np.asarray(scaled.T @ scaled)
 
 
 def _entropy(counts: NDArray[np.intp]) -> float:

@@ -28,13 +28,13 @@ def _split_best(search: MergeSplitSearch, part: Partition) -> bool:
     splits.sort(key=lambda entry: entry[:2])
     for _, k, split in splits:
         trial = part.copy()
-        search.apply(trial, k, split)
+        search.apply_split(trial, k, split)
         search.passes(trial)
         if trial.K > part.K:
             vars(part).update(vars(trial))
             return True
     if splits:
-        search.apply(part, *splits[0][1:])
+        search.apply_split(part, *splits[0][1:])
     return bool(splits)
 
 
@@ -73,8 +73,8 @@ def merge_path(search: MergeSplitSearch, part: Partition) -> MergePath:
 def n_clusters_at(search: MergeSplitSearch, part: Partition, factor: float) -> int:
     """Clusters that are left of a partition if clusters are merged while that lowers J at `factor` times the price."""
     spec = replace(search.config.spec, price_factor=factor * search.config.spec.price_factor)
-    dearer = MergeSplitSearch(replace(search.config, spec=spec), 1)
+    scaled = MergeSplitSearch(replace(search.config, spec=spec), 1)
     part = Partition(np.empty(0, np.int32), part.groups.copy(), part.K, part.cost.copy(), part.mask.copy())
-    dearer.price(part)
-    dearer.merge_while_cheaper(part)
+    scaled.price(part)
+    scaled.merge_while_cheaper(part)
     return part.K

@@ -102,14 +102,14 @@ class MergeSplitSearch:
         self.capacity = max(config.max_clusters, START_CLUSTERS)
         grid, D = config.background.grid, self.pricing.D
         rounding = _ROUNDING * config.background.weight * D
-        self._merge_tolerance, self.split_tolerance = max(_MERGE_TOLERANCE, rounding), max(_SPLIT_TOLERANCE, rounding)
+        self._merge_tolerance, self._split_tolerance = max(_MERGE_TOLERANCE, rounding), max(_SPLIT_TOLERANCE, rounding)
         self._slab = aligned((passes_kernel.slab_size(self.pricing, self.capacity),))
         self._scratch = aligned((n_threads, passes_kernel.pass_scratch_size(self.pricing, self.capacity)))
         self._partial = np.zeros((n_threads if n_threads > 1 else 0, self.capacity, grid.width), np.int64)
         self._work = np.empty((max(self.capacity, n_threads), price_kernel.parts_size(self.pricing)))
         self._union = np.empty((n_threads, grid.width), np.int64)
         self._mask = np.empty((max(n_threads, 2), D), np.uint8)
-        self._failed: set[bytes] = set()
+        self._rejected: set[bytes] = set()
         self.n_passes = 0
 
     # ---- steps ----
@@ -203,7 +203,7 @@ class MergeSplitSearch:
         rest = np.delete(np.arange(part.K + 1), j)
         return self.pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)]))
 
-    def grow(self, part: Partition) -> None:
+    def split_while_cheaper(self, part: Partition) -> None:
         """Split all clusters whose best split lowers J, merge until stable, and repeat until no such cluster is left."""
         while True:
             splits = [(split.delta, k, split) for k, split in self._accepted_splits(part)]
@@ -213,7 +213,7 @@ class MergeSplitSearch:
                 return
             before = part.copy() if self.config.spec.selection == "threshold" else None
             for _, k, split in splits:
-                self.apply(part, k, split)
+                self.apply_split(part, k, split)
             self.merge_until_stable(part)
             # the masks of "threshold" do not minimise J, and passes may undo a split
             if before is not None and part.objective >= before.objective - 1e-9:
@@ -221,17 +221,18 @@ class MergeSplitSearch:
                 return
 
     def _accepted_splits(self, part: Partition) -> Iterator[tuple[int, Split]]:
+        """Clusters whose best split lowers J, with that split; a cluster that has none is not tried again."""
         if self.config.max_clusters <= part.K:
             return
         for k in range(part.K):
             key = part.groups[k].tobytes()
-            if key in self._failed or part.groups[k, 0] * self.pricing.count_weight < 4:
+            if key in self._rejected or part.groups[k, 0] * self.pricing.count_weight < 4:
                 continue
             split = self.best_split(part, k)
-            if split is not None and split.delta < -self.split_tolerance:
+            if split is not None and split.delta < -self._split_tolerance:
                 yield k, split
             else:
-                self._failed.add(key)
+                self._rejected.add(key)
 
     def best_split(self, part: Partition, k: int, at_any_price: bool = False) -> Split | None:
         """The best of the three most promising splits of a cluster, each after its local passes.
@@ -313,12 +314,12 @@ class MergeSplitSearch:
         return np.asarray(z > candidates.threshold[d], dtype=np.int32)
 
     def _local_passes(
-        self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, far: Integers, max_passes: int
+        self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, leaving: Integers, max_passes: int
     ) -> Split | None:
         """Passes with two clusters over the rows of cluster k; None if one side takes all rows."""
         table, grid = self.config.table, self.pricing.grid
-        groups = np.stack([part.groups[k], far])
-        subtract_group(groups[0], far, self.pricing)
+        groups = np.stack([part.groups[k], leaving])
+        subtract_group(groups[0], leaving, self.pricing)
         mask = np.repeat(part.mask[:1], 2, axis=0)
         cost, path = np.empty(2), np.empty(max_passes + 1)
         threads = threads_for(self.n_threads, len(rows) * (grid.p + grid.q))
@@ -330,7 +331,7 @@ class MergeSplitSearch:
             return None
         return Split(float(cost[0] + cost[1] - part.cost[k]), rows[side == 1], groups, cost, mask)
 
-    def apply(self, part: Partition, k: int, split: Split) -> None:
+    def apply_split(self, part: Partition, k: int, split: Split) -> None:
         """Split cluster k; the rows that leave become the last cluster."""
         part.labels[split.moved] = part.K
         for side, cluster in ((0, k), (1, part.K)):
@@ -339,7 +340,7 @@ class MergeSplitSearch:
 
     def learn_from(self, other: MergeSplitSearch) -> None:
         """Take over the rejected splits and the number of passes of another start."""
-        self._failed |= other._failed
+        self._rejected |= other._rejected
         self.n_passes = max(self.n_passes, other.n_passes)
 
     def cross(self, part: Partition, other: Partition) -> Partition:
@@ -347,8 +348,8 @@ class MergeSplitSearch:
         trial = self.partition(common_parts(part, other, self.capacity))
         self.merge_while_cheaper(trial)
         self.merge_until_stable(trial)
-        self.grow(trial)
-        return trial if trial.objective < part.objective - self.split_tolerance else part
+        self.split_while_cheaper(trial)
+        return trial if trial.objective < part.objective - self._split_tolerance else part
 
     def forced_merges(self, part: Partition) -> Partition:
         """Merge the cheapest pairs although J rises, run passes and splits, and keep the result if it has a lower J."""
@@ -360,16 +361,17 @@ class MergeSplitSearch:
                 trial = part.copy()
                 self.force_merge(trial, i, j)
                 self.passes(trial)
-                self.grow(trial)
-                if trial.objective < part.objective - self.split_tolerance:
+                self.split_while_cheaper(trial)
+                if trial.objective < part.objective - self._split_tolerance:
                     part, improved = trial, True
                     break
         return part
 
     def _untried_pairs(self, part: Partition, tried: set[bytes]) -> Iterator[tuple[int, int]]:
+        """The cheapest pairs whose union has not been tried, a few for each partition."""
         deltas = self.pair_deltas(part)
         order = np.argsort(deltas, axis=None, kind="stable")[: part.K * (part.K - 1) // 2]
-        given = 0
+        n_pairs = 0
         for flat in order:
             i, j = divmod(int(flat), part.K)
             union = part.groups[i].copy()
@@ -377,10 +379,10 @@ class MergeSplitSearch:
             key = union.tobytes()
             if key in tried:
                 continue
-            if given == _FORCED_PAIRS or len(tried) >= _FORCED_TRIES:
+            if n_pairs == _FORCED_PAIRS or len(tried) >= _FORCED_TRIES:
                 return
             tried.add(key)
-            given += 1
+            n_pairs += 1
             yield i, j
 
     def force_merge(self, part: Partition, i: int, j: int) -> None:
@@ -403,7 +405,7 @@ class MergeSplitSearch:
             self.passes(part, price_kernel.SELECTIONS["soft"], _SOFT_PASSES)
             self.price(part)
         self.merge_until_stable(part)
-        self.grow(part)
+        self.split_while_cheaper(part)
         return part
 
     def moments(self, part: Partition) -> Moments:
