@@ -1,40 +1,40 @@
 /* One clone of the leaves of _craft.h, included once per instruction set by _lanes.h. */
 
-/* rows whose accumulators fit the register file beside one column's tables */
+/* rows whose accumulators fit the register file together with the tables of one column */
 #define ROWS (W == 8 ? 8 : 4)
 
-/* z of the selected numeric columns, each in its own place; returns whether a cell is missing. Unless few are selected it is cheaper
- * to fill in all of them: `repeat` rows are one run of cells (the centres stand `repeat` times in a row), so that a few columns still
- * fill the vectors. */
+/* z of the selected numeric columns, each in its own place; returns whether a cell is missing. Unless few columns are selected it is
+ * cheaper to fill in all of them: `repeat` rows are one run of cells (the centres are repeated `repeat` times), so that even few
+ * columns fill the vectors. */
 #define FILL_NUMERIC(type)                                                              \
 TARGET static int THIS(craft_fill_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,             \
                                           double *restrict z)                           \
 {                                                                                       \
     const double *restrict centre = t->centre, *restrict scale = t->scale;              \
     const ptrdiff_t p = t->p, selected = t->n_numeric;                                  \
-    int holes = 0;                                                                      \
+    int missing = 0;                                                                    \
     if (CRAFT_DENSE * selected >= p) {                                                  \
         ptrdiff_t run = rows == CRAFT_TILE ? p * t->repeat : p;                         \
         for (ptrdiff_t from = 0; from < rows * p; from += run)                          \
             for (ptrdiff_t j = 0; j < run; j++) {                                       \
                 double cell = x[from + j];                                              \
-                holes |= cell != cell;                                                  \
+                missing |= cell != cell;                                                \
                 z[from + j] = CRAFT_Z(cell, centre[j], scale[j]);                       \
             }                                                                           \
-        return holes;                                                                   \
+        return missing;                                                                 \
     }                                                                                   \
     for (ptrdiff_t r = 0; r < rows; r++)                                                \
         for (ptrdiff_t a = 0; a < selected; a++) {                                      \
             ptrdiff_t d = t->numeric[a];                                                \
             double cell = x[r * p + d];                                                 \
-            holes |= cell != cell;                                                      \
+            missing |= cell != cell;                                                    \
             z[r * p + d] = CRAFT_Z(cell, centre[d], scale[d]);                          \
         }                                                                               \
-    return holes;                                                                       \
+    return missing;                                                                     \
 }                                                                                       \
-/* where the sums of a row with holes start: the C of its present cells added up in its place of `cost` */    \
-TARGET static void THIS(craft_holes_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,         \
-                                            double *cost, const double **start, ptrdiff_t *present)           \
+/* start of the sums of a row with missing cells: the sum of C over its present cells, stored in `cost` */    \
+TARGET static void THIS(craft_missing_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,       \
+                                              double *cost, const double **start, ptrdiff_t *present)         \
 {                                                                                                             \
     const ptrdiff_t lanes = t->lanes;                                                                         \
     for (ptrdiff_t r = 0; r < rows; r++) {                                                                    \
@@ -124,17 +124,17 @@ TARGET static void THIS(craft_costs)(const craft_tables *t, const void *x, int s
     const ptrdiff_t *numeric = t->numeric, *categorical = t->categorical;
     const double *square_table = t->square, *linear_table = t->linear, *table = t->level;
     const double *start[CRAFT_TILE];
-    int holes = 0;
+    int missing = 0;
     for (int r = 0; r < CRAFT_TILE; r++)
         start[r] = t->constant;
     if (n_numeric && single) {
-        holes = THIS(craft_fill_float)(t, (const float *)x + first * p, rows, z);
-        if (holes)
-            THIS(craft_holes_float)(t, (const float *)x + first * p, rows, cost, start, present);
+        missing = THIS(craft_fill_float)(t, (const float *)x + first * p, rows, z);
+        if (missing)
+            THIS(craft_missing_float)(t, (const float *)x + first * p, rows, cost, start, present);
     } else if (n_numeric) {
-        holes = THIS(craft_fill_double)(t, (const double *)x + first * p, rows, z);
-        if (holes)
-            THIS(craft_holes_double)(t, (const double *)x + first * p, rows, cost, start, present);
+        missing = THIS(craft_fill_double)(t, (const double *)x + first * p, rows, z);
+        if (missing)
+            THIS(craft_missing_double)(t, (const double *)x + first * p, rows, cost, start, present);
     }
     if (n_categorical && wide)
         THIS(craft_fill_uint16_t)(t, (const uint16_t *)codes + first * q, rows, level);

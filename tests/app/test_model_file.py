@@ -368,7 +368,7 @@ def test_encodings_that_make_no_sense(tmp_path, change):
     ],
 )
 def test_rules_that_make_no_sense(saved, change):
-    rewrite(saved, rules=asdict(load_model(saved)._rules) | change)
+    rewrite(saved, rules=asdict(load_model(saved)._spec) | change)
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(saved)
 

@@ -91,6 +91,6 @@ def test_parameters_and_row_costs(seed):
 
 @pytest.mark.parametrize("fraction", [0.02, 1 / 3, 0.5, 0.8, 0.9, 0.99, 1.0])
 def test_price_terms(fraction):
-    from craftc.craft.clusters import price_terms
+    from craftc.craft.parameters import price_terms
 
     np.testing.assert_allclose(price_terms(fraction), ref.price_terms(fraction, None), atol=1e-12)

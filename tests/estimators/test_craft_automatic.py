@@ -183,7 +183,7 @@ def test_suspicious_tables_are_told():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 400)
     frame = pd.DataFrame({"a": pd.Categorical(a), "again": pd.Categorical(np.array(["u", "v", "w"])[a]), "x": rng.normal(size=400)})
-    with pytest.warns(UserWarning, match="'a' and 'again' say"):
+    with pytest.warns(UserWarning, match="'a' and 'again' are near-duplicates"):
         CRAFT(random_state=0).fit(frame)
     made = rng.normal(size=(1000, 2)) @ rng.normal(size=(2, 30)) + 0.7 * rng.normal(size=(1000, 30))
     with pytest.warns(UserWarning, match="price_factor"):

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from craftc import CRAFT, MixedTable
 from craftc._common import threads as parallel
-from craftc.craft.clusters import price_terms
+from craftc.craft.parameters import price_terms
 from craftc.datasets import load_heart
 from tests.common import ROOT, examples, random_table
 
