@@ -18,25 +18,12 @@ def cluster_summary(model: Any) -> Any:
     """The frame of ``CRAFT.summary``: one row per cluster and selected feature, largest gain first."""
     schema, moments = model.schema_, model._shown
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
-    frame = _frame(model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere)
+    frame = summary_frame(model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere)
     frame.attrs["merges"] = [(step.n_clusters, step.objective) for step in model.merge_path_]
     return frame
 
 
-def posterior_summary(model: Any) -> Any:
-    """The frame of ``FeatureSelectionMixture.summary``: that of CRAFT, and the probability that a feature is selected."""
-    names = getattr(model, "feature_names_in_", None)
-    columns = [f"x{d}" for d in range(model.n_features_in_)] if names is None else list(names)
-    inside = [
-        [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(means, deviations, strict=True)]
-        for means, deviations in zip(model.means_, np.sqrt(model.variances_), strict=True)
-    ]
-    units = model._posterior.units
-    everywhere = [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(units.mean, np.sqrt(units.variance), strict=True)]
-    return _frame(model, model.weights_, columns, inside, everywhere, probability=model.feature_probabilities_)
-
-
-def _frame(model: Any, share: Any, columns: Any, inside: Any, everywhere: Any, **more: NDArray[np.float64]) -> Any:
+def summary_frame(model: Any, share: Any, columns: Any, inside: Any, everywhere: Any, **more: NDArray[np.float64]) -> Any:
     """One row per cluster and selected feature, largest gain first; `more` are (K, D) columns to show beside the gain."""
     pd = need_pandas()
     rows: list[tuple[Any, ...]] = []

@@ -74,7 +74,7 @@ def test_more_starts_never_hurt():
 
 @pytest.mark.parametrize("name", ["local", "counts"])
 def test_it_stops_at_max_iter(name):
-    with pytest.warns(ConvergenceWarning, match="stopped after 3 sweeps while the bound still rose"):
+    with pytest.warns(ConvergenceWarning, match="stopped after 3 sweeps before convergence; raise max_iter or tol"):
         model = model_of(name, max_iter=3, n_init=1).fit(table(name))
     assert (model.n_iter_, len(model.elbo_path_), model.converged_) == (3, 3, False)
     np.testing.assert_array_equal(model.predict(table(name)), model.labels_)
@@ -109,7 +109,7 @@ def test_starts_side_by_side_on_any_number_of_threads(name, monkeypatch):
 def test_rows_shared_out_on_any_number_of_threads(name, dtype, monkeypatch):
     """A small table made to take the way of the large ones: several segments of rows."""
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
-    monkeypatch.setattr(estimator, "_SIDE_BY_SIDE", 0)
+    monkeypatch.setattr(estimator, "_PARALLEL_STARTS", 0)
     X = table(name, 1, 2600, 5).astype(dtype)
     X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
     fits = [model_of(name, n_init=2, max_iter=15, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)]
@@ -121,7 +121,7 @@ def test_rows_shared_out_on_any_number_of_threads(name, dtype, monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_large_table_on_any_number_of_threads():
     X = synthetic("local", 0, 30_000, 12)[0].astype(np.float32)
-    assert X.size * 30 > estimator._SIDE_BY_SIDE * parallel.SMALL_WORK
+    assert X.size * 30 > estimator._PARALLEL_STARTS * parallel.SMALL_WORK
     fits = [model_of(K=30, n_init=1, max_iter=6, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
