@@ -190,7 +190,7 @@ cdef class Rows:
         return self.n
 
     def e_step(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False, given=None, proba=None, label=None,
-              evidence=None, bint linear=False):
+               evidence=None, bint linear=False):
         """Responsibilities of all rows and, with `gather`, their sufficient statistics, which go to the mixture.
 
         Components of size 0 are skipped.

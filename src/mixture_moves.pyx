@@ -10,11 +10,8 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport doubles_out
 from craftc._kernels.mixture_updates cimport (
-    Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma, no_counts, own_log_likelihood,
-    pool_scatter, selected, update_components, update_masks, update_noise, update_shares, update_sticks)
-
-cdef double HALF_LN_2PI = 0.91893853320467274178
-cdef double CERTAIN = 41.58883083359672     # 60 ln 2: a smaller term of a sum is lost in rounding
+    CERTAIN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma, no_counts,
+    own_log_likelihood, pool_scatter, selected, update_components, update_masks, update_noise, update_shares, update_sticks)
 
 
 # ---- order of sizes ----
@@ -99,8 +96,8 @@ cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogi
     return total
 
 
-cdef double merged_stick_gain(const Model *m, Py_ssize_t i, Py_ssize_t j, const Py_ssize_t *order, double *work) noexcept nogil:
-    """Gain of the sizes alone if i and j are merged; order: components by falling size; work (K)."""
+cdef double merged_stick_elbo(const Model *m, Py_ssize_t i, Py_ssize_t j, const Py_ssize_t *order, double *work) noexcept nogil:
+    """`stick_elbo` of the sizes once i and j are merged; order: components by falling size; work (K)."""
     cdef double both = m.size[i] + m.size[j]
     cdef Py_ssize_t n = 0, k
     cdef bint placed = False
@@ -113,13 +110,13 @@ cdef double merged_stick_gain(const Model *m, Py_ssize_t i, Py_ssize_t j, const 
             work[n] = m.size[order[k]]
             n += 1
     work[n] = 0.0
-    return stick_elbo(work, m.K, m.concentration) - stick_elbo(m.size, m.K, m.concentration)
+    return stick_elbo(work, m.K, m.concentration)
 
 
 cdef void fill_pair_gains(const Model *m, Py_ssize_t *order, double *work, double *gain) noexcept nogil:
     """gain (K, K): upper triangle, 0 where a component is empty; work (2 K)."""
     cdef Py_ssize_t K = m.K, i, j, k
-    cdef double empty = group_gain(m, -1, -1)
+    cdef double empty = group_gain(m, -1, -1), apart = stick_elbo(m.size, K, m.concentration), sizes
     memset(gain, 0, sizeof(double) * K * K)
     find_order(m, order)
     for k in range(K):
@@ -127,7 +124,8 @@ cdef void fill_pair_gains(const Model *m, Py_ssize_t *order, double *work, doubl
     for i in range(K):
         for j in range(i + 1, K):
             if m.size[i] > 0.0 and m.size[j] > 0.0:
-                gain[i * K + j] = group_gain(m, i, j) + empty - work[i] - work[j] + merged_stick_gain(m, i, j, order, work + K)
+                sizes = merged_stick_elbo(m, i, j, order, work + K) - apart
+                gain[i * K + j] = group_gain(m, i, j) + empty - work[i] - work[j] + sizes
 
 
 # ---- columns that every component selects ----
@@ -239,8 +237,9 @@ def pair_gains(Mixture mixture not None):
 
 def stick_gain(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
     """Gain of the sizes alone if components i and j are merged."""
-    find_order(&mixture.m, mixture.order)
-    return merged_stick_gain(&mixture.m, i, j, mixture.order, mixture.work)
+    cdef Model *m = &mixture.m
+    find_order(m, mixture.order)
+    return merged_stick_elbo(m, i, j, mixture.order, mixture.work) - stick_elbo(m.size, m.K, m.concentration)
 
 
 def merge(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):

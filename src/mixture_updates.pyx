@@ -2,7 +2,8 @@
 
 Gaussian and Poisson columns differ in two places only: the posterior of a component's column and the posterior of the noise. Both give
 three numbers that define the expected log density of a cell, E ln p(x) = reach * constant + x * linear + x^2 * square. The likelihood of
-any set of rows is therefore a combination of their (reach, sum x, sum x^2). reach is 1 for a Gaussian cell and the row's exposure for a count.
+any set of rows is therefore a combination of their (reach, sum x, sum x^2). reach is 1 for a Gaussian cell and the exposure of the row
+for a count.
 """
 
 import numpy as np
@@ -12,11 +13,7 @@ from libc.string cimport memset
 
 from craftc._kernels._common cimport doubles_in, doubles_out
 
-cdef double HALF_LN_2PI = 0.91893853320467274178
-cdef double LN_2PI = 2.0 * HALF_LN_2PI
-cdef double CERTAIN = 41.58883083359672     # 60 ln 2: a probability below 2^-60 is rounded to 0, since any sum would lose it
-
-cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, and the log evidence of the cells (without ln x! and x ln e of counts)
+cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, and the log evidence of the cells (counts: without ln x!, x ln e)
     double a, b, log_b, evidence
 
 
@@ -25,7 +22,7 @@ cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, and the 
 # every platform, and without the global sign of the C library's lgamma, which threads would share.
 
 
-cdef double log_gamma(double x) noexcept nogil:
+cdef inline double log_gamma(double x) noexcept nogil:
     cdef double shift = 1.0, r, s
     while x < 10.0:
         shift *= x
@@ -37,7 +34,7 @@ cdef double log_gamma(double x) noexcept nogil:
     return s if shift == 1.0 else s - log(shift)
 
 
-cdef double digamma(double x) noexcept nogil:
+cdef inline double digamma(double x) noexcept nogil:
     """The derivative of ln Gamma."""
     cdef double shift = 0.0, r, s
     while x < 10.0:
@@ -49,18 +46,18 @@ cdef double digamma(double x) noexcept nogil:
     return log(x) - 0.5 * r - s - shift
 
 
-cdef double log_beta(double a, double b) noexcept nogil:
+cdef inline double log_beta(double a, double b) noexcept nogil:
     return log_gamma(a) + log_gamma(b) - log_gamma(a + b)
 
 
 # ---- components and noise ----
 
 
-cdef double above_zero(double x) noexcept nogil:
+cdef inline double above_zero(double x) noexcept nogil:
     return x if x > 0.0 else 0.0
 
 
-cdef Counts no_counts() noexcept nogil:
+cdef inline Counts no_counts() noexcept nogil:
     return Counts(reach=-1.0, kappa=0.0, a=0.0, log_kappa=0.0, log_gamma_a=0.0, digamma_a=0.0)
 
 
@@ -207,7 +204,7 @@ cdef inline double probability(double odds, double *entropy) noexcept nogil:
     return 1.0 - small if odds > 0.0 else small
 
 
-cdef double own_log_likelihood(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil:
+cdef inline double own_log_likelihood(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil:
     """Expected log likelihood of component k's cells in column d under q(theta), minus its divergence."""
     cdef Py_ssize_t at = k * m.D + d
     return expected(m.own, at, m.reach[at], m.s1[at], m.s2[at]) - m.divergence[at]

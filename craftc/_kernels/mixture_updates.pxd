@@ -1,5 +1,13 @@
 """Mixture with feature selection: the variational distribution as structs, and its updates. See src/mixture_updates.pyx."""
 
+cdef extern from * nogil:
+    """
+    #define HALF_LN_2PI 0.91893853320467274178
+    #define LN_2PI (2.0 * HALF_LN_2PI)
+    #define CERTAIN 41.58883083359672   /* 60 ln 2: probabilities below 2^-60 are rounded to 0, since any sum would lose them */
+    """
+    const double HALF_LN_2PI, LN_2PI, CERTAIN
+
 ctypedef struct Prior:          # Normal(0, 1 / (k0 tau)) Gamma(a0, b0) of a Gaussian column, Gamma(a0, b0) of a rate
     double k0, a0
     const double *b0            # (D)
