@@ -9,21 +9,21 @@
 #include <string.h>
 #include "_simd.h"
 
-/* keeps a vector that is used twice in a register: loads are what the loop over columns is short of */
+/* keeps a vector that is used twice in a register: the loop over columns is limited by loads */
 #if CRAFTC_CLONES
 #define MX_HOLD(vector) __asm__("" : "+v"(vector))
 #else
 #define MX_HOLD(vector) ((void)0)
 #endif
 
-#define MX_DUST 0x1p-60         /* probabilities below this are 0: a sum of them is lost in rounding */
+#define MX_DUST 0x1p-60         /* smaller probabilities are rounded to 0, since any sum would lose them */
 #define MX_CERTAIN 41.58883083359672    /* -ln MX_DUST */
 
-#define MX_TILE 32              /* rows of a tile: its lanes */
-#define MX_COLUMNS 64           /* of a run: a tile of so many stays in the nearest cache */
+#define MX_TILE 32              /* rows of a tile */
+#define MX_COLUMNS 64           /* columns of a run: a tile of this size stays in the L1 cache */
 #define MX_PAD 8                /* cells of a row are padded to whole vectors */
-#define MX_CELLS 16384          /* of a block of rows, about */
-#define MX_MOST_ROWS 256        /* of a block */
+#define MX_CELLS 16384          /* of a block of rows, approximately */
+#define MX_MOST_ROWS 256        /* of a block, at most */
 
 /* the table as the model sees it: z = (x - centre) * scale of some columns */
 typedef struct {
@@ -32,22 +32,22 @@ typedef struct {
     ptrdiff_t width, D, stride; /* columns of X, of the model, and those padded */
     const int32_t *column;      /* (D) */
     const double *centre, *scale;   /* (D) */
-    const double *exposure;     /* (n), or NULL: all one */
-    int holes;                  /* whether there may be missing cells: NaN */
+    const double *exposure;     /* (n), or NULL: all 1 */
+    int missing;                /* whether cells may be missing: NaN */
 } mx_table;
 
-/* What a row owes to every component, told by the cells that matter: E ln pi + sum over selected columns of p (E ln own - E ln noise). */
+/* The score of a row under every component, from the selected columns only: E ln pi + sum over them of p (E ln own - E ln noise). */
 typedef struct {
     ptrdiff_t K;                /* components that are not empty */
-    int32_t *component;         /* (K) their numbers */
-    ptrdiff_t *first;           /* (runs * K + 1) where their selected columns of every run of columns begin in the lists below */
-    uint32_t *place;            /* of the column in a tile of its run */
+    int32_t *component;         /* (K) their indices */
+    ptrdiff_t *first;           /* (runs * K + 1) start of the selected columns of every run and component in the next three */
+    uint32_t *place;            /* offset of the column in a tile of its run */
     double *linear, *square;
     double *constant, *reach;   /* (K) once per row, once per unit of exposure */
-    double *hole;               /* (D, K) what a missing cell takes away per unit of exposure */
+    double *missing;            /* (D, K) subtracted for a missing cell, per unit of exposure */
 } mx_lists;
 
-/* sums over a segment of rows: size (K), reach (K), entropy, s1 (K, stride), s2 (K, stride), missing reach (K, stride) if there are holes */
+/* sums over a segment of rows: size (K), reach (K), entropy, s1 (K, stride), s2 (K, stride), missing reach (K, stride) if cells may be missing */
 typedef struct {
     double *size, *reach, *entropy, *s1, *s2, *missing;
 } mx_sums;
@@ -58,17 +58,17 @@ typedef struct {
     double *r;                  /* (K, rows) */
     double *weight;             /* (rows) */
     int32_t *row;               /* (rows) */
-    int64_t *hole;              /* (rows * D) row * D + d of the missing cells */
+    int64_t *missing;           /* (rows * D) row * D + d of the missing cells */
 } mx_scratch;
 
-/* what is asked of a pass over the rows; places that are NULL are not filled */
+/* input and output of a pass over the rows; outputs that are NULL are not computed */
 typedef struct {
-    int hard;                   /* each row goes to its best component wholly */
-    const double *given;        /* (n, K of the model) responsibilities, in place of new ones */
+    int hard;                   /* hard assignment: each row belongs to its best component alone */
+    const double *given;        /* (n, K of the model) responsibilities to use instead of new ones */
     double *proba;              /* (n, K of the lists) */
-    int32_t *label;             /* (n) place in the lists of the best component */
-    double *evidence;           /* (n) ln sum exp */
-} mx_asked;
+    int32_t *label;             /* (n) index in the lists of the best component */
+    double *evidence;           /* (n) log-sum-exp of the scores */
+} mx_request;
 
 static inline ptrdiff_t mx_stride(ptrdiff_t D)
 {
@@ -89,11 +89,11 @@ static inline ptrdiff_t mx_runs(ptrdiff_t D)
 #define LEAVES "_mixture_rows.h"
 #include "_lanes.h"
 
-/* rows [start, stop): their responsibilities, and the sums of a segment (NULL: not wanted) */
-static inline void mx_rows(const mx_table *t, const mx_lists *l, const mx_asked *asked, ptrdiff_t K, int linear, ptrdiff_t start,
+/* rows [start, stop): their responsibilities, and the sums of a segment (NULL: not computed) */
+static inline void mx_rows(const mx_table *t, const mx_lists *l, const mx_request *request, ptrdiff_t K, int linear, ptrdiff_t start,
                            ptrdiff_t stop, mx_sums *sums, mx_scratch *scratch)
 {
-    SIMD_DISPATCH(mx_rows, (t, l, asked, K, linear, start, stop, sums, scratch));
+    SIMD_DISPATCH(mx_rows, (t, l, request, K, linear, start, stop, sums, scratch));
 }
 
 #endif

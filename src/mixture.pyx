@@ -27,7 +27,7 @@ cdef extern from "_mixture.h":
         const double *centre
         const double *scale
         const double *exposure
-        int holes
+        int missing
 
     ctypedef struct mx_lists:
         Py_ssize_t K
@@ -38,7 +38,7 @@ cdef extern from "_mixture.h":
         double *square
         double *constant
         double *reach
-        double *hole
+        double *missing
 
     ctypedef struct mx_sums:
         double *size
@@ -54,9 +54,9 @@ cdef extern from "_mixture.h":
         double *r
         double *weight
         int32_t *row
-        int64_t *hole
+        int64_t *missing
 
-    ctypedef struct mx_asked:
+    ctypedef struct mx_request:
         int hard
         const double *given
         double *proba
@@ -66,21 +66,22 @@ cdef extern from "_mixture.h":
     Py_ssize_t mx_stride(Py_ssize_t) noexcept nogil
     Py_ssize_t mx_block(Py_ssize_t) noexcept nogil
     Py_ssize_t mx_runs(Py_ssize_t) noexcept nogil
-    void mx_rows(const mx_table *, const mx_lists *, const mx_asked *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, mx_sums *,
+    void mx_rows(const mx_table *, const mx_lists *, const mx_request *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, mx_sums *,
                  mx_scratch *) noexcept nogil
 
 cdef enum:
-    FEW_ROWS = 512              # of a segment at least: sums of a segment are one partial sum
-    ROWS_PER_COMPONENT = 96     # so that partial sums stay small beside the table
+    FEW_ROWS = 512              # of a segment, at least; every segment has its own partial sums
+    ROWS_PER_COMPONENT = 96     # of a segment, at least, so that partial sums stay small compared with the table
     MOST_SEGMENTS = 256
 
 
 cdef object cache_lines(Py_ssize_t rows, Py_ssize_t size):
-    """A table of doubles whose rows start a cache line once `at_line` has found the first; vectors then never lie across two."""
+    """Doubles in rows of whole cache lines, with room to start at `at_line`; vectors then never cross two lines."""
     return np.zeros((rows + 1, (size + 7) // 8 * 8))
 
 
 cdef double *at_line(array) except? NULL:
+    """The first element at the start of a cache line."""
     return <double *> ((<uintptr_t> doubles_out(array) + 63) & ~<uintptr_t> 63)
 
 
@@ -104,7 +105,7 @@ cdef void fill_lists(const Model *m, bint missing, mx_lists *out) noexcept nogil
                 cell = out.component[j] * m.D + d
                 constant = m.p[cell] * (m.own.constant[cell] - m.noise.constant[d])
                 if missing:
-                    out.hole[d * out.K + j] = constant
+                    out.missing[d * out.K + j] = constant
                 if m.p[cell] == 0.0:
                     continue
                 out.place[at] = <uint32_t> ((d - start) * MX_TILE)
@@ -148,7 +149,7 @@ cdef class Rows:
         cdef const double[::1] exposures
         self.X, self.column, self.centre, self.scale, self.exposure = X, column, centre, scale, exposure
         self.n, self.K, self.t.D = len(X), K, len(column)
-        self.t.width, self.t.stride, self.t.single, self.t.holes = X.shape[1], mx_stride(len(column)), X.dtype == np.float32, missing
+        self.t.width, self.t.stride, self.t.single, self.t.missing = X.shape[1], mx_stride(len(column)), X.dtype == np.float32, missing
         self.t.all = len(column) == X.shape[1]
         if self.t.single:
             single = X
@@ -165,24 +166,24 @@ cdef class Rows:
         self.segments = (self.n + self.rows - 1) // self.rows
         entries = K * self.t.D
         component, first, places = np.empty(K, np.int32), np.empty(mx_runs(self.t.D) * K + 1, np.intp), np.empty(entries, np.uint32)
-        entry, each, hole = np.empty((2, entries)), np.empty((2, K)), np.empty(entries if missing else 0)
-        self.arrays = (component, first, places, entry, each, hole)
+        entry, each, absent = np.empty((2, entries)), np.empty((2, K)), np.empty(entries if missing else 0)
+        self.arrays = (component, first, places, entry, each, absent)
         cdef int32_t[::1] components = component
         cdef uint32_t[::1] places_ = places
         cdef Py_ssize_t[::1] firsts = first
         self.lists.component, self.lists.first, self.lists.place = &components[0], &firsts[0], &places_[0] if entries else NULL
         self.lists.linear, self.lists.square = doubles_out(entry[0]), doubles_out(entry[1])
-        self.lists.constant, self.lists.reach, self.lists.hole = doubles_out(each[0]), doubles_out(each[1]), doubles_out(hole)
+        self.lists.constant, self.lists.reach, self.lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
 
     cdef int _make_room(self, bint gather, int n_threads) except -1:
         """Partial sums of all segments, and scratch for the threads."""
         cdef Py_ssize_t block = mx_block(self.t.D), table = self.K * self.t.stride
         if gather and self.sums is None:
-            self.sums = cache_lines(self.segments, (3 if self.t.holes else 2) * table + 2 * self.K + 1)
+            self.sums = cache_lines(self.segments, (3 if self.t.missing else 2) * table + 2 * self.K + 1)
             self.sums_, self.size = at_line(self.sums), self.sums.shape[1]
         if n_threads > self.threads:
             self.scratch = cache_lines(
-                n_threads, block * (self.t.stride + self.K + 2 + (self.t.D if self.t.holes else 0)) + MX_COLUMNS * MX_TILE)
+                n_threads, block * (self.t.stride + self.K + 2 + (self.t.D if self.t.missing else 0)) + MX_COLUMNS * MX_TILE)
             self.scratch_, self.room, self.threads = at_line(self.scratch), self.scratch.shape[1], n_threads
         return 0
 
@@ -213,22 +214,22 @@ cdef class Rows:
         linear : bool
             No component has squares: counts, centres.
         """
-        cdef mx_asked asked
+        cdef mx_request request
         cdef int32_t[::1] labels
-        memset(&asked, 0, sizeof(asked))
-        asked.hard = hard
+        memset(&request, 0, sizeof(request))
+        request.hard = hard
         if given is not None:
-            asked.given = doubles_in(given)
+            request.given = doubles_in(given)
         if proba is not None:
-            asked.proba = doubles_out(proba)
+            request.proba = doubles_out(proba)
         if evidence is not None:
-            asked.evidence = doubles_out(evidence)
+            request.evidence = doubles_out(evidence)
         if label is not None:
             labels = label
-            asked.label = &labels[0]
+            request.label = &labels[0]
         self._make_room(gather, n_threads)
         with nogil:
-            self._pass(&mixture.m, &asked, linear, gather, n_threads)
+            self._pass(&mixture.m, &request, linear, gather, n_threads)
 
     def sweep(self, Mixture mixture not None, double before, double least, double[::1] elbo not None, bint linear, int n_threads):
         """Sweeps until one raises the ELBO by no more than `least`: q(theta), q(y), the noise, q(lambda), q(v), q(z), order of sizes.
@@ -250,10 +251,10 @@ cdef class Rows:
         int
             Sweeps made.
         """
-        cdef mx_asked asked
+        cdef mx_request request
         cdef Py_ssize_t made = 0
         cdef Model *m = &mixture.m
-        memset(&asked, 0, sizeof(asked))
+        memset(&request, 0, sizeof(request))
         self._make_room(True, n_threads)
         with nogil:
             while made < elbo.shape[0]:
@@ -262,7 +263,7 @@ cdef class Rows:
                 update_noise(m, mixture.pooled)
                 update_shares(m)
                 update_sticks(m)
-                self._pass(m, &asked, linear, True, n_threads)
+                self._pass(m, &request, linear, True, n_threads)
                 sort_by_size(m, mixture.order, mixture.work)
                 elbo[made] = evidence_lower_bound(m)
                 made += 1
@@ -270,12 +271,12 @@ cdef class Rows:
                     break
         return made
 
-    cdef void _pass(self, Model *m, const mx_asked *asked, int linear, bint gather, int n_threads) noexcept nogil:
+    cdef void _pass(self, Model *m, const mx_request *request, int linear, bint gather, int n_threads) noexcept nogil:
         cdef Py_ssize_t segment, s
         cdef bint many = n_threads > 1
-        fill_lists(m, self.t.holes, &self.lists)
+        fill_lists(m, self.t.missing, &self.lists)
         for segment in prange(self.segments, num_threads=n_threads, use_threads_if=many, schedule="dynamic"):
-            self._segment(asked, linear, segment, self.sums_ + segment * self.size if gather else NULL,
+            self._segment(request, linear, segment, self.sums_ + segment * self.size if gather else NULL,
                           self.scratch_ + (omp_get_thread_num() if many else 0) * self.room)
         if gather:
             for s in range(1, self.segments):
@@ -289,7 +290,7 @@ cdef class Rows:
         out.size = sums + 2 * table
         out.reach, out.entropy, out.missing = out.size + self.K, out.size + 2 * self.K, out.size + 2 * self.K + 1
 
-    cdef void _segment(self, const mx_asked *asked, int linear, Py_ssize_t segment, double *sums, double *scratch) noexcept nogil:
+    cdef void _segment(self, const mx_request *request, int linear, Py_ssize_t segment, double *sums, double *scratch) noexcept nogil:
         cdef mx_sums places
         cdef mx_scratch s
         cdef Py_ssize_t start = segment * self.rows, block = mx_block(self.t.D)
@@ -298,11 +299,11 @@ cdef class Rows:
         s.r = s.tile + MX_COLUMNS * MX_TILE
         s.weight = s.r + block * self.K
         s.row = <int32_t *> (s.weight + block)
-        s.hole = <int64_t *> (s.weight + 2 * block)
+        s.missing = <int64_t *> (s.weight + 2 * block)
         if sums != NULL:
             memset(sums, 0, self.size * sizeof(double))
             self._places(sums, &places)
-        mx_rows(&self.t, &self.lists, asked, self.K, linear, start, min(start + self.rows, self.n), &places if sums != NULL else NULL, &s)
+        mx_rows(&self.t, &self.lists, request, self.K, linear, start, min(start + self.rows, self.n), &places if sums != NULL else NULL, &s)
 
     cdef void _store(self, Model *m) noexcept nogil:
         """Copy the sums of all rows to the mixture."""
@@ -316,5 +317,5 @@ cdef class Rows:
                 m.s1[k * m.D + d] = all.s1[k * self.t.stride + d]
                 m.s2[k * m.D + d] = all.s2[k * self.t.stride + d]
                 m.reach[k * m.D + d] = all.reach[k]
-                if self.t.holes:
+                if self.t.missing:
                     m.reach[k * m.D + d] = max(0.0, all.reach[k] - all.missing[k * self.t.stride + d])
