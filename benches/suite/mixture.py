@@ -109,7 +109,7 @@ class Fit:
         quietly(self.model, self.X)
 
     def track_objective(self, *_: Any) -> float:
-        """The bound with opposite sign, nats; lower is better."""
+        """-ELBO, nats; lower is better."""
         return float(quietly(self.model, self.X).objective_)
 
     def track_n_clusters(self, *_: Any) -> int:
@@ -139,7 +139,7 @@ class Kinds:
         quietly(self.model, self.X)
 
     def track_objective(self, kind: str) -> float:
-        """The bound with opposite sign, nats; lower is better."""
+        """-ELBO, nats; lower is better."""
         return float(quietly(self.model, self.X).objective_)
 
     track_objective.unit = "nats"

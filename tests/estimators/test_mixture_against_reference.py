@@ -1,4 +1,4 @@
-"""The mixture with feature selection equals its reference implementation in NumPy: the bound after every single update, and whole fits."""
+"""The mixture with feature selection equals its reference implementation in NumPy: the ELBO after every single update, and whole fits."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SETTINGS = st.fixed_dictionaries(
         "feature_variance": st.sampled_from([None, None, 0.003, 0.19]),
     }
 )
-HOLES = st.sampled_from(["none", "few", "many", "rows and columns"])
+MISSING = st.sampled_from(["none", "few", "many", "rows and columns"])
 
 
-def random_rows(seed, component="gaussian", holes="none", most=24):
-    """Up to three clusters, told by some columns; one column may be constant. Columns in the thousands, units or thousandths."""
+def random_rows(seed, component="gaussian", missing="none", most=24):
+    """Up to three clusters that differ in some columns; one column may be constant. Columns in the thousands, units or thousandths."""
     rng = np.random.default_rng(seed)
     n, D = int(rng.integers(2, most + 1)), int(rng.integers(1, 7))
     group, tells = rng.integers(0, 3, n), rng.random(D) < 0.6
@@ -42,8 +42,8 @@ def random_rows(seed, component="gaussian", holes="none", most=24):
         X *= 10.0 ** rng.integers(-3, 4)
     if rng.random() < 0.2:
         X[:, rng.integers(D)] = 3.0
-    X[rng.random((n, D)) < {"few": 0.05, "many": 0.4}.get(holes, 0.0)] = np.nan
-    if holes == "rows and columns":
+    X[rng.random((n, D)) < {"few": 0.05, "many": 0.4}.get(missing, 0.0)] = np.nan
+    if missing == "rows and columns":
         X[rng.integers(n)], X[:, rng.integers(D)] = np.nan, np.nan
     return X
 
@@ -63,9 +63,9 @@ def model_of(R, parameters, **more):
     return FeatureSelectionMixture(R.shape[1], init=R, n_threads=1, **parameters, **more)
 
 
-def both(seed, parameters, holes, **more):
+def both(seed, parameters, missing, **more):
     """The variational model and the reference after the same start."""
-    X = random_rows(seed, parameters["component"], holes)
+    X = random_rows(seed, parameters["component"], missing)
     R = random_start(seed + 1, len(X))
     estimator = model_of(R, parameters, **more)
     with warnings.catch_warnings():
@@ -81,11 +81,11 @@ def assert_close(ours, theirs, name="", slack=1e-8):
 
 
 @examples(200)
-@given(seed=st.integers(0, 10**6), parameters=SETTINGS, holes=HOLES, learn=st.booleans())
-def test_the_elbo_after_every_single_update(seed, parameters, holes, learn):
+@given(seed=st.integers(0, 10**6), parameters=SETTINGS, missing=MISSING, learn=st.booleans())
+def test_the_elbo_after_every_single_update(seed, parameters, missing, learn):
     """m after lambda, as in the reference; a sweep of the model updates it last, which is equivalent (whole fits below)."""
     learn &= parameters["feature_variance"] != 0.19  # one m alone is left there
-    model, ref = both(seed, parameters, holes, learn_fraction=learn)
+    model, ref = both(seed, parameters, missing, learn_fraction=learn)
     q = model.mixture
     assert_close(model.elbo(), ref.bound(), "start")
     steps = [
@@ -106,10 +106,10 @@ def test_the_elbo_after_every_single_update(seed, parameters, holes, learn):
             if name == "fraction":  # a maximum says where it lies to half the digits only: both go on from the same
                 assert model.factors.fraction == pytest.approx(ref.m, abs=1e-6)
                 ref.m = model.factors.fraction
-            bound = ref.bound()
-            assert_close(model.elbo(), bound, name)
-            assert bound >= before - 1e-9 * max(1.0, abs(bound)), name
-            before = bound
+            elbo = ref.bound()
+            assert_close(model.elbo(), elbo, name)
+            assert elbo >= before - 1e-9 * max(1.0, abs(elbo)), name
+            before = elbo
             if name == "responsibilities":
                 np.testing.assert_allclose(proba, ref.R[:, alive], rtol=0, atol=1e-8)
                 assert not ref.R[:, ~alive].any()
@@ -119,11 +119,12 @@ def test_the_elbo_after_every_single_update(seed, parameters, holes, learn):
 
 @examples(150, derandomize=True)  # a merge or a stop may hang on rounding, though rarely
 @given(
-    seed=st.integers(0, 10**6), parameters=SETTINGS, holes=HOLES, learn=st.booleans(), merge=st.booleans(), most=st.sampled_from([3, 40])
+    seed=st.integers(0, 10**6), parameters=SETTINGS, missing=MISSING, learn=st.booleans(), merge=st.booleans(),
+    most=st.sampled_from([3, 40]),
 )
-def test_whole_fits(seed, parameters, holes, learn, merge, most):
+def test_whole_fits(seed, parameters, missing, learn, merge, most):
     learn &= parameters["feature_variance"] != 0.19
-    X = random_rows(seed, parameters["component"], holes)
+    X = random_rows(seed, parameters["component"], missing)
     check_fit(X, random_start(seed + 1, len(X)), parameters, learn, merge, most)
 
 
@@ -134,7 +135,7 @@ def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4):
         model.fit(X)
     ref = ReferenceMixture(X, R, **parameters).fit(tol, most, merge, learn)
     assert model.n_iter_ == len(model.elbo_path_) == len(ref.elbo_path_) <= most
-    slack = 1e-6 if learn else 1e-8  # m has half the digits, and the bound is no longer flat there after the next update
+    slack = 1e-6 if learn else 1e-8  # m has half the digits, and the ELBO is no longer flat there after the next update
     np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=slack, atol=slack)
     assert_close(model.elbo_, ref.elbo_, slack=slack)
     np.testing.assert_array_equal(model.labels_, ref.labels_)
@@ -186,7 +187,7 @@ def test_fits_that_merge(component, selection, learn):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_moves_beyond_the_updates(seed):
-    """From known labels, where columns are selected by all components and let go one after the other, to the end."""
+    """From known labels, where all components select columns, which are deselected one after the other, until convergence."""
     rng = np.random.default_rng(seed)
     n, D, K = int(rng.integers(20, 90)), int(rng.integers(2, 9)), int(rng.integers(2, 6))
     group, tells = rng.integers(0, 3, n), rng.random((3, D)) < 0.5
@@ -211,7 +212,7 @@ def test_moves_beyond_the_updates(seed):
 @pytest.mark.slow_except(6)
 @pytest.mark.parametrize("seed", range(18))
 def test_full_covariances(seed):
-    """Columns switched by rank-one changes of a Cholesky factor, beside the reference's evidences from scratch: path, labels, masks."""
+    """Columns switched by rank-one updates of a Cmissingky factor, against the reference's evidences from scratch: path, labels, masks."""
     rng = np.random.default_rng(seed)
     n, D, K = int(rng.integers(5, 60)), int(rng.integers(1, 7)), int(rng.integers(1, 7))
     X = rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) * 2 + rng.normal(0, 3, (3, D))[rng.integers(0, 3, n)]

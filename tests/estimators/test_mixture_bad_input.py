@@ -13,8 +13,8 @@ from craftc import FeatureSelectionMixture
 from tests.common import BAD_ROWS
 
 X = np.random.default_rng(0).normal(size=(20, 3))
-HOLE = X.copy()
-HOLE[3, 1] = np.nan
+MISSING = X.copy()
+MISSING[3, 1] = np.nan
 COUNTS = np.rint(np.abs(4.0 * X))
 R = np.full((20, 2), 0.5)
 
@@ -148,9 +148,9 @@ def test_what_is_no_count_is_named(wrong, dtype):
             call(np.column_stack([COUNTS[:, :2], COUNTS[:, 2] - 0.5]))
 
 
-def test_a_full_covariance_takes_no_holes():
-    with pytest.raises(ValueError, match="NaN"):
-        model_of(covariance="full").fit(HOLE)
+def test_full_covariances_refuse_missing_cells():
+    with pytest.raises(ValueError, match='covariance="full" does not accept missing cells, got NaN'):
+        model_of(covariance="full").fit(MISSING)
 
 
 # ---- warnings ----
@@ -177,11 +177,22 @@ def test_constant_columns_are_said_once_by_name(component):
             model.predict(rows)
 
 
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_a_constant_table_is_one_cluster_without_features(covariance):
+    model = model_of(covariance=covariance)
+    with pytest.warns(UserWarning, match="never selected: columns 0, 1"):
+        model.fit(np.ones((10, 2)))
+    assert model.n_clusters_ == 1
+    assert not model.feature_mask_.any()
+    np.testing.assert_array_equal(model.means_, np.ones((1, 2)))
+    np.testing.assert_array_equal(model.predict_proba(np.zeros((3, 2))), np.ones((3, 1)))
+
+
 STRANGE = {
     "tiny": X * 1e-130,
     "huge": X * 1e130,
     "far": X + 1e9,
-    "holes": HOLE,
+    "missing": MISSING,
     "large float32": (np.abs(X) * 1e38).astype(np.float32),
     "mixed units": X * [1e-60, 1.0, 1e60],
     "one cell a row": np.where(np.eye(3, dtype=bool)[np.arange(20) % 3], X, np.nan),
@@ -225,13 +236,13 @@ def test_new_rows():
         with pytest.raises(ValueError, match="2 features"):
             call(X[:, :2])
         with pytest.raises(ValueError, match="infinity"):
-            call(np.where(np.isnan(HOLE), np.inf, X))
+            call(np.where(np.isnan(MISSING), np.inf, X))
         with pytest.raises(ValueError, match="2D array"):
             call(X[0])
         with pytest.raises(ValueError, match="0 sample"):
             call(X[:0])
         call(X[:1])
-        call(HOLE)
+        call(MISSING)
     for bad, sentence in ((0, "n_samples must be a whole number >= 1"), (1.5, "n_samples must be a whole"), (None, "n_samples must be")):
         with pytest.raises((ValueError, TypeError), match=sentence):
             model.sample(bad)
@@ -255,6 +266,6 @@ def test_a_failed_refit_keeps_the_old_result():
             model.set_params(**parameters).fit(X)
         model.set_params(selection="local", init="kmeans", feature_fraction=0.5)
     with pytest.raises(ValueError, match="infinity"):
-        model.fit(np.where(np.isnan(HOLE), np.inf, X))
+        model.fit(np.where(np.isnan(MISSING), np.inf, X))
     np.testing.assert_array_equal(model.labels_, before)
     np.testing.assert_array_equal(model.predict(X), before)

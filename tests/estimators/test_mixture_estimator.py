@@ -250,7 +250,7 @@ def test_ctrl_c_ends_a_long_fit(n, n_threads):
 
 
 @pytest.mark.parametrize("selection", ["local", "shared"])
-def test_a_feature_that_all_select_is_let_go(selection):
+def test_a_feature_that_all_select_is_deselected(selection):
     """From the true labels every column is selected by all, which leaves the noise without cells: updates alone stay there."""
     rng = np.random.default_rng(3)
     labels = np.repeat(np.arange(3), 100)
@@ -272,7 +272,7 @@ def test_a_feature_that_all_select_is_let_go(selection):
 
 
 def correlated(seed):
-    """Two clusters told by the correlation of two columns alone, and two columns of noise."""
+    """Two clusters that differ only in the correlation of two columns, and two columns of noise."""
     rng = np.random.default_rng(seed)
     labels = np.repeat([0, 1], 200)
     pair = rng.normal(size=(400, 2)) @ np.linalg.cholesky([[1.0, 0.95], [0.95, 1.0]]).T

@@ -1,4 +1,4 @@
-"""What holds for every fit of the mixture: the bound never falls, equal bits, invariances, strange tables."""
+"""What holds for every fit of the mixture: the ELBO never decreases, equal bits, invariances, strange tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from craftc.mixture import estimator
 from tests.common import examples
 from tests.estimators.mixture_cases import MODELS, assert_close, assert_same_bits, every_model, model_of, run, synthetic, table
 
-# ---- the bound ----
+# ---- ELBO ----
 
 
 @examples(200)
@@ -30,7 +30,7 @@ from tests.estimators.mixture_cases import MODELS, assert_close, assert_same_bit
     dtype=st.sampled_from([np.float64, np.float32]),
 )
 @pytest.mark.filterwarnings("ignore:Columns without variance:UserWarning")
-def test_the_bound_never_falls(seed, name, init, scale, missing, concentration, dtype):
+def test_the_elbo_never_decreases(seed, name, init, scale, missing, concentration, dtype):
     rng = np.random.default_rng(seed)
     n, K = int(rng.integers(2, 60)), int(rng.integers(1, 9))
     X = table(name, seed, n, int(rng.integers(1, 20))).astype(dtype)
@@ -68,8 +68,8 @@ def check_state(model, X):
 
 def test_more_starts_never_hurt():
     X = table(seed=4, n=60)
-    bounds = [model_of(K=8, init="random", n_init=n_init).fit(X).elbo_ for n_init in (1, 2, 4, 8)]
-    assert (np.diff(bounds) >= 0).all()
+    elbos = [model_of(K=8, init="random", n_init=n_init).fit(X).elbo_ for n_init in (1, 2, 4, 8)]
+    assert (np.diff(elbos) >= 0).all()
 
 
 @pytest.mark.parametrize("name", ["local", "counts"])
@@ -313,8 +313,8 @@ def test_holes(name):
     np.testing.assert_array_equal(model.predict_proba(new)[rest], model.predict_proba(table(name)[:20])[rest])
 
 
-def test_a_column_that_is_missing_counts_nothing():
-    """The rows are told by the others: the odds change by what the column said."""
+def test_a_missing_column_has_no_influence():
+    """Rows are assigned by the other columns; the odds change by the contribution of the column."""
     X, group, _ = synthetic("local", 3, 300, 8)
     model, new = model_of().fit(X), X[:40].copy()
     for d in range(8):
