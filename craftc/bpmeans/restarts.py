@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.estimator import FitResult
 from craftc._common.dense_data import DenseData
+from craftc._common.estimator import FitResult
 from craftc._common.random import FeatureStream, uniform
 from craftc._common.threads import aligned, map_side_by_side, threads_for
 from craftc._common.typing import Bits, Floats, Masks
