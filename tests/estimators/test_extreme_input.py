@@ -41,8 +41,8 @@ NUMERIC, CODES = np.zeros((4, 1)), np.zeros((4, 1), np.uint8)
 @pytest.mark.parametrize(
     ("numeric", "codes", "error", "message"),
     [
-        (NUMERIC, np.full((4, 1), 60000, np.uint16), ValueError, "'b' has 2 levels.*holds 60000"),
-        (NUMERIC, np.full((4, 1), 3, np.uint8), ValueError, "holds 3"),
+        (NUMERIC, np.full((4, 1), 60000, np.uint16), ValueError, "'b' has 2 levels.*contains 60000"),
+        (NUMERIC, np.full((4, 1), 3, np.uint8), ValueError, "contains 3"),
         (NUMERIC[:1], CODES, ValueError, "1 rows and codes has 4"),
         (NUMERIC, CODES.astype(np.int64), TypeError, "uint8 or uint16, got int64"),
         (NUMERIC.astype(np.float32), CODES, TypeError, "float64, got float32"),
