@@ -1,6 +1,6 @@
-/* Runtime dispatch of the SIMD functions. Each is compiled once per instruction set (level) from the same source. The level is chosen at run
- * time, with any compiler that has `target` attributes and any C library. CRAFTC_SIMD=baseline|v3|v4 lowers it, to check that all levels give
- * the same bits. */
+/* Runtime dispatch of the SIMD functions. Each is compiled once per instruction set (level) from the same source. The level is chosen at
+ * run time, with any compiler that has `target` attributes and any C library. CRAFTC_SIMD=baseline|v3|v4 lowers it, to check that all levels
+ * give the same bits. */
 #ifndef CRAFTC_SIMD_H
 #define CRAFTC_SIMD_H
 

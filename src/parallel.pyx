@@ -16,8 +16,8 @@ cdef extern from *:
 
 if simd_missing() is not NULL:
     raise ImportError(
-        f"craftc's kernels were compiled for processors with {simd_missing().decode()}, and this one has none. Wheels run everywhere: "
-        "`pip install --force-reinstall craftc`; or build here, without -march in CFLAGS: `pip install --no-binary craftc craftc`."
+        f"craftc's kernels were compiled for processors with {simd_missing().decode()}, which this processor lacks. Install a wheel: "
+        "`pip install --force-reinstall craftc`; or build from source without -march in CFLAGS: `pip install --no-binary craftc craftc`."
     )
 
 
