@@ -12,10 +12,12 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
 
 SRC, PACKAGE, GENERATED = Path("src"), Path("craftc/_kernels"), Path("build/cython")
 UTILITY = "craftc._kernels._cyutility"
 HEADERS = [str(path) for path in sorted(SRC.glob("*.h"))]
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def switch(name):
@@ -78,7 +80,7 @@ def kernel(pyx):
 
 
 def kernels():
-    """Every kernel, and the module that holds Cython's memoryviews once for all of them."""
+    """Every kernel, and the module that holds Cython's memoryviews for all of them."""
     pyx = [kernel(path) for path in sorted(SRC.glob("*.pyx"))]
     if LINETRACE:  # the coverage plugin looks for the C beside the .pyx and knows no shared module
         return cythonize(pyx, include_path=["."], compiler_directives=DIRECTIVES, force=True)
@@ -88,11 +90,29 @@ def kernels():
         build_dir=str(GENERATED),
         compiler_directives=DIRECTIVES,
         shared_utility_qualified_name=UTILITY,
+        nthreads=CORES,
     )
 
 
-setup(
-    packages=find_packages(include=["craftc*"]),
-    package_data={"craftc": ["py.typed", "*.pxd", "*.h", "data/*.csv"], "craftc._kernels": ["*.pxd", "*.pyi"]},
-    ext_modules=kernels(),
-)
+class BuildInParallel(build_ext):
+    """One compiler per core unless `--parallel` gives another number, the largest C file first."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = CORES
+
+    def build_extensions(self):
+        self.extensions.sort(key=lambda each: -os.path.getsize(each.sources[0]))
+        if self.compiler.compiler_type == "msvc" and not self.compiler.initialized:
+            self.compiler.initialize()  # otherwise the first call to compile does this, in several threads at once
+        super().build_extensions()
+
+
+if __name__ == "__main__":  # where processes are spawned, cythonize's import this file
+    setup(
+        packages=find_packages(include=["craftc", "craftc.*"]),
+        package_data={"craftc": ["py.typed", "*.pxd", "*.h", "data/*.csv"], "craftc._kernels": ["*.pxd", "*.pyi"]},
+        ext_modules=kernels(),
+        cmdclass={"build_ext": BuildInParallel},
+    )

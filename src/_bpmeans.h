@@ -1,11 +1,11 @@
 /* Feature models: every row is a sum of some of K features.
  *
- * With G = A A' and b = A x, everything a row has to decide stands in K numbers: c = b - G z are the inner products of its residual with
- * the features, and flipping bit k changes |r|^2 by G_kk -+ 2 c_k. A row's features are the bits of one 64-bit mask.
+ * With G = A A' and b = A x, the choice of a row depends on K numbers: c = b - G z are the inner products of its residual with the
+ * features, and flipping bit k changes |r|^2 by G_kk -+ 2 c_k. A row's features are the bits of one 64-bit mask.
  *
  * Where the products come from is the only difference between the two forms. "Rows": b = A x from the table, features kept as A. "Gram"
  * (no more rows than columns): every feature is a combination of rows, so that b, G and the fit need the inner products S = X X' of the
- * rows alone, and the number of columns does not matter any more.
+ * rows alone, whatever the number of columns.
  *
  * All sums over a row run in one order whatever the block, the thread or the instruction set. */
 #ifndef CRAFTC_BPMEANS_H
@@ -18,25 +18,19 @@
 #include "_int128.h"
 #include "_simd.h"
 
-#if defined(__GNUC__)
-#define BP_INLINE static inline __attribute__((always_inline))
-#else
-#define BP_INLINE static inline
-#endif
-
 #define BP_MOST 64              /* features: the bits of a mask */
-#define BP_EXACT 16             /* features up to which all 2^K combinations may be looked at */
+#define BP_EXACT 16             /* features up to which all 2^K combinations can be compared */
 #define BP_TILE 8               /* rows of a tile, and lanes of a block of features */
 #define BP_TRIALS 8             /* proposals of one step of a start */
 #define BP_BLOCK 512            /* rows whose gains are one partial sum, and rows of a piece of parallel work */
 #define BP_PIECE 256            /* columns of a piece of a parallel fit */
 #define BP_COLUMNS 1024         /* columns of a run of sums */
-#define BP_MARGIN 0x1p-44       /* a flip must win more than this share of |x|^2 + tr G: what rounding may feign */
+#define BP_MARGIN 0x1p-44       /* a flip must lower |r|^2 by more than this share of |x|^2 + tr G, which bounds the rounding error */
 
 typedef struct {
     ptrdiff_t n, D, K, most;    /* K features in use, `most` there is room for (at most BP_MOST) */
     ptrdiff_t lanes;            /* doubles from row to row of G, H, Q, M and B: `most` rounded up to whole blocks */
-    int single, gram, exact;    /* exact: features up to which all combinations are looked at, 0: none */
+    int single, gram, exact;    /* exact: features up to which all combinations are compared, 0: never */
     const void *X;              /* (n, D) */
     const double *S;            /* (n, n) X X' on a grid on which sums are exact; gram form */
     const double *norm;         /* (n) |x|^2 */
@@ -47,7 +41,7 @@ typedef struct {
     double *B;                  /* (n, lanes) X A'; gram form */
     double *P;                  /* (most, n) S Z, exact; gram form */
     double *W;                  /* (most, D) Z'X; rows form */
-    double *G;                  /* (lanes, lanes) A A'; a feature nobody has any more has norm inf */
+    double *G;                  /* (lanes, lanes) A A'; a feature without rows has norm inf */
     double *M, *H, *Q;          /* (lanes, lanes) Z'Z, its (pseudo-)inverse, Z'X X'Z */
     double *q;                  /* (2^exact) z G z' */
     double *least;              /* (2^(exact / 2)) the least q for every upper half of z */
@@ -63,7 +57,7 @@ typedef struct {
     double against[BP_MOST * BP_TRIALS];    /* (K, BP_TRIALS) inner products with the features */
 } bp_proposals;
 
-BP_INLINE ptrdiff_t bp_width(ptrdiff_t K)
+ALWAYS_INLINE ptrdiff_t bp_width(ptrdiff_t K)
 {
     return (K + BP_TILE - 1) / BP_TILE * BP_TILE;
 }
@@ -117,24 +111,8 @@ static inline double bp_residual_product(const bp_model *m, ptrdiff_t i, ptrdiff
     return product;
 }
 
-/* ---- clones ---- */
-
-#define BP_WIDTH 2
-#define BP_SUFFIX _baseline
-#define BP_ATTRIBUTE
-#include "_bpmeans_rows.h"
-
-#if CRAFTC_CLONES
-#define BP_WIDTH 4
-#define BP_SUFFIX _v3
-#define BP_ATTRIBUTE CRAFTC_TARGET_V3
-#include "_bpmeans_rows.h"
-
-#define BP_WIDTH 8
-#define BP_SUFFIX _v4
-#define BP_ATTRIBUTE CRAFTC_TARGET_V4
-#include "_bpmeans_rows.h"
-#endif
+#define LEAVES "_bpmeans_rows.h"
+#include "_lanes.h"
 
 /* out (n_rows <= BP_TILE, width): inner products of rows with a table (D, width) of vectors as lanes */
 static inline void bp_products(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table, ptrdiff_t width,
@@ -149,7 +127,7 @@ static inline void bp_norms(const void *X, int single, ptrdiff_t D, ptrdiff_t st
     SIMD_DISPATCH(bp_norms, (X, single, D, start, stop, norm));
 }
 
-/* the features a row chooses, given b; `passes`: how often bit after bit is looked at, unless all combinations are; 0: it keeps its own */
+/* the features a row chooses, given b; `passes`: over the bits, unless all combinations are compared; 0: it keeps its own */
 static inline uint64_t bp_choose(const bp_model *m, const double *b, double norm, uint64_t mask, int passes, double *residual,
                                  double *scratch)
 {
@@ -163,7 +141,7 @@ static inline void bp_propose(const bp_model *m, const int32_t *order, ptrdiff_t
     SIMD_DISPATCH(bp_propose, (m, order, start, stop, passes, chosen, scratch));
 }
 
-/* what every proposal wins in rows [start, stop), added to won; `taken` >= 0: this one becomes feature K and its rows get it */
+/* gain of every proposal in rows [start, stop), added to won; `taken` >= 0: this proposal becomes feature K of the rows that gain */
 static inline void bp_gains(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
 {
     SIMD_DISPATCH(bp_gains, (m, p, start, stop, taken, won));
@@ -215,7 +193,7 @@ static inline void bp_residual(const bp_model *m, ptrdiff_t i, double *restrict 
     }
 }
 
-/* q and the least of it follow the features */
+/* q and its least values follow the features */
 static inline void bp_new_combinations(bp_model *m)
 {
     const ptrdiff_t n_low = (ptrdiff_t)1 << (m->K + 1) / 2, n_high = (ptrdiff_t)1 << m->K / 2;
@@ -237,8 +215,5 @@ static inline void bp_residual_against(const bp_model *m, ptrdiff_t i, double *c
         for (ptrdiff_t k = 0; k < m->K; k++)
             c[k] -= m->G[bp_lowest(z) * m->lanes + k];
 }
-
-#include "_bpmeans_fit.h"
-#include "_bpmeans_collapsed.h"
 
 #endif

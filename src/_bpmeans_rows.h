@@ -1,30 +1,15 @@
-/* One clone of the leaves of _bpmeans.h, for vectors of BP_WIDTH doubles: what rows decide, and the products they need. Included once
- * per instruction set. A product of a row and a feature is summed over the columns in order, features side by side in the lanes, so
- * that the width of a vector changes nothing. */
+/* One clone of the leaves of _bpmeans.h, included once per instruction set by _lanes.h: what rows decide, and the products they need. A
+ * product of a row and a feature is summed over the columns in order, features side by side in the lanes, so that the width of a vector
+ * changes nothing. */
 
-#define THIS(stem) SIMD_NAME(stem, BP_SUFFIX)
-#if defined(__GNUC__)
-#define W BP_WIDTH
-typedef double THIS(lane) __attribute__((vector_size(8 * BP_WIDTH), aligned(8), may_alias));
-#else
-#define W 1
-typedef double THIS(lane);
-#endif
-#define LANE THIS(lane)
-#if defined(__GNUC__)
-typedef int64_t THIS(bits) __attribute__((vector_size(8 * BP_WIDTH), aligned(8), may_alias));
-#define LEAST(a, b) ((LANE)((((a) < (b)) & (THIS(bits))(a)) | (~((a) < (b)) & (THIS(bits))(b))))
-#else
-#define LEAST(a, b) ((a) < (b) ? (a) : (b))
-#endif
 #define VECTORS (BP_TILE / W)   /* of a block of features */
 #define TOGETHER W              /* rows at a time: their sums and a block of features fit the registers */
 
 /* ---- products ---- */
 
 #define PRODUCTS(type)                                                                                                            \
-BP_ATTRIBUTE static inline void THIS(bp_block_##type)(const type *const *rows, ptrdiff_t n, ptrdiff_t D, const double *table,     \
-                                                      ptrdiff_t width, double *out)                                               \
+TARGET static inline void THIS(bp_block_##type)(const type *const *rows, ptrdiff_t n, ptrdiff_t D, const double *table,           \
+                                                ptrdiff_t width, double *out)                                                     \
 {                                                                                                                                 \
     for (ptrdiff_t from = 0; from < D; from += BP_COLUMNS) {                                                                      \
         const ptrdiff_t to = from + BP_COLUMNS < D ? from + BP_COLUMNS : D;                                                       \
@@ -44,8 +29,8 @@ BP_ATTRIBUTE static inline void THIS(bp_block_##type)(const type *const *rows, p
     }                                                                                                                             \
 }                                                                                                                                 \
                                                                                                                                   \
-BP_ATTRIBUTE static void THIS(bp_products_##type)(const type *const *rows, ptrdiff_t n_rows, ptrdiff_t D, const double *table,    \
-                                                  ptrdiff_t width, double *out)                                                   \
+TARGET static void THIS(bp_products_##type)(const type *const *rows, ptrdiff_t n_rows, ptrdiff_t D, const double *table,          \
+                                            ptrdiff_t width, double *out)                                                         \
 {                                                                                                                                 \
     const type *tile[BP_TILE];                                                                                                    \
     for (ptrdiff_t r = 0; r < BP_TILE; r++)                                                                                       \
@@ -55,7 +40,7 @@ BP_ATTRIBUTE static void THIS(bp_products_##type)(const type *const *rows, ptrdi
             THIS(bp_block_##type)(tile + r, n_rows - r, D, table + k, width, out + r * width + k);                                \
 }                                                                                                                                 \
                                                                                                                                   \
-BP_ATTRIBUTE static void THIS(bp_norms_##type)(const type *X, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)         \
+TARGET static void THIS(bp_norms_##type)(const type *X, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)               \
 {                                                                                                                                 \
     for (ptrdiff_t i = start; i < stop; i++) {                                                                                    \
         double sum[BP_TILE] = {0};                                                                                                \
@@ -74,8 +59,8 @@ PRODUCTS(float)
 PRODUCTS(double)
 #undef PRODUCTS
 
-BP_ATTRIBUTE static void THIS(bp_products)(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table,
-                                           ptrdiff_t width, double *out)
+TARGET static void THIS(bp_products)(const void *const *rows, int single, ptrdiff_t n_rows, ptrdiff_t D, const double *table,
+                                     ptrdiff_t width, double *out)
 {
     if (single)
         THIS(bp_products_float)((const float *const *)rows, n_rows, D, table, width, out);
@@ -83,7 +68,7 @@ BP_ATTRIBUTE static void THIS(bp_products)(const void *const *rows, int single, 
         THIS(bp_products_double)((const double *const *)rows, n_rows, D, table, width, out);
 }
 
-BP_ATTRIBUTE static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)
+TARGET static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop, double *norm)
 {
     if (single)
         THIS(bp_norms_float)((const float *)X, D, start, stop, norm);
@@ -94,7 +79,7 @@ BP_ATTRIBUTE static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, 
 /* ---- what a row decides ---- */
 
 /* c = b - G z */
-BP_ATTRIBUTE static inline void THIS(bp_leave)(const bp_model *m, const double *b, uint64_t mask, double *restrict c)
+TARGET static inline void THIS(bp_leave)(const bp_model *m, const double *b, uint64_t mask, double *restrict c)
 {
     const ptrdiff_t width = bp_width(m->K);
     memcpy(c, b, sizeof(double) * (size_t)width);
@@ -106,7 +91,7 @@ BP_ATTRIBUTE static inline void THIS(bp_leave)(const bp_model *m, const double *
 }
 
 /* |r|^2 = |x|^2 - z b - z c */
-BP_ATTRIBUTE static inline double THIS(bp_left_over)(double norm, uint64_t mask, const double *b, const double *c)
+TARGET static inline double THIS(bp_left_over)(double norm, uint64_t mask, const double *b, const double *c)
 {
     double left = norm;
     for (; mask; mask &= mask - 1)
@@ -115,7 +100,7 @@ BP_ATTRIBUTE static inline double THIS(bp_left_over)(double norm, uint64_t mask,
 }
 
 /* bit after bit takes the value that lowers |r|^2 */
-BP_ATTRIBUTE static uint64_t THIS(bp_flip)(const bp_model *m, const double *b, double margin, uint64_t mask, int passes, double *c)
+TARGET static uint64_t THIS(bp_flip)(const bp_model *m, const double *b, double margin, uint64_t mask, int passes, double *c)
 {
     const ptrdiff_t width = bp_width(m->K);
     THIS(bp_leave)(m, b, mask, c);
@@ -141,7 +126,7 @@ BP_ATTRIBUTE static uint64_t THIS(bp_flip)(const bp_model *m, const double *b, d
 }
 
 /* sums of b over all subsets of K bits */
-BP_ATTRIBUTE static inline void THIS(bp_subsets)(const double *b, ptrdiff_t K, double *restrict sum)
+TARGET static inline void THIS(bp_subsets)(const double *b, ptrdiff_t K, double *restrict sum)
 {
     sum[0] = 0.0;
     for (ptrdiff_t k = 0; k < K; k++) {
@@ -152,7 +137,7 @@ BP_ATTRIBUTE static inline void THIS(bp_subsets)(const double *b, ptrdiff_t K, d
 }
 
 /* the best of all combinations, the first where several are: q(z) - 2 z b, the sums of b split in a lower and an upper half of the bits */
-BP_ATTRIBUTE static uint64_t THIS(bp_best)(const bp_model *m, const double *b, double margin, uint64_t mask, double *restrict scratch)
+TARGET static uint64_t THIS(bp_best)(const bp_model *m, const double *b, double margin, uint64_t mask, double *restrict scratch)
 {
     const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
     double *restrict lower = scratch, *restrict upper = scratch + n_low, *restrict value = upper + n_high;
@@ -181,8 +166,8 @@ BP_ATTRIBUTE static uint64_t THIS(bp_best)(const bp_model *m, const double *b, d
     return mask;
 }
 
-BP_ATTRIBUTE static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, double norm, uint64_t mask, int passes,
-                                             double *residual, double *scratch)
+TARGET static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, double norm, uint64_t mask, int passes,
+                                       double *residual, double *scratch)
 {
     const double margin = BP_MARGIN * (norm + m->trace);
     double *c = scratch;
@@ -196,7 +181,7 @@ BP_ATTRIBUTE static uint64_t THIS(bp_choose)(const bp_model *m, const double *b,
 }
 
 /* the least value of all combinations for each of BP_TILE rows: lanes are rows here */
-BP_ATTRIBUTE static void THIS(bp_least)(const bp_model *m, const double *const *rows, double *restrict best, double *restrict scratch)
+TARGET static void THIS(bp_least)(const bp_model *m, const double *const *rows, double *restrict best, double *restrict scratch)
 {
     const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
     double *restrict lower = scratch, *restrict upper = scratch + BP_TILE * n_low;
@@ -220,15 +205,15 @@ BP_ATTRIBUTE static void THIS(bp_least)(const bp_model *m, const double *const *
             const double *restrict q = m->q + h * n_low;
             for (ptrdiff_t z = 0; z < n_low; z++) {
                 const LANE value = q[z] - 2.0 * (top + *(const LANE *)(lower + z * BP_TILE + v));
-                least = LEAST(value, least);
+                least = SMALLER(value, least);
             }
         }
         *(LANE *)(best + v) = least;
     }
 }
 
-BP_ATTRIBUTE static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes,
-                                          uint64_t *chosen, double *scratch)
+TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes,
+                                    uint64_t *chosen, double *scratch)
 {
     const ptrdiff_t width = bp_width(m->K);
     const int all = passes > 0 && m->K <= m->exact;
@@ -261,8 +246,8 @@ BP_ATTRIBUTE static void THIS(bp_propose)(const bp_model *m, const int32_t *orde
 }
 
 /* by doubling: what bit k adds to all combinations of the bits below it */
-BP_ATTRIBUTE static void THIS(bp_quadratic)(const double *C, const double *linear, double times, double start, ptrdiff_t K,
-                                            ptrdiff_t lanes, double *restrict out)
+TARGET static void THIS(bp_quadratic)(const double *C, const double *linear, double times, double start, ptrdiff_t K,
+                                      ptrdiff_t lanes, double *restrict out)
 {
     out[0] = 0.0;
     for (ptrdiff_t k = 0; k < K; k++) {
@@ -283,7 +268,7 @@ BP_ATTRIBUTE static void THIS(bp_quadratic)(const double *C, const double *linea
 
 /* ---- starts ---- */
 
-BP_ATTRIBUTE static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
+TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
 {
     const ptrdiff_t first = taken < 0 ? 0 : taken, last = taken < 0 ? p->n : taken + 1;
     double c[BP_TILE * BP_TRIALS] = {0};
@@ -323,7 +308,7 @@ BP_ATTRIBUTE static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p
 
 /* ---- fit ---- */
 
-BP_ATTRIBUTE static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t n, ptrdiff_t K, uint64_t *restrict words)
+TARGET static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t n, ptrdiff_t K, uint64_t *restrict words)
 {
     for (ptrdiff_t k = 0; k < K; k++) {
         uint64_t word = 0;
@@ -333,7 +318,7 @@ BP_ATTRIBUTE static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t
     }
 }
 
-BP_ATTRIBUTE static void THIS(bp_fit_products)(const bp_model *m)
+TARGET static void THIS(bp_fit_products)(const bp_model *m)
 {
     const ptrdiff_t width = bp_width(m->K);
     double p[BP_MOST] = {0};
@@ -359,18 +344,11 @@ BP_ATTRIBUTE static void THIS(bp_fit_products)(const bp_model *m)
 }
 
 /* sums += sign * row; the cells lie on a grid on which this is exact */
-BP_ATTRIBUTE static void THIS(bp_add)(double *restrict sums, const double *restrict row, double sign, ptrdiff_t n)
+TARGET static void THIS(bp_add)(double *restrict sums, const double *restrict row, double sign, ptrdiff_t n)
 {
     for (ptrdiff_t j = 0; j < n; j++)
         sums[j] += sign * row[j];
 }
 
-#undef THIS
-#undef W
-#undef LANE
-#undef LEAST
 #undef VECTORS
 #undef TOGETHER
-#undef BP_WIDTH
-#undef BP_SUFFIX
-#undef BP_ATTRIBUTE

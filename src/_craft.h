@@ -1,10 +1,10 @@
 /* Costs of a tile of rows under all clusters at once.
  *
- * With z the row's cell in units of the table's own mean and deviation, a selected numeric column costs A z^2 + B z + C more (or
- * less) than the background, a selected category its table entry; a column that a cluster has not selected is all zeros there. The
- * tables keep the clusters ("lanes") contiguous, padded to a multiple of CRAFT_PAD with base = +inf, so one load serves every
- * cluster. A row starts from `base` plus the C of its present numeric cells (`constant`, when all are present). A row's costs are
- * one fixed sequence of operations: nothing depends on the tile, the block, the clone or the other rows. */
+ * With z the cell of a row in standard deviations from the mean of the table, a selected numeric column costs A z^2 + B z + C more (or
+ * less) than the background, and a selected category its table entry; for a column that a cluster has not selected all are 0. The
+ * tables store the clusters ("lanes") contiguously, padded to a multiple of CRAFT_PAD with base = +inf, so that one load serves
+ * several clusters. The sum of a row starts from `base` plus the C of its present numeric cells (`constant`, if all are present). The
+ * costs of a row are one fixed sequence of operations: they do not depend on the tile, the block, the clone or the other rows. */
 #ifndef CRAFTC_CRAFT_H
 #define CRAFTC_CRAFT_H
 
@@ -16,16 +16,16 @@
 
 #define CRAFT_TILE 8            /* rows */
 #define CRAFT_PAD 8             /* lanes */
-#define CRAFT_FEW 64            /* columns that are worth repeating for a whole tile */
-#define CRAFT_DENSE 4           /* a share of 1 / CRAFT_DENSE selected columns makes it cheaper to fill in all */
-#define CRAFT_FAR 1e100         /* |z| beyond this is cut: a wild new cell keeps a finite cost */
+#define CRAFT_FEW 64            /* up to so many columns are repeated for a whole tile */
+#define CRAFT_DENSE 4           /* from a share 1 / CRAFT_DENSE of selected columns on, all are filled in */
+#define CRAFT_FAR 1e100         /* |z| is clipped to this: an extreme new cell keeps a finite cost */
 
 typedef struct {
     ptrdiff_t n_clusters, lanes;            /* lanes = n_clusters rounded up to CRAFT_PAD */
     ptrdiff_t n_numeric, n_categorical;     /* columns that any cluster selected */
     ptrdiff_t p, q;                         /* columns of the table */
     const ptrdiff_t *numeric, *categorical; /* their positions */
-    ptrdiff_t repeat;                       /* how often the three rows below are written, one after the other */
+    ptrdiff_t repeat;                       /* number of consecutive copies of the three rows below */
     const double *centre, *scale;           /* (repeat, p) z = (x - centre) * scale */
     const int32_t *level_offset;            /* (repeat, q) first entry of a column in `level`: row * lanes */
     const double *base;                     /* (lanes) */
@@ -42,29 +42,15 @@ static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t l
 
 #if defined(__GNUC__)
 #define CRAFT_UNROLL _Pragma("GCC unroll 8")
-#define CRAFT_WIDTH 2
 #else
 #define CRAFT_UNROLL
-#define CRAFT_WIDTH 1
-#endif
-#define CRAFT_ATTRIBUTE
-#define CRAFT_SUFFIX _baseline
-#include "_craft_lanes.h"
-
-#if CRAFTC_CLONES
-#define CRAFT_WIDTH 4
-#define CRAFT_ATTRIBUTE CRAFTC_TARGET_V3
-#define CRAFT_SUFFIX _v3
-#include "_craft_lanes.h"
-
-#define CRAFT_WIDTH 8
-#define CRAFT_ATTRIBUTE CRAFTC_TARGET_V4
-#define CRAFT_SUFFIX _v4
-#include "_craft_lanes.h"
 #endif
 
-/* costs of rows [first, first + rows), rows <= CRAFT_TILE; x and codes are the whole blocks; returns the (CRAFT_TILE, lanes)
- * costs inside scratch and the cheapest cluster of each row (ties: the lowest); -1 where no cluster has a finite cost, or where NaN
+#define LEAVES "_craft_lanes.h"
+#include "_lanes.h"
+
+/* costs of rows [first, first + rows), rows <= CRAFT_TILE; x and codes are the whole blocks. Returns the (CRAFT_TILE, lanes) costs,
+ * stored in scratch, and the cheapest cluster of each row (ties: the lowest); -1 if no cluster has a finite cost, or if NaN
  * leaves only the padding lanes to compare */
 static inline const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide,
                                        ptrdiff_t first, ptrdiff_t rows, double *scratch, double *best, int32_t *arg)

@@ -1,47 +1,40 @@
-/* One clone of the leaves of _craft.h, for vectors of CRAFT_WIDTH doubles. Included once per clone. */
+/* One clone of the leaves of _craft.h, included once per instruction set by _lanes.h. */
 
-#define THIS(stem) SIMD_NAME(stem, CRAFT_SUFFIX)
-#if CRAFT_WIDTH > 1
-typedef double THIS(lane) __attribute__((vector_size(8 * CRAFT_WIDTH), aligned(8), may_alias));
-#else
-typedef double THIS(lane);
-#endif
-#define LANE THIS(lane)
-/* rows whose accumulators fit the register file beside one column's tables */
-#define ROWS (CRAFT_WIDTH == 8 ? 8 : 4)
+/* rows whose accumulators fit the register file together with the tables of one column */
+#define ROWS (W == 8 ? 8 : 4)
 
-/* z of the selected numeric columns, each in its own place; returns whether a cell is missing. Unless few are selected it is cheaper
- * to fill in all of them: `repeat` rows are one run of cells (the centres stand `repeat` times in a row), so that a few columns still
- * fill the vectors. */
+/* z of the selected numeric columns, each in its own place; returns whether a cell is missing. Unless few columns are selected it is
+ * cheaper to fill in all of them: `repeat` rows are one run of cells (the centres are repeated `repeat` times), so that even few
+ * columns fill the vectors. */
 #define FILL_NUMERIC(type)                                                              \
-CRAFT_ATTRIBUTE static int THIS(craft_fill_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,    \
-                                                   double *restrict z)                  \
+TARGET static int THIS(craft_fill_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,             \
+                                          double *restrict z)                           \
 {                                                                                       \
     const double *restrict centre = t->centre, *restrict scale = t->scale;              \
     const ptrdiff_t p = t->p, selected = t->n_numeric;                                  \
-    int holes = 0;                                                                      \
+    int missing = 0;                                                                    \
     if (CRAFT_DENSE * selected >= p) {                                                  \
         ptrdiff_t run = rows == CRAFT_TILE ? p * t->repeat : p;                         \
         for (ptrdiff_t from = 0; from < rows * p; from += run)                          \
             for (ptrdiff_t j = 0; j < run; j++) {                                       \
                 double cell = x[from + j];                                              \
-                holes |= cell != cell;                                                  \
+                missing |= cell != cell;                                                \
                 z[from + j] = CRAFT_Z(cell, centre[j], scale[j]);                       \
             }                                                                           \
-        return holes;                                                                   \
+        return missing;                                                                 \
     }                                                                                   \
     for (ptrdiff_t r = 0; r < rows; r++)                                                \
         for (ptrdiff_t a = 0; a < selected; a++) {                                      \
             ptrdiff_t d = t->numeric[a];                                                \
             double cell = x[r * p + d];                                                 \
-            holes |= cell != cell;                                                      \
+            missing |= cell != cell;                                                    \
             z[r * p + d] = CRAFT_Z(cell, centre[d], scale[d]);                          \
         }                                                                               \
-    return holes;                                                                       \
+    return missing;                                                                     \
 }                                                                                       \
-/* where the sums of a row with holes start: the C of its present cells added up in its place of `cost` */    \
-CRAFT_ATTRIBUTE static void THIS(craft_holes_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,\
-                                                     double *cost, const double **start, ptrdiff_t *present)  \
+/* start of the sums of a row with missing cells: the sum of C over its present cells, stored in `cost` */    \
+TARGET static void THIS(craft_missing_##type)(const craft_tables *t, const type *restrict x, ptrdiff_t rows,       \
+                                              double *cost, const double **start, ptrdiff_t *present)         \
 {                                                                                                             \
     const ptrdiff_t lanes = t->lanes;                                                                         \
     for (ptrdiff_t r = 0; r < rows; r++) {                                                                    \
@@ -53,7 +46,7 @@ CRAFT_ATTRIBUTE static void THIS(craft_holes_##type)(const craft_tables *t, cons
         }                                                                                                     \
         if (n == t->n_numeric)                                                                                \
             continue;                                                                                         \
-        for (ptrdiff_t k = 0; k < lanes; k += CRAFT_WIDTH) {                                                  \
+        for (ptrdiff_t k = 0; k < lanes; k += W) {                                                            \
             LANE sum = *(const LANE *)(t->base + k);                                                          \
             for (ptrdiff_t j = 0; j < n; j++)                                                                 \
                 sum += *(const LANE *)(t->offset + present[j] + k);                                           \
@@ -69,8 +62,8 @@ CRAFT_ATTRIBUTE static void THIS(craft_holes_##type)(const craft_tables *t, cons
 
 /* offsets into the level table of the selected categorical columns */
 #define FILL_LEVELS(type)                                                               \
-CRAFT_ATTRIBUTE static void THIS(craft_fill_##type)(const craft_tables *t, const type *restrict codes, ptrdiff_t rows, \
-                                                    int32_t *restrict level)            \
+TARGET static void THIS(craft_fill_##type)(const craft_tables *t, const type *restrict codes, ptrdiff_t rows,          \
+                                           int32_t *restrict level)                     \
 {                                                                                       \
     const int32_t *restrict start = t->level_offset;                                    \
     const ptrdiff_t q = t->q, selected = t->n_categorical;                              \
@@ -99,13 +92,13 @@ FILL_LEVELS(uint16_t)
         LANE sum[ROWS][VECTORS];                                                        \
         CRAFT_UNROLL for (int r = 0; r < ROWS; r++)                                     \
             CRAFT_UNROLL for (int v = 0; v < VECTORS; v++)                              \
-                sum[r][v] = *(const LANE *)(start[r0 + r] + k + v * CRAFT_WIDTH);       \
+                sum[r][v] = *(const LANE *)(start[r0 + r] + k + v * W);                 \
         for (ptrdiff_t a = 0; a < n_numeric; a++) {                                     \
             const double *cells = z + r0 * p + numeric[a];                              \
             ptrdiff_t at = numeric[a] * lanes + k;                                      \
             for (int v = 0; v < VECTORS; v++) {                                         \
-                LANE square = *(const LANE *)(square_table + at + v * CRAFT_WIDTH);     \
-                LANE linear = *(const LANE *)(linear_table + at + v * CRAFT_WIDTH);     \
+                LANE square = *(const LANE *)(square_table + at + v * W);               \
+                LANE linear = *(const LANE *)(linear_table + at + v * W);               \
                 for (int r = 0; r < ROWS; r++)                                          \
                     sum[r][v] += (square * cells[r * p] + linear) * cells[r * p];       \
             }                                                                           \
@@ -115,33 +108,33 @@ FILL_LEVELS(uint16_t)
             for (int r = 0; r < ROWS; r++) {                                            \
                 const double *entry = table + offsets[r * q] + k;                       \
                 for (int v = 0; v < VECTORS; v++)                                       \
-                    sum[r][v] += *(const LANE *)(entry + v * CRAFT_WIDTH);              \
+                    sum[r][v] += *(const LANE *)(entry + v * W);                        \
             }                                                                           \
         }                                                                               \
         for (int r = 0; r < ROWS; r++)                                                  \
             for (int v = 0; v < VECTORS; v++)                                           \
-                *(LANE *)(cost + (r0 + r) * lanes + k + v * CRAFT_WIDTH) = sum[r][v];   \
+                *(LANE *)(cost + (r0 + r) * lanes + k + v * W) = sum[r][v];             \
     }
 
-CRAFT_ATTRIBUTE static void THIS(craft_costs)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
-                                              ptrdiff_t first, ptrdiff_t rows, double *restrict z, int32_t *restrict level,
-                                              double *restrict cost, ptrdiff_t *present)
+TARGET static void THIS(craft_costs)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
+                                     ptrdiff_t first, ptrdiff_t rows, double *restrict z, int32_t *restrict level,
+                                     double *restrict cost, ptrdiff_t *present)
 {
     const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes, p = t->p, q = t->q;
     const ptrdiff_t *numeric = t->numeric, *categorical = t->categorical;
     const double *square_table = t->square, *linear_table = t->linear, *table = t->level;
     const double *start[CRAFT_TILE];
-    int holes = 0;
+    int missing = 0;
     for (int r = 0; r < CRAFT_TILE; r++)
         start[r] = t->constant;
     if (n_numeric && single) {
-        holes = THIS(craft_fill_float)(t, (const float *)x + first * p, rows, z);
-        if (holes)
-            THIS(craft_holes_float)(t, (const float *)x + first * p, rows, cost, start, present);
+        missing = THIS(craft_fill_float)(t, (const float *)x + first * p, rows, z);
+        if (missing)
+            THIS(craft_missing_float)(t, (const float *)x + first * p, rows, cost, start, present);
     } else if (n_numeric) {
-        holes = THIS(craft_fill_double)(t, (const double *)x + first * p, rows, z);
-        if (holes)
-            THIS(craft_holes_double)(t, (const double *)x + first * p, rows, cost, start, present);
+        missing = THIS(craft_fill_double)(t, (const double *)x + first * p, rows, z);
+        if (missing)
+            THIS(craft_missing_double)(t, (const double *)x + first * p, rows, cost, start, present);
     }
     if (n_categorical && wide)
         THIS(craft_fill_uint16_t)(t, (const uint16_t *)codes + first * q, rows, level);
@@ -154,27 +147,27 @@ CRAFT_ATTRIBUTE static void THIS(craft_costs)(const craft_tables *t, const void 
     }
     for (ptrdiff_t r0 = 0; r0 < rows; r0 += ROWS) {
         ptrdiff_t k = 0;
-        for (; k + 2 * CRAFT_WIDTH <= lanes; k += 2 * CRAFT_WIDTH)
+        for (; k + 2 * W <= lanes; k += 2 * W)
             ACCUMULATE(2)
-        for (; k < lanes; k += CRAFT_WIDTH)
+        for (; k < lanes; k += W)
             ACCUMULATE(1)
     }
 }
 
 /* The cheapest lane of every row and the lowest number that has it: first the minimum, then who equals it, 64 lanes in one word, so
  * that no branch depends on the winner. */
-CRAFT_ATTRIBUTE static void THIS(craft_cheapest)(const craft_tables *t, const double *cost, double *best, int32_t *arg)
+TARGET static void THIS(craft_cheapest)(const craft_tables *t, const double *cost, double *best, int32_t *arg)
 {
     const ptrdiff_t lanes = t->lanes;
     for (int r = 0; r < CRAFT_TILE; r++, cost += lanes) {
-#if CRAFT_WIDTH == 8
+#if W == 8
         __m512d least = _mm512_loadu_pd(cost);
         for (ptrdiff_t k = 8; k < lanes; k += 8)
             least = _mm512_min_pd(least, _mm512_loadu_pd(cost + k));
         best[r] = _mm512_reduce_min_pd(least);
         least = _mm512_set1_pd(best[r]);
 #define EQUALS(k) _mm512_cmp_pd_mask(_mm512_loadu_pd(cost + (k)), least, _CMP_EQ_OQ)
-#elif CRAFT_WIDTH == 4
+#elif W == 4
         __m256d least = _mm256_loadu_pd(cost);
         for (ptrdiff_t k = 4; k < lanes; k += 4)
             least = _mm256_min_pd(least, _mm256_loadu_pd(cost + k));
@@ -193,7 +186,7 @@ CRAFT_ATTRIBUTE static void THIS(craft_cheapest)(const craft_tables *t, const do
 #ifdef EQUALS
         for (ptrdiff_t from = 0; from < lanes; from += 64) {
             uint64_t equal = 0;
-            for (ptrdiff_t k = from; k < lanes && k < from + 64; k += CRAFT_WIDTH)
+            for (ptrdiff_t k = from; k < lanes && k < from + 64; k += W)
                 equal |= (uint64_t)(unsigned)EQUALS(k) << (k - from);
             if (equal) {
                 arg[r] = (int32_t)(from + __builtin_ctzll(equal));
@@ -213,13 +206,8 @@ CRAFT_ATTRIBUTE static void THIS(craft_cheapest)(const craft_tables *t, const do
     }
 }
 
-#undef THIS
-#undef LANE
 #undef ROWS
 #undef FILL_NUMERIC
 #undef FILL_LEVELS
 #undef CRAFT_Z
 #undef ACCUMULATE
-#undef CRAFT_WIDTH
-#undef CRAFT_ATTRIBUTE
-#undef CRAFT_SUFFIX

@@ -20,10 +20,8 @@
 #include "_simd.h"
 
 #if defined(__GNUC__)
-#define DP_INLINE static inline __attribute__((always_inline))
 #define DP_PREFETCH(address) __builtin_prefetch(address, 0, 2)
 #else
-#define DP_INLINE static inline
 #define DP_PREFETCH(address) ((void)(address))
 #endif
 
@@ -31,6 +29,8 @@
 #define DP_GLANCE 4             /* centres that a row glances at: its own and up to three fresh ones */
 #define DP_WORTH_CLUSTERS 24    /* from so many centres and columns on a glance is much cheaper than a look at all */
 #define DP_WORTH_COLUMNS 64
+#define DP_WORTH_SCAN 3         /* from so many centres and rows on the scan is cheaper than the exact formula alone */
+#define DP_WORTH_TILE 16
 #define DP_AHEAD 4              /* rows that glances fetch ahead */
 #define DP_HOT 4                /* rows looked at one by one after a collapsed move */
 #define DP_PAD 8                /* centres to spare behind the last */
@@ -98,36 +98,22 @@ static inline float dp_below(double distance)
     return least > 0.0f ? least : 0.0f;
 }
 
-/* ---- clones ---- */
-
-
-#define DP_LEVEL 0
-#define DP_SUFFIX _baseline
-#define DP_ATTRIBUTE
-#include "_dpmeans_scan.h"
-#include "_dpmeans_sweep.h"
-#include "_dpmeans_collapsed.h"
-
-#if CRAFTC_CLONES
-#define DP_LEVEL 3
-#define DP_SUFFIX _v3
-#define DP_ATTRIBUTE __attribute__((target("avx2,fma")))
-#include "_dpmeans_scan.h"
-#include "_dpmeans_sweep.h"
-#include "_dpmeans_collapsed.h"
-
-#define DP_LEVEL 4
-#define DP_SUFFIX _v4
-#define DP_ATTRIBUTE __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw")))
-#include "_dpmeans_scan.h"
-#include "_dpmeans_sweep.h"
-#include "_dpmeans_collapsed.h"
-#endif
+#define LEAVES "_dpmeans_scan.h"
+#include "_lanes.h"
 
 /* squared distance, the one formula */
 static inline double dp_distance(const void *x, int single, const double *mu, ptrdiff_t D)
 {
     return SIMD_DISPATCH(dp_distance, (x, single, mu, D));
+}
+
+/* nearest centres of n rows (ties: the lowest; -1 where no distance is finite), and with `squared` their squared distances. Rows are
+ * `x_stride` and centres `centre_stride` cells apart; rows: room for a tile of rows that are not contiguous; tile == NULL: the exact formula
+ * alone */
+static inline void dp_nearest_rows(const dp_centres *c, ptrdiff_t centre_stride, const void *x, ptrdiff_t n, ptrdiff_t x_stride,
+                                   int32_t *labels, double *squared, double *rows, float *tile)
+{
+    SIMD_DISPATCH(dp_nearest_rows, (c, centre_stride, x, n, x_stride, labels, squared, rows, tile));
 }
 
 /* rows of weight > 0 of [start, stop) that moved when every row went to its nearest centre; candidates counts those beyond the limit.
@@ -164,6 +150,74 @@ static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, dp_rows rows
                                     ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *looked)
 {
     return SIMD_DISPATCH(dp_collapse, (c, X, rows, sums, order, start, stop, tile, moved, looked));
+}
+
+/* ---- nearest centres of rows that carry no bounds ---- */
+
+/* what the scan reads: the reference point in both precisions, a tile of rows, the centres in single precision, the tile that is scanned */
+typedef struct {
+    double *ref, *rows;
+    float *ref_single, *centre, *half, *tile;
+} dp_places;
+
+/* doubles of scratch that dp_prepare and dp_nearest_rows need; `places` are set within `scratch` unless it is NULL */
+static inline ptrdiff_t dp_nearest_places(ptrdiff_t D, ptrdiff_t K, double *scratch, dp_places *places)
+{
+    const ptrdiff_t size[] = {D, DP_TILE * D, (D + 1) / 2, ((K + DP_PAD) * D + 1) / 2, (K + DP_PAD + 1) / 2, (DP_TILE * D + 1) / 2};
+    double *at[6] = {NULL};
+    ptrdiff_t total = 0;
+    for (int i = 0; i < 6; i++) {
+        if (scratch)
+            at[i] = scratch + total;
+        total += simd_lines(size[i]);
+    }
+    places->ref = at[0], places->rows = at[1], places->ref_single = (float *)at[2];
+    places->centre = (float *)at[3], places->half = (float *)at[4], places->tile = (float *)at[5];
+    return total;
+}
+
+/* the centres of c (D, K, single and mu are set) as the scan reads them, centred on their mean; 0 where their distances are no numbers to
+ * scale by */
+static inline int dp_prepare(dp_centres *c, ptrdiff_t stride, dp_places *places)
+{
+    const ptrdiff_t D = c->D, K = c->K;
+    const double *mu = c->mu;
+    double reach = 0.0, most = 0.0;
+    int exponent, bound = c->single ? 126 : 1000;
+    for (ptrdiff_t d = 0; d < D; d++) {
+        double sum = 0.0;
+        for (ptrdiff_t k = 0; k < K; k++)
+            sum += mu[k * stride + d] / (double)K;
+        places->ref_single[d] = (float)sum;
+        places->ref[d] = c->single ? (double)places->ref_single[d] : sum;
+        for (ptrdiff_t k = 0; k < K; k++) {
+            const double far = fabs(mu[k * stride + d] - places->ref[d]);
+            reach = far > reach ? far : reach;
+            most += far;    /* NaN stays */
+        }
+    }
+    if (!(most < INFINITY))
+        return 0;
+    frexp(reach, &exponent);
+    exponent = exponent > bound ? bound : exponent < -bound ? -bound : exponent;
+    c->scale = ldexp(1.0, -exponent);
+    most = 0.0;
+    for (ptrdiff_t k = 0; k < K; k++) {
+        double square = 0.0;
+        for (ptrdiff_t d = 0; d < D; d++) {
+            const double cell = (mu[k * stride + d] - places->ref[d]) * c->scale;
+            square += cell * cell;
+            places->centre[k * D + d] = (float)cell;
+        }
+        places->half[k] = (float)(0.5 * square);
+        most = square > most ? square : most;
+    }
+    memset(places->centre + K * D, 0, sizeof(float) * (size_t)(DP_PAD * D));
+    for (ptrdiff_t k = K; k < K + DP_PAD; k++)
+        places->half[k] = INFINITY;
+    c->ref = places->ref, c->ref_single = places->ref_single, c->centre = places->centre, c->half = places->half;
+    c->reach = dp_above(sqrt(most));
+    return 1;
 }
 
 #endif

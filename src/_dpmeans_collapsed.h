@@ -1,8 +1,8 @@
-/* Collapsed moves: single rows go where the objective is smallest and the means follow. Included once per instruction set, after
- * _dpmeans_sweep.h; ends the clone. */
+/* Collapsed moves: single rows go where the objective is smallest and the means follow. Included by
+ * _dpmeans_scan.h. */
 
 /* cluster k after its sums changed: mean, and the centre of the scan, f mu, f, f |mu|^2 / 2 with f = S / (S + 1) */
-DP_ATTRIBUTE static void THIS(dp_refresh)(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
+TARGET static void THIS(dp_refresh)(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
 {
     const ptrdiff_t D = c->D;
     const double S = c->unit * (double)sums->counts[k], f = S / (S + 1.0);
@@ -34,8 +34,8 @@ DP_ATTRIBUTE static void THIS(dp_refresh)(dp_collapsed *c, const dp_sums *sums, 
 }
 
 /* the cheapest place of a row; `stay` is what its own costs */
-DP_ATTRIBUTE static int32_t THIS(dp_place)(const dp_collapsed *c, const dp_sums *sums, const void *x, int32_t own, double w,
-                                           double *stay, double *cost)
+TARGET static int32_t THIS(dp_place)(const dp_collapsed *c, const dp_sums *sums, const void *x, int32_t own, double w,
+                                     double *stay, double *cost)
 {
     const double rest = c->unit * (double)sums->counts[own] - w;
     const int alone = !(rest > 0.0);
@@ -60,7 +60,7 @@ DP_ATTRIBUTE static int32_t THIS(dp_place)(const dp_collapsed *c, const dp_sums 
 }
 
 /* what a row costs at most where it is, given a bound on its distance */
-DP_ATTRIBUTE DP_INLINE float THIS(dp_stay)(const dp_collapsed *c, int64_t count, float distance)
+TARGET ALWAYS_INLINE float THIS(dp_stay)(const dp_collapsed *c, int64_t count, float distance)
 {
     const float S = (float)(c->unit * (double)count);
     return distance * distance * (S / (S - 1.0f)) * (1.0f + 0x1p-19f);
@@ -68,7 +68,7 @@ DP_ATTRIBUTE DP_INLINE float THIS(dp_stay)(const dp_collapsed *c, int64_t count,
 
 /* whether the bounds of an earlier look say that a row stays: `upper` >= its distance, `lower`^2 <= what any other cluster costs, both
  * when the sweep began */
-DP_ATTRIBUTE DP_INLINE int THIS(dp_rests)(const dp_collapsed *c, dp_rows rows, const dp_sums *sums, ptrdiff_t i)
+TARGET ALWAYS_INLINE int THIS(dp_rests)(const dp_collapsed *c, dp_rows rows, const dp_sums *sums, ptrdiff_t i)
 {
     const int32_t own = rows.labels[i];
     const float least = rows.lower[i] - c->far;
@@ -80,7 +80,7 @@ DP_ATTRIBUTE DP_INLINE int THIS(dp_rests)(const dp_collapsed *c, dp_rows rows, c
 }
 
 /* one row to its cheapest place; returns 1 if it moved, -1 if it is to open a cluster and there is no room */
-DP_ATTRIBUTE static int THIS(dp_settle)(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, ptrdiff_t i)
+TARGET static int THIS(dp_settle)(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, ptrdiff_t i)
 {
     const int64_t weight = sums->weight ? sums->weight[i] : 1;
     const void *x = dp_row(X, c->single, c->D, i);
@@ -112,8 +112,8 @@ DP_ATTRIBUTE static int THIS(dp_settle)(dp_collapsed *c, const void *X, dp_rows 
 /* rows from place `start` on, one after the other, each to where the objective is smallest. Bounds and tiles tell which rows stay for
  * sure; after a move a few rows are looked at one by one, then tiles start again behind it. Returns the place it came to: `stop`, or
  * where a cluster has to be opened and there is no room. */
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_collapse)(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
-                                                ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *looked)
+TARGET static ptrdiff_t THIS(dp_collapse)(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
+                                          ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *looked)
 {
     const float slack = (float)(2 * c->D + 16) * 0x1p-23f;
     THIS(dp_found) found;
@@ -179,24 +179,3 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_collapse)(dp_collapsed *c, const void *X, 
     return place;
 }
 
-#undef THIS
-#undef W
-#undef NV
-#undef NC
-#undef VF
-#undef VI
-#undef LOAD
-#undef STORE
-#undef STORE_I
-#undef LOAD_I
-#undef ALL
-#undef ALL_I
-#undef LESS_PRODUCT
-#undef MIN
-#undef MAX
-#undef PICK
-#undef WHERE_LESS
-#undef ROWS
-#undef DP_LEVEL
-#undef DP_SUFFIX
-#undef DP_ATTRIBUTE

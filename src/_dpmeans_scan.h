@@ -1,78 +1,20 @@
-/* One clone of the leaves of _dpmeans.h: vectors, the exact formula, sums, and the scan of a tile. Included once per instruction set,
- * before _dpmeans_sweep.h and _dpmeans_collapsed.h. */
+/* One clone of the leaves of _dpmeans.h, included once per instruction set by _lanes.h: the exact formula, sums and the scan of a tile;
+ * the files included at the end build on them. */
 
-#define THIS(stem) SIMD_NAME(stem, DP_SUFFIX)
-
-#if DP_LEVEL == 4
-#define W 16                    /* rows of a vector */
-#define NV 4                    /* vectors of a tile */
+#if LEVEL == 4
+#define NV 4                    /* vectors of a tile of rows */
 #define NC 6                    /* centres at a time: NV * NC sums in registers */
-#define VF __m512
-#define VI __m512i
-#define LOAD(p) _mm512_loadu_ps(p)
-#define STORE(p, v) _mm512_storeu_ps(p, v)
-#define STORE_I(p, v) _mm512_storeu_si512(p, v)
-#define LOAD_I(p) _mm512_loadu_si512(p)
-#define ALL(x) _mm512_set1_ps(x)
-#define ALL_I(x) _mm512_set1_epi32(x)
-#define LESS_PRODUCT(s, a, b) _mm512_fnmadd_ps(a, b, s)
-#define MIN(a, b) _mm512_min_ps(a, b)
-#define MAX(a, b) _mm512_max_ps(a, b)
-#define WHERE_LESS(a, b, i, j) _mm512_mask_mov_epi32(j, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), i)
-#elif DP_LEVEL == 3
-#define W 8
+#elif LEVEL == 3
 #define NV 2
 #define NC 6
-#define VF __m256
-#define VI __m256i
-#define LOAD(p) _mm256_loadu_ps(p)
-#define STORE(p, v) _mm256_storeu_ps(p, v)
-#define STORE_I(p, v) _mm256_storeu_si256((__m256i *)(p), v)
-#define LOAD_I(p) _mm256_loadu_si256((const __m256i *)(p))
-#define ALL(x) _mm256_set1_ps(x)
-#define ALL_I(x) _mm256_set1_epi32(x)
-#define LESS_PRODUCT(s, a, b) _mm256_fnmadd_ps(a, b, s)
-#define MIN(a, b) _mm256_min_ps(a, b)
-#define MAX(a, b) _mm256_max_ps(a, b)
-#define WHERE_LESS(a, b, i, j) \
-    _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(j), _mm256_castsi256_ps(i), _mm256_cmp_ps(a, b, _CMP_LT_OQ)))
 #elif defined(__GNUC__)
-#define W 4
 #define NV 2
 #define NC 4
-typedef float THIS(floats) __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t THIS(ints) __attribute__((vector_size(16), aligned(4), may_alias));
-#define VF THIS(floats)
-#define VI THIS(ints)
-#define LOAD(p) (*(const VF *)(p))
-#define STORE(p, v) (*(VF *)(p) = (v))
-#define STORE_I(p, v) (*(VI *)(p) = (v))
-#define LOAD_I(p) (*(const VI *)(p))
-#define ALL(x) ((VF){x, x, x, x})
-#define ALL_I(x) ((VI){x, x, x, x})
-#define LESS_PRODUCT(s, a, b) ((s) - (a) * (b))
-#define PICK(m, a, b) (((m) & (a)) | (~(m) & (b)))
-#define MIN(a, b) ((VF)PICK((a) < (b), (VI)(a), (VI)(b)))
-#define MAX(a, b) ((VF)PICK((a) > (b), (VI)(a), (VI)(b)))
-#define WHERE_LESS(a, b, i, j) PICK((a) < (b), i, j)
 #else
-#define W 1
 #define NV 4
 #define NC 2
-#define VF float
-#define VI int32_t
-#define LOAD(p) (*(p))
-#define STORE(p, v) (*(p) = (v))
-#define STORE_I(p, v) (*(p) = (v))
-#define LOAD_I(p) (*(p))
-#define ALL(x) (x)
-#define ALL_I(x) (x)
-#define LESS_PRODUCT(s, a, b) ((s) - (a) * (b))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-#define WHERE_LESS(a, b, i, j) ((a) < (b) ? (i) : (j))
 #endif
-#define ROWS (NV * W)
+#define ROWS (NV * WF)
 
 /* what the scan found out about the rows of a tile */
 typedef struct {
@@ -84,7 +26,7 @@ typedef struct {
 /* ---- the one formula ---- */
 
 #define DISTANCE(type)                                                                  \
-DP_ATTRIBUTE static inline double THIS(dp_distance_##type)(const type *restrict x, const double *restrict mu, ptrdiff_t D) \
+TARGET static inline double THIS(dp_distance_##type)(const type *restrict x, const double *restrict mu, ptrdiff_t D)       \
 {                                                                                       \
     double sum[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};                           \
     ptrdiff_t d = 0;                                                                    \
@@ -103,14 +45,14 @@ DISTANCE(float)
 DISTANCE(double)
 #undef DISTANCE
 
-DP_ATTRIBUTE static inline double THIS(dp_distance)(const void *x, int single, const double *mu, ptrdiff_t D)
+TARGET static inline double THIS(dp_distance)(const void *x, int single, const double *mu, ptrdiff_t D)
 {
     return single ? THIS(dp_distance_float)((const float *)x, mu, D) : THIS(dp_distance_double)((const double *)x, mu, D);
 }
 
 /* nearest of `n` centres, those named in `some` or (NULL) the first n; the row's own is left out */
-DP_ATTRIBUTE static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
-                                                double *least, double *second)
+TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
+                                          double *least, double *second)
 {
     int32_t arg = -1;
     *least = *second = INFINITY;
@@ -132,7 +74,7 @@ DP_ATTRIBUTE static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32
 }
 
 /* nearest of all centres; `present` wins a tie, then the lowest number */
-DP_ATTRIBUTE static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
+TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
 {
     const double own = THIS(dp_distance)(x, c->single, c->mu + present * c->D, c->D);
     const int32_t other = THIS(dp_nearest_of)(c, NULL, c->K, x, present, least, second);
@@ -150,8 +92,8 @@ DP_ATTRIBUTE static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x,
 /* adding 1.5 * 2^52 leaves the rounded integer in the low bits of the double: no conversion, any instruction set, the same bits */
 #define MAGIC 6755399441055744.0
 #define ADD(type)                                                                       \
-DP_ATTRIBUTE static inline void THIS(dp_add_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, int64_t *restrict to, \
-                                                    double share, int64_t times)        \
+TARGET static inline void THIS(dp_add_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, int64_t *restrict to,       \
+                                              double share, int64_t times)              \
 {                                                                                       \
     const double *restrict centre = s->centre, *restrict scale = s->scale;              \
     for (ptrdiff_t d = 0; d < D; d++) {                                                 \
@@ -160,8 +102,8 @@ DP_ATTRIBUTE static inline void THIS(dp_add_##type)(const dp_sums *s, const type
         to[d] += times * (q.bits - 0x4338000000000000);                                 \
     }                                                                                   \
 }                                                                                       \
-DP_ATTRIBUTE static inline void THIS(dp_move_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D,     \
-                                                     int64_t *restrict from, int64_t *restrict to)              \
+TARGET static inline void THIS(dp_move_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D,           \
+                                               int64_t *restrict from, int64_t *restrict to)                    \
 {                                                                                       \
     const double *restrict centre = s->centre, *restrict scale = s->scale;              \
     for (ptrdiff_t d = 0; d < D; d++) {                                                 \
@@ -178,7 +120,7 @@ ADD(double)
 #undef MAGIC
 
 /* row i comes to a cluster (sign 1) or leaves it (-1) */
-DP_ATTRIBUTE static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
+TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
 {
     const int64_t weight = s->weight ? s->weight[i] : 1;
     const double share = s->share ? s->share[i] : 1.0;
@@ -191,8 +133,8 @@ DP_ATTRIBUTE static void THIS(dp_add)(const dp_sums *s, const void *x, int singl
 }
 
 /* one row changes its cluster; returns whether it has weight */
-DP_ATTRIBUTE static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
-                                             int32_t to)
+TARGET static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
+                                       int32_t to)
 {
     if (s->weight) {
         THIS(dp_add)(s, x, c->single, c->D, from, i, -1);
@@ -210,9 +152,9 @@ DP_ATTRIBUTE static inline int THIS(dp_move)(const dp_centres *c, const dp_sums 
 
 /* ---- the scan ---- */
 
-#if DP_LEVEL == 4
+#if LEVEL == 4
 /* 16 x 16 cells: rows in, columns out */
-DP_ATTRIBUTE static inline void THIS(dp_transpose)(__m512 r[16])
+TARGET static inline void THIS(dp_transpose)(__m512 r[16])
 {
     __m512 t[16];
     for (int i = 0; i < 16; i += 4) {
@@ -234,12 +176,12 @@ DP_ATTRIBUTE static inline void THIS(dp_transpose)(__m512 r[16])
 }
 
 /* a run of up to 16 cells of a row, centred and scaled */
-DP_ATTRIBUTE static inline __m512 THIS(dp_cells_float)(const float *x, __m512 ref, __m512 scale, __mmask16 some)
+TARGET static inline __m512 THIS(dp_cells_float)(const float *x, __m512 ref, __m512 scale, __mmask16 some)
 {
     return _mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(some, x), ref), scale);
 }
 
-DP_ATTRIBUTE static inline __m512 THIS(dp_cells_double)(const double *x, const __m512d ref[2], __m512d scale, __mmask16 some)
+TARGET static inline __m512 THIS(dp_cells_double)(const double *x, const __m512d ref[2], __m512d scale, __mmask16 some)
 {
     __m512d low = _mm512_maskz_loadu_pd((__mmask8)some, x), high = _mm512_maskz_loadu_pd((__mmask8)(some >> 8), x + 8);
     low = _mm512_mul_pd(_mm512_sub_pd(low, ref[0]), scale);
@@ -251,17 +193,17 @@ DP_ATTRIBUTE static inline __m512 THIS(dp_cells_double)(const double *x, const _
 /* tile[d * ROWS + r] = (x_r[d] - ref[d]) * scale and the squared norms; rows beyond n repeat the last. The row as many
  * rows further on is fetched meanwhile: tiles are pages, and hardware does not look over their edge (to fetch beyond the table is
  * harmless). */
-DP_ATTRIBUTE static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32_t *list, ptrdiff_t n, float *restrict tile,
-                                       float *restrict norm)
+TARGET static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32_t *list, ptrdiff_t n, float *restrict tile,
+                                 float *restrict norm)
 {
     const ptrdiff_t D = c->D, ahead = ROWS * D * (c->single ? 4 : 8);
     (void)ahead;
     for (ptrdiff_t v = 0; v < NV; v++) {
-#if DP_LEVEL == 4
-        const char *x[W];
-        VF squares[4] = {ALL(0.0f), ALL(0.0f), ALL(0.0f), ALL(0.0f)};
-        for (ptrdiff_t r = 0; r < W; r++)
-            x[r] = (const char *)dp_row(X, c->single, D, list[v * W + r < n ? v * W + r : n - 1]);
+#if LEVEL == 4
+        const char *x[WF];
+        FLOATS squares[4] = {ALL(FLOATS, 0.0f), ALL(FLOATS, 0.0f), ALL(FLOATS, 0.0f), ALL(FLOATS, 0.0f)};
+        for (ptrdiff_t r = 0; r < WF; r++)
+            x[r] = (const char *)dp_row(X, c->single, D, list[v * WF + r < n ? v * WF + r : n - 1]);
         for (ptrdiff_t d = 0; d < D; d += 16) {
             const ptrdiff_t m = D - d < 16 ? D - d : 16;
             const __mmask16 some = (__mmask16)(0xffffu >> (16 - m));
@@ -288,15 +230,15 @@ DP_ATTRIBUTE static void THIS(dp_fill)(const dp_centres *c, const void *X, const
                 squares[j % 4] = _mm512_fmadd_ps(cells[j], cells[j], squares[j % 4]);
             if (m == 16)
                 for (int j = 0; j < 16; j++)
-                    STORE(tile + (d + j) * ROWS + v * W, cells[j]);
+                    *(FLOATS *)(tile + (d + j) * ROWS + v * WF) = cells[j];
             else
                 for (ptrdiff_t j = 0; j < m; j++)
-                    STORE(tile + (d + j) * ROWS + v * W, cells[j]);
+                    *(FLOATS *)(tile + (d + j) * ROWS + v * WF) = cells[j];
         }
         squares[0] = _mm512_add_ps(_mm512_add_ps(squares[0], squares[1]), _mm512_add_ps(squares[2], squares[3]));
-        STORE(norm + v * W, squares[0]);
+        *(FLOATS *)(norm + v * WF) = squares[0];
 #else
-        for (ptrdiff_t r = v * W; r < (v + 1) * W; r++) {
+        for (ptrdiff_t r = v * WF; r < (v + 1) * WF; r++) {
             const void *x = dp_row(X, c->single, D, list[r < n ? r : n - 1]);
             float square = 0.0f;
             DP_PREFETCH((const char *)x + ahead);
@@ -313,57 +255,57 @@ DP_ATTRIBUTE static void THIS(dp_fill)(const dp_centres *c, const void *X, const
 }
 
 /* `count` centres from number k on, all rows of the tile: sums stay in registers */
-DP_ATTRIBUTE DP_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, const int count, const float *restrict tile, VF best[NV],
-                                               VF second[NV], VI arg[NV])
+TARGET ALWAYS_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, const int count, const float *restrict tile, FLOATS best[NV],
+                                         FLOATS second[NV], INTS arg[NV])
 {
     const ptrdiff_t D = c->D;
     const float *restrict centre = c->centre + k * D;
-    VF s[NC][NV];
+    FLOATS s[NC][NV];
     for (int j = 0; j < count; j++)
         for (int v = 0; v < NV; v++)
-            s[j][v] = ALL(c->half[k + j]);
+            s[j][v] = ALL(FLOATS, c->half[k + j]);
     for (ptrdiff_t d = 0; d < D; d++) {
-        VF t[NV];
+        FLOATS t[NV];
         for (int v = 0; v < NV; v++)
-            t[v] = LOAD(tile + d * ROWS + v * W);
+            t[v] = *(const FLOATS *)(tile + d * ROWS + v * WF);
         for (int j = 0; j < count; j++) {
-            const VF cell = ALL(centre[j * D + d]);
+            const FLOATS cell = ALL(FLOATS, centre[j * D + d]);
             for (int v = 0; v < NV; v++)
-                s[j][v] = LESS_PRODUCT(s[j][v], t[v], cell);
+                s[j][v] = MINUS_PRODUCT(s[j][v], t[v], cell);
         }
     }
     for (int j = 0; j < count; j++)
         for (int v = 0; v < NV; v++) {
-            second[v] = MIN(second[v], MAX(best[v], s[j][v]));
-            arg[v] = WHERE_LESS(s[j][v], best[v], ALL_I((int32_t)(k + j)), arg[v]);
-            best[v] = MIN(best[v], s[j][v]);
+            second[v] = SMALLER_F(second[v], LARGER_F(best[v], s[j][v]));
+            arg[v] = PICK_LESS(s[j][v], best[v], ALL(INTS, (int32_t)(k + j)), arg[v]);
+            best[v] = SMALLER_F(best[v], s[j][v]);
         }
 }
 
 /* the two nearest of centres [first, K) for every row of the tile */
-DP_ATTRIBUTE static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const float *restrict tile, THIS(dp_found) *found)
+TARGET static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const float *restrict tile, THIS(dp_found) *found)
 {
-    VF best[NV], second[NV];
-    VI arg[NV];
+    FLOATS best[NV], second[NV];
+    INTS arg[NV];
     ptrdiff_t k = first;
     for (int v = 0; v < NV; v++) {
-        best[v] = second[v] = ALL(INFINITY);
-        arg[v] = ALL_I((int32_t)first);
+        best[v] = second[v] = ALL(FLOATS, INFINITY);
+        arg[v] = ALL(INTS, (int32_t)first);
     }
     for (; k + NC <= c->K; k += NC)
         THIS(dp_scan_some)(c, k, NC, tile, best, second, arg);
     for (; k < c->K; k += 2)        /* an odd last one has a neighbour at infinity */
         THIS(dp_scan_some)(c, k, 2, tile, best, second, arg);
     for (int v = 0; v < NV; v++) {
-        STORE(found->best + v * W, best[v]);
-        STORE(found->second + v * W, second[v]);
-        STORE_I(found->arg + v * W, arg[v]);
+        *(FLOATS *)(found->best + v * WF) = best[v];
+        *(FLOATS *)(found->second + v * WF) = second[v];
+        *(INTS *)(found->arg + v * WF) = arg[v];
     }
 }
 
 /* bounds on the distances of the tile's rows; sure[r]: the exact formula could not say otherwise (1 inside, 2 beyond the limit) */
-DP_ATTRIBUTE static void THIS(dp_bound)(const dp_centres *c, const THIS(dp_found) *found, float *restrict upper,
-                                        float *restrict lower, int32_t *restrict sure)
+TARGET static void THIS(dp_bound)(const dp_centres *c, const THIS(dp_found) *found, float *restrict upper,
+                                  float *restrict lower, int32_t *restrict sure)
 {
     const float slack = (float)(c->D + 8) * 0x1p-24f, reach = c->reach, inside = c->inside, outside = c->outside;
     for (int r = 0; r < ROWS; r++) {
@@ -375,3 +317,11 @@ DP_ATTRIBUTE static void THIS(dp_bound)(const dp_centres *c, const THIS(dp_found
         sure[r] = (found->second[r] - found->best[r] > error) * ((most <= inside) + 2 * (nearest - error > outside));
     }
 }
+
+#include "_dpmeans_nearest.h"
+#include "_dpmeans_sweep.h"
+#include "_dpmeans_collapsed.h"
+
+#undef NV
+#undef NC
+#undef ROWS

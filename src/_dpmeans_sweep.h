@@ -1,26 +1,26 @@
-/* Rows go to their nearest centres: all rows in a sweep, or newcomers shown to some. Included once per instruction set, after
+/* Rows go to their nearest centres: all rows in a sweep, or newcomers shown to some. Included by
  * _dpmeans_scan.h. */
 
 /* sum of the lanes */
-DP_ATTRIBUTE DP_INLINE float THIS(dp_total)(VF sum)
+TARGET ALWAYS_INLINE float THIS(dp_total)(FLOATS sum)
 {
-    float lanes[W];
-    STORE(lanes, sum);
-    for (int half = W / 2; half > 0; half /= 2)
+    float lanes[WF];
+    *(FLOATS *)(lanes) = sum;
+    for (int half = WF / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++)
             lanes[l] += lanes[l + half];
     return lanes[0];
 }
 
 /* squared distances of one row to a few centres, scaled, in single precision; returns the bound on their error */
-DP_ATTRIBUTE static float THIS(dp_glance)(const dp_centres *c, const void *x, const int32_t some[DP_GLANCE], float distance[DP_GLANCE])
+TARGET static float THIS(dp_glance)(const dp_centres *c, const void *x, const int32_t some[DP_GLANCE], float distance[DP_GLANCE])
 {
     const ptrdiff_t D = c->D, bytes = c->single ? 4 : 8;
     const float *restrict centre[DP_GLANCE];
     float t[DP_TILE], norm, size;
-    VF sum[DP_GLANCE], square = ALL(0.0f);
+    FLOATS sum[DP_GLANCE], square = ALL(FLOATS, 0.0f);
     for (int j = 0; j < DP_GLANCE; j++) {
-        sum[j] = ALL(0.0f);
+        sum[j] = ALL(FLOATS, 0.0f);
         centre[j] = c->centre + some[j] * D;
     }
     for (ptrdiff_t first = 0; first < D; first += DP_TILE) {
@@ -33,13 +33,13 @@ DP_ATTRIBUTE static float THIS(dp_glance)(const dp_centres *c, const void *x, co
         else
             for (ptrdiff_t d = 0; d < m; d++)
                 t[d] = (float)((((const double *)x)[first + d] - c->ref[first + d]) * c->scale);
-        for (ptrdiff_t d = m; d < DP_TILE && d % W; d++)
+        for (ptrdiff_t d = m; d < DP_TILE && d % WF; d++)
             t[d] = 0.0f;
-        for (ptrdiff_t d = 0; d < m; d += W) {
-            const VF cells = LOAD(t + d);
-            square = LESS_PRODUCT(square, cells, cells);
+        for (ptrdiff_t d = 0; d < m; d += WF) {
+            const FLOATS cells = *(const FLOATS *)(t + d);
+            square = MINUS_PRODUCT(square, cells, cells);
             for (int j = 0; j < DP_GLANCE; j++)     /* beyond a centre's last cell stands the next one's first: times 0 */
-                sum[j] = LESS_PRODUCT(sum[j], cells, LOAD(centre[j] + first + d));
+                sum[j] = MINUS_PRODUCT(sum[j], cells, *(const FLOATS *)(centre[j] + first + d));
         }
     }
     norm = -THIS(dp_total)(square);
@@ -50,8 +50,8 @@ DP_ATTRIBUTE static float THIS(dp_glance)(const dp_centres *c, const void *x, co
 }
 
 /* one row to some centres by the exact formula alone: for a few it is cheaper than a tile */
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_row)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *X, dp_rows rows,
-                                                const dp_sums *sums, ptrdiff_t i)
+TARGET static ptrdiff_t THIS(dp_show_row)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *X, dp_rows rows,
+                                          const dp_sums *sums, ptrdiff_t i)
 {
     const void *x = dp_row(X, c->single, c->D, i);
     const double own = fabsf(rows.upper[i]) / c->scale;
@@ -77,8 +77,8 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_row)(const dp_centres *c, const int32
 }
 
 /* the rows of `list` to their nearest centres */
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
-                                                   const int32_t *list, ptrdiff_t n, float *tile, ptrdiff_t *candidates)
+TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                             const int32_t *list, ptrdiff_t n, float *tile, ptrdiff_t *candidates)
 {
     THIS(dp_found) found;
     float upper[DP_TILE], lower[DP_TILE];
@@ -130,9 +130,9 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const vo
 
 /* whether a row surely stays in its cluster and within its limit, by the bounds or by a glance at its own centre and the fresh ones;
  * then its bounds follow the centres */
-DP_ATTRIBUTE DP_INLINE int THIS(dp_stays)(const dp_centres *c, const void *x, dp_rows rows, ptrdiff_t i, const float *drift,
-                                          const float *drift_others, const float *half_gap, const int32_t *fresh, ptrdiff_t n_fresh,
-                                          const float *fresh_gap, float root)
+TARGET ALWAYS_INLINE int THIS(dp_stays)(const dp_centres *c, const void *x, dp_rows rows, ptrdiff_t i, const float *drift,
+                                    const float *drift_others, const float *half_gap, const int32_t *fresh, ptrdiff_t n_fresh,
+                                    const float *fresh_gap, float root)
 {
     const int32_t k = rows.labels[i];
     float most = (fabsf(rows.upper[i]) + drift[k]) * (1.0f + 0x1p-22f), least = (rows.lower[i] - drift_others[k]) * (1.0f - 0x1p-22f);
@@ -161,11 +161,11 @@ DP_ATTRIBUTE DP_INLINE int THIS(dp_stays)(const dp_centres *c, const void *x, dp
     return 1;
 }
 
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
-                                              const float *drift, const float *drift_others, const float *half_gap,
-                                              const int32_t *fresh, ptrdiff_t n_fresh, const float *fresh_gap,
-                                              ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
-                                              ptrdiff_t *scanned)
+TARGET static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                        const float *drift, const float *drift_others, const float *half_gap,
+                                        const int32_t *fresh, ptrdiff_t n_fresh, const float *fresh_gap,
+                                        ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
+                                        ptrdiff_t *scanned)
 {
     const float root = c->inside < FLT_MAX ? sqrtf(c->inside) * (1.0f - 0x1p-21f) : INFINITY;
     int32_t list[DP_TILE];
@@ -189,8 +189,8 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_assign)(const dp_centres *c, const void *X
 }
 
 /* the rows of `list` to the newcomers [first, K) where these are strictly nearer */
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const void *X, dp_rows rows,
-                                                 const dp_sums *sums, const int32_t *list, ptrdiff_t n, float *tile)
+TARGET static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const void *X, dp_rows rows,
+                                           const dp_sums *sums, const int32_t *list, ptrdiff_t n, float *tile)
 {
     THIS(dp_found) found;
     ptrdiff_t moved = 0;
@@ -217,9 +217,9 @@ DP_ATTRIBUTE static ptrdiff_t THIS(dp_show_tile)(const dp_centres *c, const int3
     return moved;
 }
 
-DP_ATTRIBUTE static ptrdiff_t THIS(dp_show)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap,
-                                            const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
-                                            ptrdiff_t start, ptrdiff_t stop, float *tile)
+TARGET static ptrdiff_t THIS(dp_show)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap,
+                                      const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
+                                      ptrdiff_t start, ptrdiff_t stop, float *tile)
 {
     int32_t list[DP_TILE];
     ptrdiff_t moved = 0, n = 0;

@@ -1,23 +1,18 @@
-/* One pass over the edges of a fusion penalty. Compiled for the usual numbers of classes, so that the
- * few numbers of an edge stay in registers. */
+/* The inner loop over the edges of a fusion penalty, specialised by the numbers per node (classes less one), so that those of an edge
+ * stay in registers. */
 #ifndef CRAFTC_EDGES_H
 #define CRAFTC_EDGES_H
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "_simd.h"
 
-#if defined(_MSC_VER)
-#define EDGES_INLINE static __forceinline
-#else
-#define EDGES_INLINE static inline __attribute__((always_inline))
-#endif
-
-#define EDGES_MOST 4 /* numbers of a node that are kept in registers */
-#define EDGES_SIDE 32
+#define EDGES_MOST 4  /* numbers per node that are kept in registers */
+#define EDGES_SIDE 32 /* edges of one first node that are processed together */
 
 typedef struct {
-    ptrdiff_t q;            /* numbers of a node */
+    ptrdiff_t q;            /* numbers per node */
     const double *b;        /* (nodes, q) */
     const int32_t *edge;    /* (l, 2) */
     const double *radius;   /* (l) */
@@ -28,9 +23,9 @@ typedef struct {
 } Edges;
 
 /* Edges start..stop - 1, sorted by their first node: p = Proj(lam + step (b_i - b_j)); lam += relax (p - lam);
- * p is added to the sums of node i and taken from those of j. Returns the sum of |p - lam|^2 / step. Edges of one first node go side
- * by side, so that their roots and quotients are vectors. */
-EDGES_INLINE double edges_of(const ptrdiff_t q, const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *restrict sums)
+ * p is added to the sums of node i and subtracted from those of j. Returns the sum of |p - lam|^2 / step. Edges of one first node are
+ * processed together, so that their square roots and quotients are vectorised. */
+ALWAYS_INLINE double edges_of(const ptrdiff_t q, const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *restrict sums)
 {
     const double *restrict b = c->b;
     const int32_t *restrict edge = c->edge;
@@ -60,7 +55,7 @@ EDGES_INLINE double edges_of(const ptrdiff_t q, const Edges *c, ptrdiff_t start,
         }
         for (ptrdiff_t e = 0; e < many; e++) {
             const double shrunk = radius[e] / sqrt(square[e]);
-            scale[e] = shrunk < 1.0 ? shrunk : 1.0; /* 0 / 0 is fused */
+            scale[e] = shrunk < 1.0 ? shrunk : 1.0; /* 0 / 0 counts as fused */
             per_step[e] = 1.0 / step[e];
         }
         for (ptrdiff_t e = 0; e < many; e++) {
@@ -82,7 +77,7 @@ EDGES_INLINE double edges_of(const ptrdiff_t q, const Edges *c, ptrdiff_t start,
     return moved;
 }
 
-/* The same with any q: nothing is kept in registers. */
+/* The same for any q. */
 static double edges_wide(const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *sums)
 {
     const ptrdiff_t q = c->q;

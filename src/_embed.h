@@ -21,9 +21,6 @@ typedef struct craftc_costs embed_costs;
 
 #define EMBED_GRID_BITS 40          /* of a column's range */
 #define EMBED_REACH 549755813888.0  /* 2^39 steps */
-#define EMBED_LINE 8                /* doubles of a cache line */
-#define EMBED_WORTH_CENTRES 3       /* from so many centres and rows on the scan is cheaper than the exact formula alone */
-#define EMBED_WORTH_ROWS 16
 
 static uint32_t embed_api_version(void) { return CRAFTC_API_VERSION; }
 static int embed_simd_level(void) { return simd_level(); }
@@ -31,108 +28,20 @@ static int embed_simd_level(void) { return simd_level(); }
 static inline int embed_is_float(int type) { return type == CRAFTC_FLOAT64 || type == CRAFTC_FLOAT32; }
 static inline int embed_is_code(int type) { return type == CRAFTC_UINT8 || type == CRAFTC_UINT16; }
 
-static inline ptrdiff_t embed_lines(ptrdiff_t doubles) { return (doubles + EMBED_LINE - 1) / EMBED_LINE * EMBED_LINE; }
-
 /* ---- nearest centres ---- */
-
-/* EMBED_ROWS: a tile of the scan, NV * W of _dpmeans_scan.h */
-#define EMBED_SUFFIX _baseline
-#if defined(__GNUC__)
-#define EMBED_ROWS 8
-#else
-#define EMBED_ROWS 4
-#endif
-#define EMBED_ATTRIBUTE
-#include "_embed_nearest.h"
-
-#if CRAFTC_CLONES
-#define EMBED_SUFFIX _v3
-#define EMBED_ROWS 16
-#define EMBED_ATTRIBUTE __attribute__((target("avx2,fma")))
-#include "_embed_nearest.h"
-
-#define EMBED_SUFFIX _v4
-#define EMBED_ROWS 64
-#define EMBED_ATTRIBUTE __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw")))
-#include "_embed_nearest.h"
-#endif
-
-/* what the scan reads, in the caller's scratch: the reference point in both precisions, a tile of rows, the centres in single
- * precision, the tile that is scanned */
-typedef struct {
-    double *ref, *rows;
-    float *ref_single, *centre, *half, *tile;
-} embed_places;
-
-static ptrdiff_t embed_nearest_places(ptrdiff_t D, ptrdiff_t K, double *scratch, embed_places *places)
-{
-    const ptrdiff_t size[] = {D, DP_TILE * D, (D + 1) / 2, ((K + DP_PAD) * D + 1) / 2, (K + DP_PAD + 1) / 2, (DP_TILE * D + 1) / 2};
-    double *at[6] = {NULL};
-    ptrdiff_t total = 0;
-    for (int i = 0; i < 6; i++) {
-        if (scratch)
-            at[i] = scratch + total;
-        total += embed_lines(size[i]);
-    }
-    places->ref = at[0], places->rows = at[1], places->ref_single = (float *)at[2];
-    places->centre = (float *)at[3], places->half = (float *)at[4], places->tile = (float *)at[5];
-    return total;
-}
 
 static ptrdiff_t embed_nearest_scratch_size(ptrdiff_t n_columns, ptrdiff_t n_centres)
 {
-    embed_places places;
-    return n_columns < 0 || n_centres < 0 ? 0 : embed_nearest_places(n_columns, n_centres, NULL, &places);
-}
-
-/* the centres as the scan reads them, centred on their mean; 0 where their distances are no numbers to scale by */
-static int embed_prepare(dp_centres *c, ptrdiff_t stride, embed_places *places)
-{
-    const ptrdiff_t D = c->D, K = c->K;
-    double reach = 0.0, most = 0.0;
-    int exponent, bound = c->single ? 126 : 1000;
-    for (ptrdiff_t d = 0; d < D; d++) {
-        double sum = 0.0;
-        for (ptrdiff_t k = 0; k < K; k++)
-            sum += c->mu[k * stride + d] / (double)K;
-        places->ref_single[d] = (float)sum;
-        places->ref[d] = c->single ? (double)places->ref_single[d] : sum;
-        for (ptrdiff_t k = 0; k < K; k++) {
-            const double far = fabs(c->mu[k * stride + d] - places->ref[d]);
-            reach = far > reach ? far : reach;
-            most += far;    /* NaN stays */
-        }
-    }
-    if (!(most < INFINITY))
-        return 0;
-    frexp(reach, &exponent);
-    exponent = exponent > bound ? bound : exponent < -bound ? -bound : exponent;
-    c->scale = ldexp(1.0, -exponent);
-    most = 0.0;
-    for (ptrdiff_t k = 0; k < K; k++) {
-        double square = 0.0;
-        for (ptrdiff_t d = 0; d < D; d++) {
-            const double cell = (c->mu[k * stride + d] - places->ref[d]) * c->scale;
-            square += cell * cell;
-            places->centre[k * D + d] = (float)cell;
-        }
-        places->half[k] = (float)(0.5 * square);
-        most = square > most ? square : most;
-    }
-    memset(places->centre + K * D, 0, sizeof(float) * (size_t)(DP_PAD * D));
-    for (ptrdiff_t k = K; k < K + DP_PAD; k++)
-        places->half[k] = INFINITY;
-    c->ref = places->ref, c->ref_single = places->ref_single, c->centre = places->centre, c->half = places->half;
-    c->reach = dp_above(sqrt(most));
-    return 1;
+    dp_places places;
+    return n_columns < 0 || n_centres < 0 ? 0 : dp_nearest_places(n_columns, n_centres, NULL, &places);
 }
 
 static int embed_nearest(const void *x, int x_type, ptrdiff_t n_rows, ptrdiff_t n_columns, ptrdiff_t x_stride, const double *centres,
                          ptrdiff_t n_centres, ptrdiff_t centre_stride, int32_t *labels, double *squared, double *scratch)
 {
     dp_centres c;
-    embed_places places;
-    double *rows;
+    dp_places places;
+    int scan;
     if (!embed_is_float(x_type))
         return CRAFTC_BAD_TYPE;
     if (n_rows < 0 || n_columns < 1 || n_centres < 1 || n_centres > INT32_MAX - DP_PAD || x_stride < n_columns
@@ -142,11 +51,11 @@ static int embed_nearest(const void *x, int x_type, ptrdiff_t n_rows, ptrdiff_t 
         return CRAFTC_OK;
     if (!x || !centres || !labels || !scratch)
         return CRAFTC_NO_POINTER;
-    embed_nearest_places(n_columns, n_centres, scratch, &places);
+    dp_nearest_places(n_columns, n_centres, scratch, &places);
     memset(&c, 0, sizeof c);
     c.D = n_columns, c.K = n_centres, c.single = x_type == CRAFTC_FLOAT32, c.mu = centres;
-    rows = n_centres >= EMBED_WORTH_CENTRES && n_rows >= EMBED_WORTH_ROWS && embed_prepare(&c, centre_stride, &places) ? places.rows : NULL;
-    SIMD_DISPATCH(embed_nearest_rows, (&c, centre_stride, (const char *)x, n_rows, x_stride, labels, squared, rows, places.tile));
+    scan = n_centres >= DP_WORTH_SCAN && n_rows >= DP_WORTH_TILE && dp_prepare(&c, centre_stride, &places);
+    dp_nearest_rows(&c, centre_stride, (const char *)x, n_rows, x_stride, labels, squared, places.rows, scan ? places.tile : NULL);
     return CRAFTC_OK;
 }
 
@@ -170,8 +79,8 @@ static ptrdiff_t embed_craft_scratch_size(const craftc_costs *model)
 {
     if (!model)
         return 0;
-    return embed_lines(craft_scratch_size(model->tables.p, model->tables.q, model->tables.lanes))
-           + embed_lines(CRAFT_TILE * model->tables.p) + embed_lines(CRAFT_TILE * model->tables.q);
+    return simd_lines(craft_scratch_size(model->tables.p, model->tables.q, model->tables.lanes))
+           + simd_lines(CRAFT_TILE * model->tables.p) + simd_lines(CRAFT_TILE * model->tables.q);
 }
 
 static int embed_codes_fit(const craftc_costs *model, const char *codes, int bytes, ptrdiff_t stride, ptrdiff_t n)
@@ -201,8 +110,8 @@ static int embed_craft_assign(const craftc_costs *model, const void *x, int x_ty
         return CRAFTC_OK;
     if ((t->p && !x) || (t->q && !codes) || !labels || !scratch)
         return CRAFTC_NO_POINTER;
-    tile_x = (char *)(scratch + embed_lines(craft_scratch_size(t->p, t->q, t->lanes)));
-    tile_codes = tile_x + sizeof(double) * (size_t)embed_lines(CRAFT_TILE * t->p);
+    tile_x = (char *)(scratch + simd_lines(craft_scratch_size(t->p, t->q, t->lanes)));
+    tile_codes = tile_x + sizeof(double) * (size_t)simd_lines(CRAFT_TILE * t->p);
     for (ptrdiff_t first = 0; first < n_rows; first += CRAFT_TILE) {
         const ptrdiff_t n = n_rows - first < CRAFT_TILE ? n_rows - first : CRAFT_TILE;
         const char *row = t->p ? (const char *)x + first * x_stride * x_type : NULL;

@@ -1,8 +1,7 @@
-/* exp over vectors, for the clone that includes this: LANE and BITS are its vectors, LANE_EXP the name that the function gets,
- * LANE_ATTRIBUTE its instruction set. */
+/* exp over vectors, for the leaves that include this: LANE_EXP is the name that the function gets. */
 
 /* exp(x) for x in [-700, 700]; the error is about one unit of the last place */
-LANE_ATTRIBUTE static inline LANE LANE_EXP(LANE x)
+TARGET static inline LANE LANE_EXP(LANE x)
 {
     const double magic = 0x1.8p52;
     LANE whole = x * 1.4426950408889634 + magic, n = whole - magic, y, out;

@@ -12,12 +12,6 @@
 #include "_gamma.h"
 #include "_simd.h"
 
-#if defined(__GNUC__)
-#define MX_INLINE inline __attribute__((always_inline))
-#else
-#define MX_INLINE inline
-#endif
-
 /* keeps a vector that is used twice in a register: loads are what the loop over columns is short of */
 #if CRAFTC_CLONES
 #define MX_HOLD(vector) __asm__("" : "+v"(vector))
@@ -478,24 +472,8 @@ static inline void mx_list(const mx_model *m, int holes, mx_lists *out)
         }
 }
 
-/* ---- clones ---- */
-
-#define MX_WIDTH 2
-#define MX_SUFFIX _baseline
-#define MX_ATTRIBUTE
-#include "_mixture_rows.h"
-
-#if CRAFTC_CLONES
-#define MX_WIDTH 4
-#define MX_SUFFIX _v3
-#define MX_ATTRIBUTE CRAFTC_TARGET_V3
-#include "_mixture_rows.h"
-
-#define MX_WIDTH 8
-#define MX_SUFFIX _v4
-#define MX_ATTRIBUTE CRAFTC_TARGET_V4
-#include "_mixture_rows.h"
-#endif
+#define LEAVES "_mixture_rows.h"
+#include "_lanes.h"
 
 /* rows [start, stop): their responsibilities, and the sums of a segment (NULL: not wanted) */
 static inline void mx_rows(const mx_table *t, const mx_lists *l, const mx_asked *asked, ptrdiff_t K, int linear, ptrdiff_t start,

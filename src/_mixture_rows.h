@@ -1,35 +1,19 @@
-/* One clone of the pass over the rows of _mixture.h, for vectors of MX_WIDTH doubles. Included once per instruction set.
+/* One clone of the pass over the rows of _mixture.h, included once per instruction set by _lanes.h.
  *
  * Responsibilities: rows side by side in the lanes, a component's selected columns one after the other, so that columns nobody selects
  * cost nothing. Sums: columns side by side, a component's rows one after the other, those with responsibility zero left out. In both the
  * order of every sum is fixed whatever the width of a vector. */
 
-#define THIS(stem) SIMD_NAME(stem, MX_SUFFIX)
-#if defined(__GNUC__)
-#define W MX_WIDTH
-typedef double THIS(mx_lane) __attribute__((vector_size(8 * MX_WIDTH), aligned(8), may_alias));
-typedef int64_t THIS(mx_bits) __attribute__((vector_size(8 * MX_WIDTH), aligned(8), may_alias));
-#define PICK(mask, a) ((LANE)((BITS)(mask) & (BITS)(a)))
-#define LARGER(a, b) ((LANE)((((a) > (b)) & (BITS)(a)) | (~((a) > (b)) & (BITS)(b))))
-#else
-#define W 1
-typedef double THIS(mx_lane);
-typedef int64_t THIS(mx_bits);
-#define PICK(mask, a) ((mask) ? (a) : 0.0)
-#define LARGER(a, b) ((a) > (b) ? (a) : (b))
-#endif
-#define LANE THIS(mx_lane)
-#define BITS THIS(mx_bits)
 #define VECTORS (MX_TILE / W)
 #define TOGETHER 4              /* vectors of columns whose sums stay in registers */
 
-#define LANE_ATTRIBUTE MX_ATTRIBUTE
 #define LANE_EXP THIS(mx_exp)
 #include "_lane_exp.h"
+#undef LANE_EXP
 
 /* the cells of row i, centred and scaled, missing ones 0 */
 #define ROW(type)                                                                                                                 \
-MX_ATTRIBUTE static inline void THIS(mx_row_##type)(const mx_table *t, const type *x, double *restrict z)                         \
+TARGET static inline void THIS(mx_row_##type)(const mx_table *t, const type *x, double *restrict z)                               \
 {                                                                                                                                 \
     const double *restrict centre = t->centre, *restrict scale = t->scale;                                                        \
     const ptrdiff_t D = t->D;                                                                                                     \
@@ -44,7 +28,7 @@ ROW(float)
 ROW(double)
 #undef ROW
 
-MX_ATTRIBUTE static ptrdiff_t THIS(mx_fill)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, mx_scratch *s)
+TARGET static ptrdiff_t THIS(mx_fill)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, mx_scratch *s)
 {
     ptrdiff_t holes = 0;
     for (ptrdiff_t r = 0; r < n; r++) {
@@ -63,11 +47,11 @@ MX_ATTRIBUTE static ptrdiff_t THIS(mx_fill)(const mx_table *t, ptrdiff_t start, 
 }
 
 /* tile (columns, MX_TILE) of up to MX_TILE rows of z; columns are a multiple of MX_PAD */
-MX_ATTRIBUTE static void THIS(mx_turn)(const double *z, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t columns, double *restrict tile)
+TARGET static void THIS(mx_turn)(const double *z, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t columns, double *restrict tile)
 {
     if (n < MX_TILE)
         memset(tile, 0, sizeof(double) * MX_TILE * (size_t)columns);
-#if CRAFTC_CLONES && MX_WIDTH == 8
+#if CRAFTC_CLONES && W == 8
     for (ptrdiff_t from = 0; n == MX_TILE && from < MX_TILE; from += 8)
         for (ptrdiff_t d = 0; d < columns; d += 8) {
             __m512d a[8], b[8];
@@ -96,7 +80,7 @@ MX_ATTRIBUTE static void THIS(mx_turn)(const double *z, ptrdiff_t n, ptrdiff_t s
 }
 
 /* out += what the rows of a tile owe to one component in a run of columns, whose lists are [i, stop) */
-MX_ATTRIBUTE static inline void THIS(mx_owe)(const mx_lists *l, ptrdiff_t i, ptrdiff_t stop, int linear, const double *tile, double *out)
+TARGET static inline void THIS(mx_owe)(const mx_lists *l, ptrdiff_t i, ptrdiff_t stop, int linear, const double *tile, double *out)
 {
     LANE even[VECTORS], odd[VECTORS];
     memset(even, 0, sizeof even);
@@ -132,7 +116,7 @@ MX_ATTRIBUTE static inline void THIS(mx_owe)(const mx_lists *l, ptrdiff_t i, ptr
 }
 
 /* From what is owed (K, MX_TILE; rows `room` apart) to responsibilities in the same place; their entropy and ln of their sum, row by row */
-MX_ATTRIBUTE static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t room, double *most, double *sum, double *mean)
+TARGET static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t room, double *most, double *sum, double *mean)
 {
     for (int v = 0; v < VECTORS; v++) {
         LANE high = *(LANE *)(r + v * W), all = {0}, owed = {0};
@@ -160,8 +144,8 @@ MX_ATTRIBUTE static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t ro
 }
 
 /* s1 += sum w z, s2 += sum w z^2 over the listed rows, for so many vectors of columns */
-MX_ATTRIBUTE static MX_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n,
-                                                     int vectors, double *s1, double *s2)
+TARGET ALWAYS_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n,
+                                            int vectors, double *s1, double *s2)
 {
     LANE a[TOGETHER], b[TOGETHER];
     memset(a, 0, sizeof a);
@@ -178,8 +162,8 @@ MX_ATTRIBUTE static MX_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t 
     }
 }
 
-MX_ATTRIBUTE static void THIS(mx_add)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n, double *s1,
-                                      double *s2)
+TARGET static void THIS(mx_add)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n, double *s1,
+                                double *s2)
 {
     ptrdiff_t d = 0;
     for (; d + TOGETHER * W <= stride; d += TOGETHER * W)
@@ -193,7 +177,7 @@ MX_ATTRIBUTE static void THIS(mx_add)(const double *z, ptrdiff_t stride, const i
 }
 
 /* sum of the weights of the listed rows, each times its row's exposure where there is one */
-MX_ATTRIBUTE static double THIS(mx_total)(const double *w, const int32_t *row, const double *exposure, ptrdiff_t n)
+TARGET static double THIS(mx_total)(const double *w, const int32_t *row, const double *exposure, ptrdiff_t n)
 {
     double sum[4] = {0};
     for (ptrdiff_t i = 0; i < n; i++)
@@ -202,8 +186,8 @@ MX_ATTRIBUTE static double THIS(mx_total)(const double *w, const int32_t *row, c
 }
 
 /* responsibilities of a block of rows, (K of the lists, room) */
-MX_ATTRIBUTE static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_asked *asked, int linear,
-                                                     ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t holes, mx_scratch *s)
+TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_asked *asked, int linear,
+                                               ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t holes, mx_scratch *s)
 {
     double entropy = 0.0;
     for (ptrdiff_t from = 0; from < n; from += MX_TILE) {
@@ -266,8 +250,8 @@ static double THIS(mx_take)(const mx_lists *l, const double *given, ptrdiff_t K,
     return entropy;
 }
 
-MX_ATTRIBUTE static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_asked *asked, ptrdiff_t K, int linear,
-                                       ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *s)
+TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_asked *asked, ptrdiff_t K, int linear,
+                                 ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *s)
 {
     const ptrdiff_t room = mx_block(t->D);
     for (ptrdiff_t from = start; from < stop; from += room) {
@@ -301,16 +285,5 @@ MX_ATTRIBUTE static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, con
     }
 }
 
-#undef THIS
-#undef W
-#undef LANE
-#undef BITS
-#undef PICK
-#undef LARGER
 #undef VECTORS
 #undef TOGETHER
-#undef MX_WIDTH
-#undef MX_SUFFIX
-#undef LANE_ATTRIBUTE
-#undef LANE_EXP
-#undef MX_ATTRIBUTE

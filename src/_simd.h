@@ -1,19 +1,32 @@
-/* Runtime dispatch of the SIMD functions. Each is compiled once per instruction set (level) from the same source. The level is chosen at
- * run time, with any compiler that has `target` attributes and any C library. CRAFTC_SIMD=baseline|v3|v4 lowers it, to check that all levels
- * give the same bits. */
+/* Runtime dispatch of the SIMD functions. Each is compiled once per instruction set (level) from the same source. The level is chosen
+ * at run time, with any compiler that has `target` attributes and any C library. CRAFTC_SIMD=baseline|v3|v4 lowers it, to check that all
+ * levels give the same bits. */
 #ifndef CRAFTC_SIMD_H
 #define CRAFTC_SIMD_H
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <immintrin.h>
 #define CRAFTC_CLONES 1
-#define CRAFTC_TARGET_V3 __attribute__((target("avx2")))
-#define CRAFTC_TARGET_V4 __attribute__((target("avx2,avx512f,avx512dq,avx512vl,avx512bw")))
 #else
 #define CRAFTC_CLONES 0
+#endif
+
+/* doubles, rounded up to whole cache lines */
+static inline ptrdiff_t simd_lines(ptrdiff_t doubles)
+{
+    return (doubles + 7) / 8 * 8;
+}
+
+#if defined(__GNUC__)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define ALWAYS_INLINE static __forceinline
+#else
+#define ALWAYS_INLINE static inline
 #endif
 
 /* name of function `stem` at one level */

@@ -16,12 +16,6 @@
 #include "_mixed_rows.h"
 #include "_simd.h"
 
-#if defined(__GNUC__)
-#define SP_INLINE inline __attribute__((always_inline))
-#else
-#define SP_INLINE inline
-#endif
-
 #define SP_LANES 8          /* tables are padded to a multiple of these, in which sums over lanes are kept */
 #define SP_TILE 40          /* nodes of the grid that are worked on together: tables over nodes are padded to a multiple of these */
 #define SP_TOGETHER 4       /* vectors of indicators that are worked on together */
@@ -114,24 +108,8 @@ static inline ptrdiff_t sp_row(const sp_table *t, ptrdiff_t i, sp_scratch *w)
     return there;
 }
 
-/* ---- clones ---- */
-
-#define SP_WIDTH 2
-#define SP_SUFFIX _baseline
-#define LANE_ATTRIBUTE
-#include "_spectral_rows.h"
-
-#if CRAFTC_CLONES
-#define SP_WIDTH 4
-#define SP_SUFFIX _v3
-#define LANE_ATTRIBUTE CRAFTC_TARGET_V3
-#include "_spectral_rows.h"
-
-#define SP_WIDTH 8
-#define SP_SUFFIX _v4
-#define LANE_ATTRIBUTE CRAFTC_TARGET_V4
-#include "_spectral_rows.h"
-#endif
+#define LEAVES "_spectral_rows.h"
+#include "_lanes.h"
 
 /* rows [start, stop) */
 static inline void sp_rows(const sp_table *t, const sp_weights *w, ptrdiff_t start, ptrdiff_t stop, sp_sums *sums, sp_scratch *scratch)

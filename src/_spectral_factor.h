@@ -17,19 +17,8 @@ static inline double nf_number(const nf_table *t, ptrdiff_t i, ptrdiff_t s)
     return x == x ? (x - t->low[s]) * t->scale[s] : t->fill[s];
 }
 
-#define NF_SUFFIX _baseline
-#define NF_ATTRIBUTE
-#include "_spectral_factor_rows.h"
-
-#if CRAFTC_CLONES
-#define NF_SUFFIX _v3
-#define NF_ATTRIBUTE CRAFTC_TARGET_V3
-#include "_spectral_factor_rows.h"
-
-#define NF_SUFFIX _v4
-#define NF_ATTRIBUTE CRAFTC_TARGET_V4
-#include "_spectral_factor_rows.h"
-#endif
+#define LEAVES "_spectral_factor_rows.h"
+#include "_lanes.h"
 
 /* rows [start, stop): new scores, and the sums that the loadings need; owed (k) is scratch */
 static inline void nf_rows(const nf_table *t, const double *loading, const double *cell_loading, const double *gram, ptrdiff_t start,

@@ -1,13 +1,11 @@
-/* One clone of the turn over the rows of _spectral_factor.h, included once per instruction set. Every sum has a lane of its own, so that
- * all clones give the same bits. */
-
-#define THIS(stem) SIMD_NAME(stem, NF_SUFFIX)
+/* One clone of the turn over the rows of _spectral_factor.h, included once per instruction set by _lanes.h. Every sum has a lane of its
+ * own, so that all clones give the same bits. */
 
 /* Scores w of the rows [start, stop), factor after factor, each the best given the others; sums of w w', of x w' by column and of w by
  * cell. */
-NF_ATTRIBUTE static void THIS(nf_rows)(const nf_table *t, const double *loading, const double *cell_loading, const double *gram,
-                                       ptrdiff_t start, ptrdiff_t stop, double *scores, double *square, double *by_column,
-                                       double *by_cell, double *restrict owed)
+TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const double *cell_loading, const double *gram,
+                                 ptrdiff_t start, ptrdiff_t stop, double *scores, double *square, double *by_column,
+                                 double *by_cell, double *restrict owed)
 {
     const ptrdiff_t k = t->k;
     for (ptrdiff_t i = start; i < stop; i++) {
@@ -51,7 +49,3 @@ NF_ATTRIBUTE static void THIS(nf_rows)(const nf_table *t, const double *loading,
         }
     }
 }
-
-#undef THIS
-#undef NF_SUFFIX
-#undef NF_ATTRIBUTE

@@ -1,36 +1,8 @@
-/* One clone of the pass over the rows of _spectral.h, for vectors of SP_WIDTH doubles. Included once per instruction set.
+/* One clone of the pass over the rows of _spectral.h, included once per instruction set by _lanes.h.
  *
  * Nodes of the grid, and indicators, lie side by side in the lanes; a row's neighbours come one after the other. Sums over lanes are kept
  * in SP_LANES of them whatever the width of a vector, so that all clones give the same bits. */
 
-#define THIS(stem) SIMD_NAME(stem, SP_SUFFIX)
-#if defined(__GNUC__)
-#define W SP_WIDTH
-typedef double THIS(sp_lane) __attribute__((vector_size(8 * SP_WIDTH), aligned(8), may_alias));
-typedef int64_t THIS(sp_bits) __attribute__((vector_size(8 * SP_WIDTH), aligned(8), may_alias));
-#else
-#define W 1
-typedef double THIS(sp_lane);
-typedef int64_t THIS(sp_bits);
-#endif
-#define LANE THIS(sp_lane)
-#define BITS THIS(sp_bits)
-#if CRAFTC_CLONES && SP_WIDTH == 8
-#define LARGER(a, b) ((LANE)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
-#define SMALLER(a, b) ((LANE)_mm512_min_pd((__m512d)(a), (__m512d)(b)))
-#elif CRAFTC_CLONES && SP_WIDTH == 4
-#define LARGER(a, b) ((LANE)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
-#define SMALLER(a, b) ((LANE)_mm256_min_pd((__m256d)(a), (__m256d)(b)))
-#elif CRAFTC_CLONES
-#define LARGER(a, b) ((LANE)_mm_max_pd((__m128d)(a), (__m128d)(b)))
-#define SMALLER(a, b) ((LANE)_mm_min_pd((__m128d)(a), (__m128d)(b)))
-#elif defined(__GNUC__)
-#define LARGER(a, b) ((LANE)((((a) > (b)) & (BITS)(a)) | (~((a) > (b)) & (BITS)(b))))
-#define SMALLER(a, b) ((LANE)((((a) < (b)) & (BITS)(a)) | (~((a) < (b)) & (BITS)(b))))
-#else
-#define LARGER(a, b) ((a) > (b) ? (a) : (b))
-#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
-#endif
 #define VECTORS (SP_LANES / W)          /* of the lanes that sums are kept in */
 #define TILE (SP_TILE / W)              /* of a tile of nodes, which stays in registers */
 #define AT(pointer) (*(LANE *)(pointer))
@@ -38,6 +10,7 @@ typedef int64_t THIS(sp_bits);
 
 #define LANE_EXP THIS(sp_exp)
 #include "_lane_exp.h"
+#undef LANE_EXP
 
 /* where the signs of a scale lie for x, and max(|x|, eps) */
 static inline const double *THIS(sp_side)(const sp_scale *a, double x, double eps, double *size)
@@ -47,7 +20,7 @@ static inline const double *THIS(sp_side)(const sp_scale *a, double x, double ep
 }
 
 /* out = similarities of x to a scale */
-LANE_ATTRIBUTE static inline void THIS(sp_similar)(const sp_scale *a, double x, double eps, double *restrict out)
+TARGET static inline void THIS(sp_similar)(const sp_scale *a, double x, double eps, double *restrict out)
 {
     double size;
     const double *restrict sign = THIS(sp_side)(a, x, eps, &size);
@@ -78,8 +51,8 @@ static inline void THIS(sp_log)(double *product, double *log_sum, double z)
 }
 
 /* Energies of numeric node s on the grid, and the largest. */
-LANE_ATTRIBUTE static SP_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t there,
-                                                        const sp_scratch *k)
+TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t there,
+                                             const sp_scratch *k)
 {
     const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = w->table ? t->J : 0;
     const double *restrict unary = w->unary + s * M, *restrict near = w->near + s * t->seen;
@@ -114,7 +87,7 @@ LANE_ATTRIBUTE static SP_INLINE double THIS(sp_on_grid)(const sp_table *t, const
 }
 
 /* exp(energy - most) of numeric node s, and their sum */
-LANE_ATTRIBUTE static SP_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restrict energy, double most)
+TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restrict energy, double most)
 {
     double lane[SP_LANES];
     LANE sum[VECTORS];
@@ -131,8 +104,8 @@ LANE_ATTRIBUTE static SP_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restr
 }
 
 /* What numeric node s expects goes to the sums. */
-LANE_ATTRIBUTE static SP_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t there, double share,
-                                                     sp_sums *sums, const sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t there, double share,
+                                          sp_sums *sums, const sp_scratch *k)
 {
     const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = tabled ? t->J : 0;
     const double *restrict energy = k->grid + s * M;
@@ -161,8 +134,8 @@ LANE_ATTRIBUTE static SP_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_
 }
 
 /* All numeric nodes of a row, step by step: the steps of one node wait for each other, those of different nodes do not. */
-LANE_ATTRIBUTE static SP_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t there, sp_sums *sums,
-                                                      sp_scratch *k, double *product, double *log_sum)
+TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t there, sp_sums *sums,
+                                           sp_scratch *k, double *product, double *log_sum)
 {
     const ptrdiff_t M = t->grid.width, p1 = t->rows.p1;
     for (ptrdiff_t j = 0; j < there; j++)
@@ -181,8 +154,8 @@ LANE_ATTRIBUTE static SP_INLINE void THIS(sp_numeric)(const sp_table *t, const s
 }
 
 /* Energies of some vectors of indicators from l on, less what is shifted later. */
-LANE_ATTRIBUTE static SP_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights *w, ptrdiff_t l, const int vectors,
-                                                       ptrdiff_t there, const double *shown, sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights *w, ptrdiff_t l, const int vectors,
+                                            ptrdiff_t there, const double *shown, sp_scratch *k)
 {
     const ptrdiff_t L = t->plus.width;
     LANE x[SP_TOGETHER];
@@ -213,8 +186,8 @@ LANE_ATTRIBUTE static SP_INLINE void THIS(sp_energies)(const sp_table *t, const 
 }
 
 /* What is left of some vectors of indicators goes to the sums. */
-LANE_ATTRIBUTE static SP_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const int vectors, ptrdiff_t there, sp_sums *sums,
-                                                    const sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const int vectors, ptrdiff_t there, sp_sums *sums,
+                                         const sp_scratch *k)
 {
     const ptrdiff_t L = t->plus.width;
     LANE r[SP_TOGETHER];
@@ -236,8 +209,8 @@ LANE_ATTRIBUTE static SP_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t
 }
 
 /* All categorical nodes of a row. */
-LANE_ATTRIBUTE static SP_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weights *w, ptrdiff_t i, sp_sums *sums, sp_scratch *k,
-                                                          double *product, double *log_sum)
+TARGET ALWAYS_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weights *w, ptrdiff_t i, sp_sums *sums, sp_scratch *k,
+                                               double *product, double *log_sum)
 {
     const ptrdiff_t L = t->plus.width;
     const double *shown = t->hat ? t->hat + i * (t->rows.p1 + t->p2) : k->x;
@@ -292,8 +265,8 @@ LANE_ATTRIBUTE static SP_INLINE void THIS(sp_categorical)(const sp_table *t, con
         THIS(sp_leave)(t, l, 1, there, sums, k);
 }
 
-LANE_ATTRIBUTE static void THIS(sp_rows)(const sp_table *t, const sp_weights *w, ptrdiff_t start, ptrdiff_t stop, sp_sums *sums,
-                                         sp_scratch *k)
+TARGET static void THIS(sp_rows)(const sp_table *t, const sp_weights *w, ptrdiff_t start, ptrdiff_t stop, sp_sums *sums,
+                                 sp_scratch *k)
 {
     double product = 1.0, log_sum = 0.0;
     for (ptrdiff_t l = t->p2; l < t->plus.width; l++)
@@ -309,7 +282,7 @@ LANE_ATTRIBUTE static void THIS(sp_rows)(const sp_table *t, const sp_weights *w,
 
 /* powers (p1, 3): how many, sum x, sum x^2; own (p1, p1 + p2): sums of the similarity of a row's own number to the number, or the code
  * of the indicator, that it sees */
-LANE_ATTRIBUTE static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_t stop, double *powers, double *own, sp_scratch *k)
+TARGET static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_t stop, double *powers, double *own, sp_scratch *k)
 {
     const ptrdiff_t p = t->rows.p1 + t->p2;
     for (ptrdiff_t i = start; i < stop; i++) {
@@ -341,17 +314,7 @@ LANE_ATTRIBUTE static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, 
     }
 }
 
-#undef THIS
-#undef W
-#undef LANE
-#undef BITS
-#undef LARGER
-#undef SMALLER
 #undef VECTORS
 #undef TILE
 #undef AT
 #undef READ
-#undef LANE_ATTRIBUTE
-#undef LANE_EXP
-#undef SP_WIDTH
-#undef SP_SUFFIX

@@ -1,4 +1,4 @@
-"""BP-means and K-features: sweeps, collapsed moves, and whole restarts side by side."""
+"""BP-means and K-features: sweeps, and whole restarts in parallel."""
 
 import numpy as np
 
@@ -8,27 +8,29 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport doubles_in, doubles_out, omp_get_thread_num, rows_in
-from craftc._kernels.bpmeans_fit cimport (
-    BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_collapse, bp_count, bp_extract, bp_first, bp_gram_of_fit,
-    bp_inner_products, bp_inverse, bp_lay_out, bp_lowest, bp_model, bp_new_combinations, bp_norms, bp_others, bp_products, bp_propose,
-    bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch, bp_width, descent, fit, greedy, grow,
-    keep_features, move_rows, move_sums, refill, settle, tidy, weigh,
+from craftc._kernels._bpmeans cimport (
+    BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_count, bp_extract, bp_first, bp_lowest, bp_model,
+    bp_new_combinations, bp_norms, bp_products, bp_propose, bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch,
+    bp_width, descent,
 )
+from craftc._kernels._common cimport doubles_in, doubles_out, omp_get_thread_num, rows_in
+from craftc._kernels.bpmeans_collapsed cimport other_rows, sweep_collapsed
+from craftc._kernels.bpmeans_fit cimport drop_redundant, fit_features, fit_memberships, lay_out, move_sums, reseed_empty
+from craftc._kernels.bpmeans_start cimport add_feature, greedy
 from craftc._kernels.dpmeans cimport dp_sums
 
 MOST, EXACT, TRIALS = BP_MOST, BP_EXACT, BP_TRIALS
 cdef enum:
-    WINDOW = 64                 # rows of the first window of a walk, and of every one after a feature was born or lost
-    WIDEST = 65536
+    WINDOW = 64                 # rows of the first window of a sweep, and of each one after a feature was created or lost
+    MAX_WINDOW = 65536
 
 
 # ---- a sweep ----
 
 cdef bint _sweep(descent *c) noexcept nogil:
-    """Every row chooses its features; with a penalty, rows in their order, features born and lost on the way. Whether anything changed."""
+    """Every row chooses its features; with a penalty, rows in their order, and features are created and lost. Whether anything changed."""
     cdef bp_model *m = &c.m
-    cdef Py_ssize_t place = 0, stop, i, k, window = WINDOW, came
+    cdef Py_ssize_t place = 0, stop, i, k, window = WINDOW, reached
     cdef bint changed = False
     if c.penalty == 0.0:
         _propose(c, 0, m.n)
@@ -47,9 +49,9 @@ cdef bint _sweep(descent *c) noexcept nogil:
     while place < m.n:
         stop = min(place + window, m.n)
         _propose(c, place, stop)
-        came = _walk(c, place, stop, &changed)
-        window = min(2 * window, WIDEST) if came == stop else WINDOW
-        place = came
+        reached = _accept_in_order(c, place, stop, &changed)
+        window = min(2 * window, MAX_WINDOW) if reached == stop else WINDOW
+        place = reached
     return changed or m.K != k
 
 
@@ -60,30 +62,30 @@ cdef void _count(descent *c, uint64_t mask) noexcept nogil:
 
 
 cdef void _propose(descent *c, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-    """What rows choose if no feature is born or lost meanwhile and none of them holds one alone."""
-    cdef Py_ssize_t b, from_
+    """What rows choose, provided that no feature is created or lost in the meantime and that none of them is the only row of a feature."""
+    cdef Py_ssize_t b, first
     if c.n_threads == 1 or stop - start < 2 * BP_BLOCK:
         bp_propose(&c.m, c.order, start, stop, 1, c.chosen + start, c.scratch)
         return
     for b in prange((stop - start + BP_BLOCK - 1) // BP_BLOCK, num_threads=c.n_threads, schedule="static"):
-        from_ = start + b * BP_BLOCK
-        bp_propose(&c.m, c.order, from_, min(from_ + BP_BLOCK, stop), 1, c.chosen + from_, c.scratch + omp_get_thread_num() * c.room)
+        first = start + b * BP_BLOCK
+        bp_propose(&c.m, c.order, first, min(first + BP_BLOCK, stop), 1, c.chosen + first, c.scratch + omp_get_thread_num() * c.room)
 
 
-cdef Py_ssize_t _walk(descent *c, Py_ssize_t start, Py_ssize_t stop, bint *changed) noexcept nogil:
-    """Rows in their order take what they chose, up to the first that loses or bears a feature; returns the place behind it."""
+cdef Py_ssize_t _accept_in_order(descent *c, Py_ssize_t start, Py_ssize_t stop, bint *changed) noexcept nogil:
+    """Rows take what they chose, in order, up to the first that loses or creates a feature; returns the place after it."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t place, i, k, alive = 0
-    cdef uint64_t flips, lonely = 0, chosen
+    cdef uint64_t flips, single = 0, chosen
     cdef bint event
     for k in range(m.K):
         alive += c.counts[k] > 0
-        lonely |= <uint64_t> (c.counts[k] == 1) << k
+        single |= <uint64_t> (c.counts[k] == 1) << k
     for place in range(start, stop):
         i = c.order[place] if c.order != NULL else place
         chosen, event = c.chosen[place], False
-        if m.mask[i] & lonely:
-            chosen = _choose_alone(c, i, lonely)
+        if m.mask[i] & single:
+            chosen = _choose_as_only_row(c, i, single)
         flips = chosen ^ m.mask[i]
         m.mask[i] = chosen
         changed[0] |= flips != 0
@@ -91,14 +93,14 @@ cdef Py_ssize_t _walk(descent *c, Py_ssize_t start, Py_ssize_t stop, bint *chang
             k = bp_lowest(flips)
             flips &= flips - 1
             c.counts[k] += 1 if chosen >> k & 1 else -1
-            lonely &= ~(<uint64_t> 1 << k)
-            lonely |= <uint64_t> (c.counts[k] == 1) << k
+            single &= ~(<uint64_t> 1 << k)
+            single |= <uint64_t> (c.counts[k] == 1) << k
             if c.counts[k] == 0:
                 m.trace -= m.G[k * m.lanes + k]
                 m.G[k * m.lanes + k] = INFINITY
                 alive -= 1
                 event = True
-        if m.residual[i] > c.penalty * (1.0 - 1e-6) and alive < c.cap and m.K < m.most and _bear(c, i):
+        if m.residual[i] > c.penalty * (1.0 - 1e-6) and alive < c.cap and m.K < m.most and _create_feature(c, i):
             event = True
         if event:
             bp_new_combinations(m)
@@ -106,10 +108,10 @@ cdef Py_ssize_t _walk(descent *c, Py_ssize_t start, Py_ssize_t stop, bint *chang
     return stop
 
 
-cdef uint64_t _choose_alone(descent *c, Py_ssize_t i, uint64_t lonely) noexcept nogil:
-    """What a row chooses that leaves the penalty behind with a feature nobody else has."""
+cdef uint64_t _choose_as_only_row(descent *c, Py_ssize_t i, uint64_t single) noexcept nogil:
+    """What a row chooses that saves the penalty by leaving a feature which no other row has (`single`: features of one row)."""
     cdef bp_model *m = &c.m
-    cdef uint64_t chosen, alone = m.mask[i] & lonely, z = alone
+    cdef uint64_t chosen, own = m.mask[i] & single, z = own
     cdef const void *row = bp_row(m, i)
     cdef double *b = c.scratch
     if m.gram:
@@ -120,12 +122,12 @@ cdef uint64_t _choose_alone(descent *c, Py_ssize_t i, uint64_t lonely) noexcept 
         b[bp_lowest(z)] -= 0.5 * c.penalty
         z &= z - 1
     chosen = bp_choose(m, b, m.norm[i], m.mask[i], 1, m.residual + i, c.scratch + BP_TILE * BP_MOST)
-    m.residual[i] = max(0.0, m.residual[i] - c.penalty * bp_count(chosen & alone))
+    m.residual[i] = max(0.0, m.residual[i] - c.penalty * bp_count(chosen & own))
     return chosen
 
 
-cdef bint _bear(descent *c, Py_ssize_t i) noexcept nogil:
-    """A row further than lambda from what its features make of it becomes a feature: its residual."""
+cdef bint _create_feature(descent *c, Py_ssize_t i) noexcept nogil:
+    """A row further than lambda from the sum of its features becomes a feature: its residual."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t K = m.K, k, d, j
     cdef double norm = m.residual[i]
@@ -154,7 +156,7 @@ cdef bint _bear(descent *c, Py_ssize_t i) noexcept nogil:
             for d in range(m.D):
                 m.table[d * bp_width(K) + K] = r[d]
         else:
-            bp_lay_out(m, m.A)
+            lay_out(m, m.A)
     m.trace += norm
     m.mask[i] |= <uint64_t> 1 << K
     m.residual[i] = 0.0
@@ -162,148 +164,64 @@ cdef bint _bear(descent *c, Py_ssize_t i) noexcept nogil:
     return True
 
 
-# ---- collapsed ----
-
-cdef void _prepare_collapsed(descent *c) noexcept nogil:
-    """Q = Z'X X'Z, and the sums of the features as lanes."""
-    cdef bp_model *m = &c.m
-    if not m.gram:
-        bp_lay_out(m, m.W)
-        bp_inner_products(m, m.W, m.Q)
-    bp_gram_of_fit(m.H, m.M, m.Q, m.G, m.K, m.lanes)
-
-
-cdef bint _sweep_collapsed(descent *c) noexcept nogil:
-    """Every row in turn is taken out and put back where the least squares fit of the others takes it best. Whether anything changed."""
-    cdef bp_model *m = &c.m
-    cdef bp_others *others = <bp_others *> (c.scratch + c.room - (sizeof(bp_others) + 7) // 8)
-    cdef Py_ssize_t place, i, k
-    cdef bint changed = False
-    cdef uint64_t chosen
-    cdef double[64] p
-    cdef const void *row
-    cdef int what
-    _prepare_collapsed(c)
-    for place in range(m.n):
-        i = c.order[place] if c.order != NULL else place
-        if m.gram:
-            for k in range(m.K):
-                p[k] = m.P[k * m.n + i]
-        else:
-            row = bp_row(m, i)
-            bp_products(&row, m.single, 1, m.D, m.table, bp_width(m.K), p)
-        what = bp_collapse(m, i, p, c.penalty, c.cap, 1e-10 * c.scatter, others, &chosen, c.scratch)
-        if what:
-            changed = True
-            _change(c, i, chosen, p, what, others.keep)
-    return changed
-
-
-cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what, uint64_t keep) noexcept nogil:
-    """A row takes other features (1), with one of its own beside them (2), or in place of one that only it kept up (3)."""
-    cdef bp_model *m = &c.m
-    cdef Py_ssize_t k, j, kept = 0
-    cdef uint64_t was, flips
-    cdef double[64] delta
-    cdef double[64] z
-    if what == 3:
-        for k in range(m.K):
-            if keep >> k & 1:
-                p[kept] = p[k]
-                kept += 1
-        keep_features(c, keep)
-    elif what == 2:
-        for k in range(m.K + 1):
-            m.M[k * m.lanes + m.K] = m.M[m.K * m.lanes + k] = m.Q[k * m.lanes + m.K] = m.Q[m.K * m.lanes + k] = 0.0
-        p[m.K] = 0.0
-        chosen |= <uint64_t> 1 << m.K
-        m.K += 1
-    was = m.mask[i]
-    c.before[i], m.mask[i] = was, chosen
-    move_rows(c, i, i + 1, &c.places[0])
-    for k in range(m.K):
-        z[k] = <double> (was >> k & 1)
-        delta[k] = <double> (chosen >> k & 1) - z[k]
-    for k in range(m.K):
-        for j in range(m.K):
-            m.M[k * m.lanes + j] += delta[k] * z[j] + z[k] * delta[j] + delta[k] * delta[j]
-            m.Q[k * m.lanes + j] += delta[k] * p[j] + p[k] * delta[j] + delta[k] * delta[j] * m.norm[i]
-    bp_inverse(m.M, m.H, m.K, m.lanes)
-    bp_gram_of_fit(m.H, m.M, m.Q, m.G, m.K, m.lanes)
-    if m.gram:
-        return
-    flips = was ^ chosen
-    for k in range(m.K):
-        if what != 1 or flips >> k & 1:
-            weigh(c, k)
-    if what != 1:
-        bp_lay_out(m, m.W)
-        return
-    while flips:
-        k = bp_lowest(flips)
-        for j in range(m.D):
-            m.table[j * bp_width(m.K) + k] = m.W[k * m.D + j]
-        flips &= flips - 1
-
-
 # ---- a restart ----
 
 cdef void _advance(descent *c, Py_ssize_t sweeps) noexcept nogil:
-    """Sweeps until nothing changes, or so many."""
+    """Sweeps until nothing changes, at most `sweeps`."""
     cdef bint changed, first
     while sweeps > 0 and not c.converged and c.n_iter < c.max_iter:
         first = c.n_iter == 0
         if c.collapsed and first:
-            settle(c)
+            fit_memberships(c)
         if c.collapsed:
-            changed = _sweep_collapsed(c)
+            changed = sweep_collapsed(c)
         else:
             changed = _sweep(c)
             if c.reseed:
-                refill(c)
+                reseed_empty(c)
             move_sums(c)
-        changed |= tidy(c)
+        changed |= drop_redundant(c)
         memcpy(c.before, c.m.mask, c.m.n * sizeof(uint64_t))
-        fit(c)
+        fit_features(c)
         c.path[c.n_iter] = c.objective
         c.n_iter += 1
         sweeps -= 1
-        # the features of a start are not the least squares ones yet
+        # before the first sweep the features of a start are not least squares features
         c.converged = not changed and (c.collapsed or not first)
 
 
 cdef class Run:
-    """Memory of one restart at a time, and the state it is in.
+    """Memory and state of one restart at a time.
 
     Parameters
     ----------
     X : ndarray (n, D) of float32 or float64, contiguous
     products : ndarray (n, n) of float64, or None
-        X X' on a grid on which its sums are exact: the gram form.
+        X X' on a grid on which sums over rows are exact: the gram form.
     norm : ndarray (n,) of float64
     mean, mean_products : ndarray (D,), (n,)
         Mean row, and the products of the rows with it.
     middle, scale, step : ndarray (D,)
-        Grid of the sums: q = rint((x - middle) scale), worth `step` each.
+        Grid of the sums: q = rint((x - middle) scale), x = middle + q step.
     penalty : float
-        lambda^2; 0: a fixed number of features.
+        lambda^2; 0: the number of features is fixed.
     cap : int
-        Most features.
+        Largest number of features.
     collapsed, reseed : bool
-        Collapsed moves; empty features get the worst fitted row.
+        Collapsed sweeps; an empty feature gets the row of largest residual.
     exact : int
-        Features up to which all combinations are looked at.
+        Number of features up to which a row compares all combinations.
     max_iter : int
     order : ndarray (n,) of int32, or empty
     n_threads : int
-        Within the restart.
+        Threads within the restart.
     """
 
     def __cinit__(self, X, products, const double[::1] norm not None, const double[::1] mean not None,
                   const double[::1] mean_products not None, const double[::1] middle not None, const double[::1] scale not None,
                   const double[::1] step not None, double penalty, Py_ssize_t cap, bint collapsed, bint reseed, int exact,
                   Py_ssize_t max_iter, const int32_t[::1] order not None, int n_threads):
-        # features lost and born within one sweep both need their places
+        # features lost and created within one sweep both need room
         cdef Py_ssize_t n = X.shape[0], D = X.shape[1], most = BP_MOST if penalty > 0.0 else min(cap, BP_MOST), t
         cdef Py_ssize_t lanes = bp_width(max(most, 1))
         cdef bint gram = products is not None
@@ -311,7 +229,7 @@ cdef class Run:
         cdef bp_model *m = &self.c.m
         m.n, m.D, m.K, m.most, m.lanes = n, D, 0, most, lanes
         m.single, m.gram, m.exact = X.dtype == np.float32, gram, exact
-        self.c.room = bp_scratch(exact) + (sizeof(bp_others) + 7) // 8 + (0 if gram else 2 * D * BP_TRIALS)
+        self.c.room = bp_scratch(exact) + (sizeof(other_rows) + 7) // 8 + (0 if gram else 2 * D * BP_TRIALS)
         a = {
             "X": X, "products": products, "norm": norm, "order": order, "mean": mean, "mean_products": mean_products,
             "middle": middle, "scale": scale, "step": step,
@@ -344,14 +262,14 @@ cdef class Run:
         self.c.penalty, self.c.cap, self.c.max_iter = penalty, cap, max_iter
         self.c.collapsed, self.c.reseed = collapsed, reseed
         self.c.scatter = float(np.add.reduce(norm))
-        # rows that are independent of each other have no order
+        # rows that choose independently of each other need no order
         self.c.order = &order[0] if order.shape[0] and (penalty > 0.0 or collapsed) else NULL
         self.c.path, self.c.scratch = doubles_out(a["path"]), doubles_out(a["scratch"])
         self.c.parts = doubles_out(a["parts"])
         self.c.mean, self.c.mean_products = &mean[0], &mean_products[0]
 
     def greedy(self, int base, Py_ssize_t n_features, const double[:, ::1] draws not None, Py_ssize_t n_trials):
-        """Start from residuals of drawn rows; `base`: 0 none, 1 mean, 2 zero; n_features 0: as many as pay."""
+        """Start from residuals of drawn rows; `base`: 0 none, 1 mean, 2 zero; n_features 0: as long as J falls."""
         with nogil:
             greedy(&self.c, base, n_features, &draws[0, 0], draws.shape[1], n_trials)
 
@@ -361,11 +279,11 @@ cdef class Run:
             self._begin(&masks[0], n_features, bp_first(n_features))
 
     def exchange(self, const uint64_t[::1] masks not None, Py_ssize_t n_features, int dropped, const double[::1] draws not None):
-        """Start from memberships less one feature (-1: none), and the best of the proposals as one more."""
+        """Start from memberships without feature `dropped` (-1: with all), and the best of the proposals as one more feature."""
         cdef uint64_t keep = bp_first(n_features) & ~(<uint64_t> (dropped >= 0) << max(dropped, 0))
         with nogil:
             self._begin(&masks[0], n_features, keep)
-            grow(&self.c, &draws[0], draws.shape[0])
+            add_feature(&self.c, &draws[0], draws.shape[0])
 
     cdef void _begin(self, const uint64_t *masks, Py_ssize_t n_features, uint64_t keep) noexcept nogil:
         cdef bp_model *m = &self.c.m
@@ -378,10 +296,10 @@ cdef class Run:
             memset(m.P, 0, m.most * m.n * sizeof(double))
         else:
             memset(self.c.places[0].sums, 0, m.most * m.D * sizeof(int64_t))
-        settle(&self.c)
+        fit_memberships(&self.c)
 
     def advance(self, Py_ssize_t sweeps):
-        """So many sweeps, or fewer if nothing changes any more; returns whether that is so or there were max_iter."""
+        """At most `sweeps` sweeps, fewer if nothing changes; returns whether the restart is over: converged, or max_iter reached."""
         with nogil:
             _advance(&self.c, sweeps)
         return bool(self.c.converged or self.c.n_iter >= self.c.max_iter)
@@ -402,8 +320,8 @@ cdef class Run:
     def objective(self):
         return self.c.objective
 
-    def spare(self):
-        """(K,) what the squared error would grow by without each feature: |A_k|^2 / inv(Z'Z)_kk."""
+    def removal_costs(self):
+        """(K,) increase of the squared error by the removal of each feature: |A_k|^2 / inv(Z'Z)_kk."""
         K = self.c.m.K
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.diag(self.arrays["square"][0])[:K] / np.diag(self.arrays["square"][2])[:K]
@@ -434,21 +352,21 @@ cdef uint64_t *_words(array) noexcept:
 
 
 def restarts(
-    list runs,                              # INOUT of Run, alike, one per thread
+    list runs,                              # INOUT of Run with equal settings, one per thread
     const int32_t[::1] bases not None,      # IN    (R,) base of every restart
-    Py_ssize_t n_features,                  # 0: as many as pay
+    Py_ssize_t n_features,                  # 0: as long as J falls
     const double[:, :, ::1] draws not None,  # IN    (R, steps, trials) uniform numbers
     const int32_t[::1] n_trials not None,   # IN    (R,) rows drawn for a feature, 0: more with every feature
     double[::1] objective not None,         # OUT   (R,)
-    int64_t[:, ::1] outcome not None,       # OUT   (R, 3) features, sweeps, whether nothing changed at last
+    int64_t[:, ::1] outcome not None,       # OUT   (R, 3) features, sweeps, converged
 ):
-    """Whole restarts side by side, one per thread at a time. A restart is the same alone and among others."""
+    """Whole restarts in parallel, one per thread at a time. The result of a restart does not depend on the others."""
     cdef Py_ssize_t R = bases.shape[0], r, n_threads = len(runs)
     cdef int t
     cdef bint many = n_threads > 1
     cdef descent **places = <descent **> calloc(n_threads, sizeof(descent *))
     if places == NULL:
-        raise MemoryError("No memory is left for the restarts.")
+        raise MemoryError("There is no memory left for the restarts.")
     try:
         for t in range(n_threads):
             places[t] = &(<Run?> runs[t]).c
@@ -463,6 +381,6 @@ def restarts(
 
 cdef void _restart(descent *c, int base, Py_ssize_t n_features, const double *draws, Py_ssize_t n_columns,
                    Py_ssize_t n_trials) noexcept nogil:
-    """One restart from its start to its end."""
+    """One restart from its start until convergence or max_iter."""
     greedy(c, base, n_features, draws, n_columns, n_trials)
     _advance(c, c.max_iter)

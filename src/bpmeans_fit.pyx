@@ -1,181 +1,224 @@
-"""Starts and fits of the feature models: proposals that become features, sums of rows, least squares."""
+"""Least squares features of given memberships: exact sums of rows, exact rank of Z, and A = pinv(Z) X from the integer Gram matrix Z'Z.
+
+Matrices (K, K) lie in memory with `lanes` doubles from row to row.
+"""
 
 from cython.parallel cimport prange
+from libc.math cimport sqrt
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from craftc._kernels._bpmeans cimport (
+    BP_BLOCK, BP_MOST, BP_PIECE, BP_TILE, bp_add, bp_count, bp_extract, bp_first, bp_fit_products, bp_lowest, bp_model,
+    bp_new_combinations, bp_products, bp_row, bp_width, bp_words, descent,
+)
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.dpmeans cimport dp_add, dp_sums
 
-# ---- a start ----
+cdef extern from "_int128.h" nogil:
+    ctypedef struct craftc_int128:
+        uint64_t low, high
+    craftc_int128 limbs_multiply_unsigned(uint64_t a, uint64_t b)
 
-cdef void greedy(
-    descent *c, int base, Py_ssize_t n_features, const double *draws, Py_ssize_t n_columns, Py_ssize_t n_trials,
+cdef enum:
+    RUN = 64                    # columns whose features are fitted together
+    SLOTS = 256                 # of the table of memberships already eliminated
+
+
+# ---- exact rank ----
+
+cdef inline uint64_t _multiply(uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
+    """a b modulo 2^61 - c, c < 64."""
+    cdef uint64_t ones = (<uint64_t> 1 << 61) - 1, total
+    cdef craftc_int128 s = limbs_multiply_unsigned(a, b)
+    cdef craftc_int128 t = limbs_multiply_unsigned(s.high << 3 | s.low >> 61, c)     # 2^61 is c modulo 2^61 - c
+    total = (s.low & ones) + (t.low & ones) + (t.high << 3 | t.low >> 61) * c
+    total = (total & ones) + (total >> 61) * c
+    return total - (ones + 1 - c) if total > ones - c else total
+
+
+cdef int _eliminate(uint64_t *row, Py_ssize_t K, uint64_t *basis, uint64_t leading, uint64_t c) noexcept nogil:
+    """Reduce a row by an echelon basis modulo 2^61 - c, add what remains; returns its leading column, or -1 if nothing remains."""
+    cdef Py_ssize_t k, j
+    cdef uint64_t p = (<uint64_t> 1 << 61) - c, own, more, less
+    cdef uint64_t *pivot
+    for k in range(K):
+        own = row[k]
+        if own == 0:
+            continue
+        pivot = basis + k * BP_MOST
+        if not leading >> k & 1:
+            memcpy(pivot, row, K * sizeof(uint64_t))
+            return <int> k
+        for j in range(k, K):
+            more, less = _multiply(row[j], pivot[k], c), _multiply(own, pivot[j], c)
+            row[j] = more - less if more >= less else more + p - less
+    return -1
+
+
+cdef uint64_t independent_columns(
+    const double *M, Py_ssize_t lanes, const uint64_t *masks, Py_ssize_t n, Py_ssize_t K, Py_ssize_t without,
 ) noexcept nogil:
-    """Section 5 of the paper: residuals of rows, drawn in proportion to their squares, become features.
+    """Columns of Z that raise the rank from left to right; M = Z'Z. `without`: a row to leave out, or -1.
 
-    base: 0 no feature to start with, 1 everybody has the mean, 2 everybody has a feature that is zero (centred data). n_features: how
-    many, 0: as long as J falls. draws (n_features or cap, n_columns).
+    Exact: minors of a 0/1 matrix of at most 36 columns are below 2^61 (Hadamard), so that elimination modulo the prime 2^61 - 1 gives
+    the true rank; more columns are eliminated modulo a second prime as well, since a prime can only lose rank. A full rank of Z'Z
+    modulo the prime proves a full rank of Z without reading the rows.
     """
-    cdef bp_model *m = &c.m
-    cdef bp_proposals proposals
-    cdef Py_ssize_t i, most = n_features if n_features else c.cap, trials
-    cdef double left = c.scatter, won
-    c.n_iter, c.converged = 0, False
-    m.K = 0
-    m.trace = 0.0
-    memset(m.mask, 0, m.n * sizeof(uint64_t))
-    memset(c.before, 0, m.n * sizeof(uint64_t))
-    memcpy(m.residual, m.norm, m.n * sizeof(double))
-    memset(m.G, 0, m.lanes * m.lanes * sizeof(double))
-    if m.gram:
-        memset(m.B, 0, m.n * m.lanes * sizeof(double))
-        memset(m.P, 0, m.most * m.n * sizeof(double))
-    else:
-        memset(c.places[0].sums, 0, m.most * m.D * sizeof(int64_t))
-    if base == 2 and n_features == 1:
-        base = 0
-    if base and most:
-        _everybody(c, base)
-        left = 0.0
-        for i in range(m.n):
-            left += m.residual[i]
-    while m.K < most and left > 1e-14 * c.scatter:
-        trials = n_trials if n_trials else 2 + _log(m.K + 1)
-        _draw(c, left, draws + m.K * n_columns, trials, &proposals)
-        won = _take_best(c, &proposals)
-        if won <= (0.0 if n_features else c.penalty + 1e-12 * c.scatter):
-            break
-        left = 0.0
-        for i in range(m.n):
-            left += m.residual[i]
-    if base == 2 and not n_features and m.K == 1:
-        m.K = 0
-        m.trace = 0.0
-        memset(m.mask, 0, m.n * sizeof(uint64_t))
-        memcpy(m.residual, m.norm, m.n * sizeof(double))
-    if not m.gram:
-        bp_lay_out(m, m.A)
-    bp_new_combinations(m)
+    cdef uint64_t[BP_MOST * BP_MOST] basis
+    cdef uint64_t[BP_MOST] row
+    cdef uint64_t[SLOTS] seen
+    cdef uint64_t full = bp_first(K), best = 0, leading, mask, c
+    cdef uint64_t *slot
+    cdef Py_ssize_t i, k, j
+    cdef int trial, found
+    for trial in range(2 if K > 36 else 1):
+        c = 31 if trial else 1
+        leading = 0
+        for k in range(K):
+            for j in range(K):
+                row[j] = <uint64_t> M[k * lanes + j]
+                if without >= 0:
+                    row[j] -= masks[without] >> k & masks[without] >> j & 1
+            found = _eliminate(row, K, basis, leading, c)
+            if found < 0:
+                break
+            leading |= <uint64_t> 1 << found
+        if leading == full:
+            return full
+        leading = 0
+        memset(seen, 0, sizeof(seen))
+        for i in range(n):
+            if leading == full:
+                break
+            mask = masks[i]
+            slot = seen + (mask * 0x9E3779B97F4A7C15ULL >> 56)
+            if slot[0] == mask or i == without:
+                continue
+            slot[0] = mask
+            for k in range(K):
+                row[k] = mask >> k & 1
+            found = _eliminate(row, K, basis, leading, c)
+            if found >= 0:
+                leading |= <uint64_t> 1 << found
+        if bp_count(leading) > bp_count(best):
+            best = leading
+    return best
 
 
-cdef void grow(descent *c, const double *draws, Py_ssize_t trials) noexcept nogil:
-    """The best of the proposals becomes one more feature of a fitted state."""
-    cdef bp_model *m = &c.m
-    cdef bp_proposals proposals
-    cdef Py_ssize_t i
-    cdef double left = 0.0
-    bp_propose(m, NULL, 0, m.n, 0, c.chosen, c.scratch)      # the residuals of the rows as they stand
-    for i in range(m.n):
-        left += m.residual[i]
-    if left > 1e-14 * c.scatter and m.K < c.cap:
-        _draw(c, left, draws, trials, &proposals)
-        _take_best(c, &proposals)
-        if not m.gram:
-            bp_lay_out(m, m.A)
-        bp_new_combinations(m)
+# ---- inverses ----
+
+cdef void invert(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
+    """H = inverse of a positive definite M, by Cholesky."""
+    cdef double[BP_MOST][BP_MOST] L
+    cdef Py_ssize_t i, j, k
+    cdef double rest
+    for i in range(K):
+        for j in range(i + 1):
+            rest = M[i * lanes + j]
+            for k in range(j):
+                rest -= L[i][k] * L[j][k]
+            L[i][j] = sqrt(rest) if i == j else rest / L[j][j]
+    for j in range(K):          # L becomes its inverse, column after column
+        L[j][j] = 1.0 / L[j][j]
+        for i in range(j + 1, K):
+            rest = 0.0
+            for k in range(j, i):
+                rest -= L[i][k] * L[k][j]
+            L[i][j] = rest / L[i][i]
+    for i in range(K):
+        for j in range(i + 1):
+            rest = 0.0
+            for k in range(i, K):
+                rest += L[k][i] * L[k][j]
+            H[i * lanes + j] = H[j * lanes + i] = rest
 
 
-cdef Py_ssize_t _log(Py_ssize_t k) noexcept nogil:
-    """The natural logarithm, rounded down, of 1 to 64."""
-    return (k >= 3) + (k >= 8) + (k >= 21) + (k >= 55)
-
-
-cdef void _everybody(descent *c, int base) noexcept nogil:
-    """Feature 0: everybody, with the mean of all rows."""
-    cdef bp_model *m = &c.m
-    cdef Py_ssize_t i, d
-    cdef double norm = 0.0
-    if base == 1:
-        bp_norms(c.mean, 0, m.D, 0, 1, &norm)
-    m.K = 1
-    m.G[0] = m.trace = norm
-    if not m.gram:
-        for d in range(m.D):
-            m.A[d] = c.mean[d] if base == 1 else 0.0
-    for i in range(m.n):
-        m.mask[i] = 1
-        if base == 1:
-            m.residual[i] = max(0.0, m.norm[i] - 2.0 * c.mean_products[i] + norm)
-            if m.gram:
-                m.B[i * m.lanes] = c.mean_products[i]
-
-
-cdef void _draw(descent *c, double left, const double *draws, Py_ssize_t trials, bp_proposals *p) noexcept nogil:
-    """Rows in proportion to their squared residuals, and their residuals as features."""
-    cdef bp_model *m = &c.m
-    cdef Py_ssize_t t, i, d, k
-    cdef double running, least
-    cdef double *own
-    cdef double[64] against
-    p.n = trials
-    for t in range(trials):
-        i, running, least = 0, m.residual[0], draws[t] * left
-        while running <= least and i < m.n - 1:
-            i += 1
-            running += m.residual[i]
-        while i > 0 and m.residual[i] == 0.0:
-            i -= 1
-        p.rows[t] = i
-    p.table = c.scratch
-    memset(p.against, 0, sizeof(p.against))
-    if m.gram:
-        for t in range(trials):
-            p.norm[t] = m.residual[p.rows[t]]
-            bp_residual_against(m, p.rows[t], against)
-            for k in range(m.K):
-                p.against[k * BP_TRIALS + t] = against[k]
-        return
-    memset(p.table, 0, m.D * BP_TRIALS * sizeof(double))
-    own = c.scratch + m.D * BP_TRIALS
-    for t in range(trials):
-        bp_residual(m, p.rows[t], own)
-        bp_norms(own, 0, m.D, 0, 1, &p.norm[t])
-        for d in range(m.D):
-            p.table[d * BP_TRIALS + t] = own[d]
-    cdef const void *feature
-    for k in range(m.K):
-        feature = m.A + k * m.D
-        bp_products(&feature, 0, 1, m.D, p.table, BP_TRIALS, &p.against[k * BP_TRIALS])
-
-
-cdef double _take_best(descent *c, bp_proposals *p) noexcept nogil:
-    """The proposal that wins most becomes a feature, if it wins more than the penalty; returns what it wins."""
-    cdef bp_model *m = &c.m
-    cdef Py_ssize_t b, t, d, k, best = 0, n_blocks = (m.n + BP_BLOCK - 1) // BP_BLOCK
-    cdef bint many = c.n_threads > 1
-    cdef double[8] won
+cdef void _product(const double *left, const double *right, double *out, Py_ssize_t J, Py_ssize_t K, Py_ssize_t L) noexcept nogil:
+    """out (K, L) = left' right for left (J, K) and right (J, L), rows BP_MOST apart."""
+    cdef Py_ssize_t i, j, k
     cdef double total
-    memset(c.parts, 0, n_blocks * BP_TRIALS * sizeof(double))
-    memset(won, 0, sizeof(won))
-    for b in prange(n_blocks, num_threads=c.n_threads, use_threads_if=many, schedule="static"):
-        bp_gains(m, p, b * BP_BLOCK, min((b + 1) * BP_BLOCK, m.n), -1, c.parts + b * BP_TRIALS)
-    for t in range(p.n):
-        total = 0.0
-        for b in range(n_blocks):
-            total = total + c.parts[b * BP_TRIALS + t]
-        won[t] = total
-        if won[t] > won[best] + 1e-12 * c.scatter:      # the first of those that rounding tells apart
-            best = t
-    if c.penalty > 0.0 and won[best] <= c.penalty + 1e-12 * c.scatter:
-        return won[best]
-    for b in prange(n_blocks, num_threads=c.n_threads, use_threads_if=many, schedule="static"):
-        bp_gains(m, p, b * BP_BLOCK, min((b + 1) * BP_BLOCK, m.n), best, c.parts + b * BP_TRIALS)
-    for k in range(m.K):
-        m.G[k * m.lanes + m.K] = m.G[m.K * m.lanes + k] = p.against[k * BP_TRIALS + best]
-    m.G[m.K * m.lanes + m.K] = p.norm[best]
-    if not m.gram:
-        for d in range(m.D):
-            m.A[m.K * m.D + d] = p.table[d * BP_TRIALS + best]
-    m.trace += p.norm[best]
-    m.K += 1
-    return won[best]
+    for i in range(K):
+        for j in range(L):
+            total = 0.0
+            for k in range(J):
+                total += left[k * BP_MOST + i] * right[k * BP_MOST + j]
+            out[i * BP_MOST + j] = total
 
 
-# ---- the fit ----
+cdef void _deficient_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes, uint64_t independent) noexcept nogil:
+    """H = pseudo-inverse of M, of which the r < K columns F are independent.
+
+    With T = inv(M_FF) M_F, M = T' M_FF T, and pinv(M) = V inv(M_FF) V' for V' = inv(T T') T.
+    """
+    cdef double[BP_MOST * BP_MOST] among, rest, T, inverse, squares, V, out
+    cdef Py_ssize_t r = 0, i, j, k, column
+    cdef uint64_t others
+    memset(among, 0, sizeof(among))
+    memset(rest, 0, sizeof(rest))
+    memset(squares, 0, sizeof(squares))
+    while independent:
+        column = bp_lowest(independent)
+        memcpy(rest + r * BP_MOST, M + column * lanes, K * sizeof(double))
+        others, i = independent, 0
+        while others:
+            among[r * BP_MOST + r + i] = among[(r + i) * BP_MOST + r] = M[column * lanes + bp_lowest(others)]
+            others &= others - 1
+            i += 1
+        independent &= independent - 1
+        r += 1
+    invert(among, inverse, r, BP_MOST)
+    _product(inverse, rest, T, r, r, K)
+    for i in range(r):
+        for j in range(r):
+            for k in range(K):
+                squares[i * BP_MOST + j] += T[i * BP_MOST + k] * T[j * BP_MOST + k]
+    invert(squares, among, r, BP_MOST)
+    _product(among, T, V, r, r, K)
+    _product(inverse, V, T, r, r, K)
+    _product(V, T, out, r, K, K)
+    for k in range(K):
+        memcpy(H + k * lanes, out + k * BP_MOST, K * sizeof(double))
+
+
+cdef void _solve(const double *H, const double *M, const double *right, double *out, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
+    """out = transpose of H right, with a step of refinement: t = H right, t += H (right - M t)."""
+    cdef double[BP_MOST] rest
+    cdef double *solved
+    cdef Py_ssize_t i, j, k
+    cdef int _step
+    for i in range(K):
+        solved = out + i * lanes
+        for k in range(K):
+            rest[k] = right[k * lanes + i]
+            solved[k] = 0.0
+        for _step in range(2):
+            for k in range(K):
+                for j in range(K):
+                    solved[k] += H[k * lanes + j] * rest[j]
+            for k in range(K):
+                rest[k] = right[k * lanes + i]
+                for j in range(K):
+                    rest[k] -= M[k * lanes + j] * solved[j]
+
+
+cdef void fit_gram(const double *H, const double *M, const double *Q, double *G, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
+    """G = H Q H, the inner products of the least squares features."""
+    cdef double[BP_MOST * BP_MOST] half
+    cdef Py_ssize_t k, j
+    _solve(H, M, Q, half, K, lanes)
+    for k in range(K):
+        memset(G + k * lanes, 0, lanes * sizeof(double))
+    _solve(H, M, half, G, K, lanes)
+    for k in range(K):
+        for j in range(k):
+            G[k * lanes + j] = G[j * lanes + k]
+
+
+# ---- sums of rows ----
 
 cdef void move_sums(descent *c) noexcept nogil:
-    """Rows come to the sums of their new features and leave those of their old ones."""
+    """Add rows to the sums of their new features and subtract them from those of their old ones."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t b, t, cell
     cdef bint many = c.n_threads > 1
@@ -193,7 +236,7 @@ cdef void move_sums(descent *c) noexcept nogil:
 
 
 cdef void move_rows(descent *c, Py_ssize_t start, Py_ssize_t stop, dp_sums *place) noexcept nogil:
-    """The same for some rows; rows form: into the sums at `place`."""
+    """The same for rows [start, stop); rows form: into the sums at `place`."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t i
     cdef uint64_t flips
@@ -210,8 +253,35 @@ cdef void move_rows(descent *c, Py_ssize_t start, Py_ssize_t stop, dp_sums *plac
                 dp_add(place, bp_row(m, i), m.single, m.D, k, i, sign)
 
 
+cdef void dequantise_sum(descent *c, Py_ssize_t k) noexcept nogil:
+    """Row k of Z'X from its exact sum."""
+    cdef bp_model *m = &c.m
+    cdef Py_ssize_t d
+    cdef int64_t *sums = c.places[0].sums + k * m.D
+    for d in range(m.D):
+        m.W[k * m.D + d] = m.M[k * m.lanes + k] * c.middle[d] + <double> sums[d] * c.step[d]
+
+
+cdef void _count_pairs(const bp_model *m) noexcept nogil:
+    """M = Z'Z: 64 rows at a time as words of bits, one per feature."""
+    cdef uint64_t[BP_MOST] words
+    cdef Py_ssize_t first, k, j
+    for k in range(m.K):
+        memset(m.M + k * m.lanes, 0, bp_width(m.K) * sizeof(double))
+    for first in range(0, m.n, 64):
+        bp_words(m.mask + first, min(m.n - first, 64), m.K, words)
+        for k in range(m.K):
+            for j in range(k + 1):
+                m.M[k * m.lanes + j] += bp_count(words[k] & words[j])
+    for k in range(m.K):
+        for j in range(k):
+            m.M[j * m.lanes + k] = m.M[k * m.lanes + j]
+
+
+# ---- features that stay ----
+
 cdef void keep_features(descent *c, uint64_t keep) noexcept nogil:
-    """Forget all features but these: memberships, sums, Z'Z and Q."""
+    """Remove all other features from memberships, sums, Z'Z and Q."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t i, k, j, to = 0, to_j
     for i in range(m.n):
@@ -238,14 +308,14 @@ cdef void keep_features(descent *c, uint64_t keep) noexcept nogil:
     m.K = to
 
 
-cdef bint tidy(descent *c) noexcept nogil:
-    """Features that are empty or (with a penalty) depend on those before them go; whether any went. Z'Z is counted."""
+cdef bint drop_redundant(descent *c) noexcept nogil:
+    """Count Z'Z, drop empty features and, with a penalty, those that depend linearly on earlier ones. Whether any was dropped."""
     cdef bp_model *m = &c.m
     cdef uint64_t keep = 0
     cdef Py_ssize_t k
-    bp_count_pairs(m)
+    _count_pairs(m)
     if c.penalty > 0.0:
-        keep = bp_independent(m, -1)
+        keep = independent_columns(m.M, m.lanes, m.mask, m.n, m.K, -1)
     else:
         for k in range(m.K):
             keep |= <uint64_t> (m.M[k * m.lanes + k] > 0.0) << k
@@ -255,8 +325,8 @@ cdef bint tidy(descent *c) noexcept nogil:
     return True
 
 
-cdef void refill(descent *c) noexcept nogil:
-    """Features that nobody has any more get the worst fitted rows."""
+cdef void reseed_empty(descent *c) noexcept nogil:
+    """Give each feature without rows the row of largest residual."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t i, k, worst
     cdef uint64_t used = 0
@@ -273,25 +343,94 @@ cdef void refill(descent *c) noexcept nogil:
         m.residual[worst] = 0.0
 
 
-cdef void fit(descent *c) noexcept nogil:
+# ---- features ----
+
+cdef void lay_out(const bp_model *m, const double *features) noexcept nogil:
+    """Transpose features into lanes, for inner products with rows."""
+    cdef Py_ssize_t width = bp_width(m.K), d, k
+    for d in range(m.D):
+        for k in range(width):
+            m.table[d * width + k] = features[k * m.D + d] if k < m.K else 0.0
+
+
+cdef void inner_products(const bp_model *m, const double *features, double *out) noexcept nogil:
+    """out = A A' for features A that are laid out as lanes."""
+    cdef double[BP_TILE * BP_MOST] products
+    cdef const void *rows[BP_TILE]
+    cdef Py_ssize_t width = bp_width(m.K), tile, first, n, r
+    for tile in range(width // BP_TILE):
+        first = tile * BP_TILE
+        n = min(m.K - first, BP_TILE)
+        for r in range(n):
+            rows[r] = features + (first + r) * m.D
+        bp_products(rows, 0, n, m.D, m.table, width, products)
+        for r in range(n):
+            memcpy(out + (first + r) * m.lanes, products + r * width, width * sizeof(double))
+
+
+cdef void _fit_columns(const bp_model *m, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """A = H W with a step of refinement, A += H (W - M A); columns [start, stop)."""
+    cdef double[BP_MOST][RUN] left
+    cdef Py_ssize_t first = start, n, k, j, d
+    cdef double times
+    cdef double *rest
+    cdef double *a
+    cdef int step
+    while first < stop:
+        n = min(stop - first, RUN)
+        for step in range(2):
+            for k in range(m.K):
+                rest = left[k]
+                memcpy(rest, m.W + k * m.D + first, n * sizeof(double))
+                if step:
+                    for j in range(m.K):
+                        a, times = m.A + j * m.D + first, m.M[k * m.lanes + j]
+                        for d in range(n):
+                            rest[d] -= times * a[d]
+            for k in range(m.K):
+                a = m.A + k * m.D + first
+                if not step:
+                    memset(a, 0, n * sizeof(double))
+                for j in range(m.K):
+                    rest, times = left[j], m.H[k * m.lanes + j]
+                    for d in range(n):
+                        a[d] += times * rest[d]
+        first += RUN
+
+
+cdef double _explained(const bp_model *m) noexcept nogil:
+    """tr H Q = |Z A|^2."""
+    cdef double total = 0.0
+    cdef Py_ssize_t k, j
+    for k in range(m.K):
+        for j in range(m.K):
+            total += m.H[k * m.lanes + j] * m.Q[k * m.lanes + j]
+    return total
+
+
+cdef void fit_features(descent *c) noexcept nogil:
     """Least squares features of the memberships, their inner products, and J."""
     cdef bp_model *m = &c.m
     cdef Py_ssize_t k, b, d, K = m.K, pieces = (m.D + BP_PIECE - 1) // BP_PIECE
     cdef bint many = c.n_threads > 1 and not m.gram
-    bp_pseudo_inverse(m.M, m.H, K, m.lanes, bp_first(K) if c.penalty > 0.0 else bp_independent(m, -1))
+    cdef uint64_t independent = bp_first(K) if c.penalty > 0.0 else independent_columns(m.M, m.lanes, m.mask, m.n, K, -1)
+    if independent == bp_first(K):
+        invert(m.M, m.H, K, m.lanes)
+    else:
+        _deficient_inverse(m.M, m.H, K, m.lanes, independent)
     m.trace = 0.0
     if m.gram:
         bp_fit_products(m)
-        bp_gram_of_fit(m.H, m.M, m.Q, m.G, K, m.lanes)
-        c.objective = c.scatter - bp_explained(m)
+        fit_gram(m.H, m.M, m.Q, m.G, K, m.lanes)
+        c.objective = c.scatter - _explained(m)
     else:
         for k in range(K):
-            weigh(c, k)
+            dequantise_sum(c, k)
         for b in prange(pieces, num_threads=c.n_threads, use_threads_if=many, schedule="static"):
-            bp_fit_features(m, b * BP_PIECE, min((b + 1) * BP_PIECE, m.D))
-        bp_lay_out(m, m.A)
+            _fit_columns(m, b * BP_PIECE, min((b + 1) * BP_PIECE, m.D))
+        lay_out(m, m.A)
         memset(m.G, 0, m.lanes * m.lanes * sizeof(double))
-        bp_inner_products(m, m.A, m.G)
+        inner_products(m, m.A, m.G)
         c.objective = c.scatter
         for k in range(K):
             for d in range(m.D):
@@ -302,18 +441,9 @@ cdef void fit(descent *c) noexcept nogil:
     bp_new_combinations(m)
 
 
-cdef void weigh(descent *c, Py_ssize_t k) noexcept nogil:
-    """Row k of Z'X from its exact sum."""
-    cdef bp_model *m = &c.m
-    cdef Py_ssize_t d
-    cdef int64_t *sums = c.places[0].sums + k * m.D
-    for d in range(m.D):
-        m.W[k * m.D + d] = m.M[k * m.lanes + k] * c.middle[d] + <double> sums[d] * c.step[d]
-
-
-cdef void settle(descent *c) noexcept nogil:
-    """Sums and fit of the memberships as they stand, empty and dependent features dropped."""
+cdef void fit_memberships(descent *c) noexcept nogil:
+    """Sums and features of the memberships as they stand, empty and dependent features dropped."""
     move_sums(c)
-    tidy(c)
+    drop_redundant(c)
     memcpy(c.before, c.m.mask, c.m.n * sizeof(uint64_t))
-    fit(c)
+    fit_features(c)

@@ -1,4 +1,4 @@
-"""Rows of the feature models beside given features: what they choose, what is left of them, products."""
+"""Rows of the feature models for given features: memberships, squared residuals, inner products."""
 
 import numpy as np
 
@@ -7,25 +7,26 @@ from cython.parallel cimport prange
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport doubles_out, omp_get_thread_num
-from craftc._kernels.bpmeans_fit cimport (
-    BP_BLOCK, BP_TILE, BP_TRIALS, bp_inner_products, bp_lay_out, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose,
-    bp_residual, bp_row, bp_scratch, bp_width,
+from craftc._kernels._bpmeans cimport (
+    BP_BLOCK, BP_TILE, BP_TRIALS, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose, bp_residual, bp_row, bp_scratch,
+    bp_width,
 )
+from craftc._kernels._common cimport doubles_out, omp_get_thread_num
+from craftc._kernels.bpmeans_fit cimport inner_products, lay_out
 
 cdef enum:
-    PASSES = 100                # of bit after bit over a new row
+    PASSES = 100                # at most, over the bits of a new row
 
 
 def assign(
     const floating[:, ::1] X not None,      # IN  (n, D)
     const double[:, ::1] A not None,        # IN  (K, D)
-    int exact,                              # features up to which all combinations are looked at
+    int exact,                              # number of features up to which all combinations are compared
     uint64_t[::1] masks not None,           # OUT (n,) features of every row
     double[::1] residual not None,          # OUT (n,) |x - z A|^2
     int n_threads,
 ):
-    """The features of new rows, each row for itself: the best combination, or bit after bit from none until nothing changes."""
+    """The features of new rows: the best combination, or bit after bit from none until nothing changes."""
     cdef Py_ssize_t n = X.shape[0], D = X.shape[1], K = A.shape[0], lanes = bp_width(K), b, room
     cdef bint many = n_threads > 1
     cdef bp_model m
@@ -42,8 +43,8 @@ def assign(
     m.least = m.q + (1 << exact)
     masks[:] = 0
     with nogil:
-        bp_lay_out(&m, m.A)
-        bp_inner_products(&m, m.A, m.G)
+        lay_out(&m, m.A)
+        inner_products(&m, m.A, m.G)
         for b in range(K):
             m.trace += m.G[b * lanes + b]
         bp_new_combinations(&m)
@@ -63,7 +64,7 @@ def left_over(
     double[::1] residual not None,          # OUT (n,) |x - z A|^2, column by column
     int n_threads,
 ):
-    """Squared distance of every row to what its features make of it."""
+    """Squared distance of every row to the sum of its features."""
     cdef Py_ssize_t n = X.shape[0], D = X.shape[1], b
     cdef bint many = n_threads > 1
     cdef bp_model m
@@ -109,7 +110,7 @@ def products(
 
 
 cdef void _products(const bp_model *m, Py_ssize_t start, Py_ssize_t stop, const double *table, double *out) noexcept nogil:
-    cdef const void *rows[8]
+    cdef const void *rows[BP_TILE]
     cdef Py_ssize_t i
     for i in range(start, stop):
         rows[i - start] = bp_row(m, i)

@@ -1,28 +1,35 @@
-"""One step of CRAFT: gains of a partition, cost tables of its clusters, one pass of the rows over them.
+"""CAF, the inner loop of CRAFT: rows to their cheapest clusters, new clusters, gains of the features, cost tables of the next pass.
 
-Costs are in nats, relative to a row's background; the tables are described in src/_craft.h.
+CAF is the paper's Algorithm 2 (V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS
+2016). One pass consists of
+
+1. `assign`: every row to the cheapest of the clusters that existed before the pass, in parallel (`assign_block` is the loop over rows);
+2. `first_above` and `reassign_if_cheaper`: rows whose cost exceeds their threshold are visited in order. Each may open a cluster,
+   and later rows are compared with it immediately;
+3. `gains`: what every feature saves in every cluster, by which the clusters select their features;
+4. `cost_tables`: costs of all cell values under the clusters, for the next pass.
+
+Costs are in nats, relative to the cost of a row under the background. Cost tables are described in src/_craft.h.
 """
 
 import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
-from craftc._kernels.craft cimport (
-    CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, assign_block, categorical_gain, craft_scratch_size, levels_of, move_row,
-    numeric_gain, table_lane, tile_costs,
-)
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
+from craftc._kernels.craft cimport CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, craft_scratch_size, craft_tables, craft_tile
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, add_row
 from craftc._kernels.moments import merge_partial
 
 PAD = CRAFT_PAD
 FAR = CRAFT_FAR
 
 
-cdef class Tables:
+cdef class CostTables:
     """Cost tables of K clusters over one table's columns. All arrays are allocated by the caller, C-contiguous.
 
     Parameters
@@ -65,87 +72,26 @@ cdef class Tables:
             self.c.categorical = &categorical_[0]
 
 
-def scratch_size(Tables tables not None):
+def scratch_size(CostTables tables not None):
     """Doubles of scratch one thread needs."""
     return craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
-
-
-def gains(
-    const int64_t[:, ::1] groups not None,  # IN  (K, width) exact moments
-    Grid grid not None,
-    double unit,                            # weight of one count
-    const double[::1] frequency not None,   # IN  (n_levels,) background eta_0
-    const double[::1] variance not None,    # IN  (p,) background sigma_0^2, grid units
-    const uint8_t[::1] usable not None,     # IN  (p + q,) 0 = constant column: gain 0
-    const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
-    const double[:, ::1] deviations not None,  # IN  (K, p) sum of squared deviations, weighted, grid units
-    double prior,                           # alpha = kappa
-    double[:, ::1] gain not None,           # OUT (K, p + q) nats, >= 0
-):
-    """What each (cluster, feature) saves over the background, pseudo-count penalties paid."""
-    cdef Py_ssize_t k, d
-    cdef double S
-    with nogil:
-        for k in range(groups.shape[0]):
-            for d in range(grid.p):
-                S = unit * groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
-                gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d], prior) if usable[d] and S > 0 else 0.0
-            for d in range(grid.q):
-                gain[k, grid.p + d] = categorical_gain(
-                    &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]], levels_of(grid, d), unit, prior,
-                ) if usable[grid.p + d] else 0.0
-
-
-def cost_tables(
-    const int64_t[:, ::1] groups not None,  # IN  (K, width)
-    Grid grid not None,
-    double unit,
-    const double[::1] frequency not None,   # IN  (n_levels,) eta_0
-    const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
-    const double[:, ::1] precision not None,  # IN  (K, p) sigma_0^2 / sigma_k^2
-    const uint8_t[:, ::1] mask not None,    # IN  (K, p + q)
-    const double[::1] extra not None,       # IN  (K,) added to every row's cost of the cluster, nats
-    double prior,                           # alpha
-    bint background,                        # numeric background and log sigma enter (the coherent model)
-    double[::1] base not None,              # OUT (lanes,)
-    double[::1] constant not None,          # OUT (lanes,)
-    double[:, ::1] square not None,         # OUT (p, lanes)
-    double[:, ::1] linear not None,         # OUT (p, lanes)
-    double[:, ::1] offset not None,         # OUT (p, lanes)
-    double[:, ::1] level not None,          # OUT (n_levels, lanes)
-):
-    """own - background of every selected cell as a table over its value."""
-    cdef Py_ssize_t k, d, t, lanes = constant.shape[0]
-    with nogil:
-        for k in range(lanes):
-            if k < groups.shape[0]:
-                table_lane(k, lanes, &groups[k, 0], grid, unit, &frequency[0] if grid.q else NULL, &shift[k, 0] if grid.p else NULL,
-                           &precision[k, 0] if grid.p else NULL, &mask[k, 0], extra[k], prior, background, &base[0], &constant[0],
-                           &square[0, 0] if grid.p else NULL, &linear[0, 0] if grid.p else NULL,
-                           &offset[0, 0] if grid.p else NULL, &level[0, 0] if grid.q else NULL)
-                continue
-            base[k] = constant[k] = INFINITY
-            for d in range(grid.p):
-                square[d, k] = linear[d, k] = offset[d, k] = 0.0
-            for t in range(grid.n_levels):
-                level[t, k] = 0.0
 
 
 def assign(
     const floating[:, ::1] X not None,      # IN    (n, p)
     const code_t[:, ::1] codes not None,    # IN    (n, q)
     const int64_t[::1] weight not None,     # IN    (n,) or empty = all one
-    Tables tables not None,
+    CostTables tables not None,
     int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
     double[::1] best not None,              # OUT   (n,) or empty: cost of the row's cluster
     double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
-    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments are left alone
+    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
-    """Move every row to its cheapest cluster and its cells to that cluster's moments; returns the rows of weight > 0 that moved.
+    """Assign every row to its cheapest cluster and update the moments; returns the number of rows of weight > 0 that moved.
 
-    A row stays unless another cluster is cheaper by more than 1e-12; among the cheapest, the lowest number.
+    A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
     """
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
@@ -165,42 +111,126 @@ def assign(
     return moved
 
 
-def challenge(
+cdef Py_ssize_t assign_block(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows,
+    const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch,
+    bint moving, int64_t[:, ::1] groups,
+) noexcept nogil:
+    """Assign the rows at positions start..stop-1 to their cheapest clusters; a row moves only if that saves more than 1e-12 nats."""
+    cdef Py_ssize_t tile, first, n, r, i, moved = 0
+    cdef double[TILE] least
+    cdef int32_t[TILE] arg
+    cdef const double *cost
+    cdef int32_t old, new
+    cdef double c
+    for tile in range((stop - start + TILE - 1) // TILE):
+        first = start + tile * TILE
+        n = min(TILE, stop - first)
+        cost = tile_costs(X, codes, rows, t, first, n, scratch, least, arg)
+        for r in range(n):
+            i, old, new, c = first + r, labels[first + r], arg[r], least[r]
+            if old >= 0 and cost[r * t.lanes + old] <= c + 1e-12:
+                new, c = old, cost[r * t.lanes + old]
+            elif new < 0:       # no cluster has a finite cost
+                new = max(old, 0)
+            if best.shape[0] > 0:
+                best[i] = c
+            if new != old:
+                moved += move_row(X, codes, weight, grid, rows[i] if rows.shape[0] else i, &labels[i], new, moving, groups)
+    return moved
+
+
+cdef inline const double *tile_costs(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first,
+    Py_ssize_t n, double *scratch, double *least, int32_t *arg,
+) noexcept nogil:
+    """Costs of n <= TILE rows from position `first` on, of the table or of the listed rows (copied to the end of the scratch)."""
+    cdef Py_ssize_t r
+    cdef floating *x
+    cdef code_t *code
+    if rows.shape[0] == 0:
+        return craft_tile(t, &X[0, 0] if t.p else NULL, floating is float, &codes[0, 0] if t.q else NULL, sizeof(code_t) > 1,
+                          first, n, scratch, least, arg)
+    x = <floating *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
+    code = <code_t *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
+    for r in range(n):
+        if t.p:
+            memcpy(x + r * t.p, &X[rows[first + r], 0], t.p * sizeof(floating))
+        if t.q:
+            memcpy(code + r * t.q, &codes[rows[first + r], 0], t.q * sizeof(code_t))
+    return craft_tile(t, x, floating is float, code, sizeof(code_t) > 1, 0, n, scratch, least, arg)
+
+
+cdef inline Py_ssize_t move_row(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Grid grid, Py_ssize_t row, int32_t *label,
+    int32_t new, bint moving, int64_t[:, ::1] groups,
+) noexcept nogil:
+    """Assign the row to cluster `new` and move its cells between the moments; returns whether the row has weight."""
+    cdef int64_t w = weight[row] if weight.shape[0] > 0 else 1
+    cdef const void *x = &X[row, 0] if grid.p else NULL
+    cdef const code_t *code = &codes[row, 0] if grid.q else NULL
+    cdef int32_t old = label[0]
+    label[0] = new
+    if w == 0:
+        return 0
+    if moving:
+        if old >= 0:
+            add_row(&groups[old, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
+                    x, floating is float, code, -w)
+        add_row(&groups[new, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
+                x, floating is float, code, w)
+    return 1
+
+
+def first_above(
+    const double[::1] best not None,        # IN (n,)
+    const double[::1] limit not None,       # IN (n,)
+    Py_ssize_t cursor,
+):
+    """First row from `cursor` on whose best cost exceeds its limit, or -1."""
+    cdef Py_ssize_t i = cursor, n = best.shape[0]
+    with nogil:
+        while i < n and best[i] <= limit[i]:
+            i += 1
+    return i if i < n else -1
+
+
+def reassign_if_cheaper(
     const floating[:, ::1] X not None,      # IN    (n, p)
     const code_t[:, ::1] codes not None,    # IN    (n, q)
     const int64_t[::1] weight not None,     # IN    (n,) or empty
-    Tables tables not None,                 # of the newcomer alone
-    int32_t newcomer,                       # its number
+    CostTables tables not None,             # of the new cluster alone
+    int32_t new_cluster,                    # its number
     Py_ssize_t first_row,
     int32_t[::1] labels not None,           # INOUT (n,)
     double[::1] best not None,              # INOUT (n,)
     double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
-    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments are left alone
+    int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
-    """Rows from `first_row` on go to the newcomer where it is strictly cheaper; returns the rows of weight > 0 that moved."""
+    """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows of weight > 0 that moved."""
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n - first_row + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * block,
-                                          min(first_row + (b + 1) * block, n), labels, best, &scratch[0, 0], moving, groups,
-                                          all_rows)
+                moved += _reassign_block(X, codes, weight, tables, new_cluster, first_row + b * block,
+                                         min(first_row + (b + 1) * block, n), labels, best, &scratch[0, 0], moving, groups,
+                                         all_rows)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += _challenge_block(X, codes, weight, tables, newcomer, first_row + b * block,
-                                  min(first_row + (b + 1) * block, n), labels, best, &scratch[omp_get_thread_num(), 0],
-                                  moving, partial[omp_get_thread_num()] if moving else groups, all_rows)
+        moved += _reassign_block(X, codes, weight, tables, new_cluster, first_row + b * block,
+                                 min(first_row + (b + 1) * block, n), labels, best, &scratch[omp_get_thread_num(), 0],
+                                 moving, partial[omp_get_thread_num()] if moving else groups, all_rows)
     if moving:
         merge_partial(partial, groups, tables.grid.first_numeric)
     return moved
 
 
-cdef Py_ssize_t _challenge_block(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Tables tables, int32_t newcomer,
+cdef Py_ssize_t _reassign_block(
+    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, CostTables tables, int32_t new_cluster,
     Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels, double[::1] best, double *scratch, bint moving,
     int64_t[:, ::1] groups, const int32_t[::1] all_rows,
 ) noexcept nogil:
@@ -214,14 +244,14 @@ cdef Py_ssize_t _challenge_block(
         for r in range(n):
             if least[r] < best[first + r]:
                 best[first + r] = least[r]
-                moved += move_row(X, codes, weight, tables.grid, first + r, &labels[first + r], newcomer, moving, groups)
+                moved += move_row(X, codes, weight, tables.grid, first + r, &labels[first + r], new_cluster, moving, groups)
     return moved
 
 
 def costs(
     const floating[:, ::1] X not None,      # IN  (n, p)
     const code_t[:, ::1] codes not None,    # IN  (n, q)
-    Tables tables not None,
+    CostTables tables not None,
     double[:, ::1] scratch not None,        # WORK (1, scratch_size)
     double[:, ::1] out not None,            # OUT (n, K)
 ):
@@ -241,14 +271,139 @@ def costs(
                     out[first + r, k] = cost[r * tables.c.lanes + k]
 
 
-def first_above(
-    const double[::1] best not None,        # IN (n,)
-    const double[::1] limit not None,       # IN (n,)
-    Py_ssize_t cursor,
+def gains(
+    const int64_t[:, ::1] groups not None,  # IN  (K, width) exact moments
+    Grid grid not None,
+    double count_weight,                    # weight of one count
+    const double[::1] frequency not None,   # IN  (n_levels,) background eta_0
+    const double[::1] variance not None,    # IN  (p,) background sigma_0^2, grid units
+    const uint8_t[::1] usable not None,     # IN  (p + q,) 0 = constant column: gain 0
+    const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
+    const double[:, ::1] deviations not None,  # IN  (K, p) sum of squared deviations, weighted, grid units
+    double prior,                           # alpha = kappa
+    double[:, ::1] gain not None,           # OUT (K, p + q) nats, >= 0
 ):
-    """First row from `cursor` on whose best cost exceeds its limit, or -1."""
-    cdef Py_ssize_t i = cursor, n = best.shape[0]
+    """What each feature saves in each cluster over the background, less the penalty of the pseudo-counts."""
+    cdef Py_ssize_t k, d
+    cdef double S
     with nogil:
-        while i < n and best[i] <= limit[i]:
-            i += 1
-    return i if i < n else -1
+        for k in range(groups.shape[0]):
+            for d in range(grid.p):
+                S = count_weight * groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
+                gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d], prior) if usable[d] and S > 0 else 0.0
+            for d in range(grid.q):
+                gain[k, grid.p + d] = categorical_gain(
+                    &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]], levels_of(grid, d), count_weight, prior,
+                ) if usable[grid.p + d] else 0.0
+
+
+cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil:
+    """Gain of a numeric column: S present cells, spread = SS / sigma_0^2, shift = (zeta_k - zeta_0) / sigma_0."""
+    cdef double gain = 0.5 * (spread + S * shift * shift - S - (S + prior) * log((spread + prior) / (S + prior)))
+    return gain if gain > 0 else 0.0
+
+
+cdef double categorical_gain(
+    const int64_t *counts, const double *frequency, Py_ssize_t n_levels, double count_weight, double prior,
+) noexcept nogil:
+    """Gain of a categorical column, (S + alpha) KL(eta_k || eta_0)."""
+    cdef Py_ssize_t t
+    cdef int64_t seen = 0
+    cdef double total, count, gain = 0.0
+    for t in range(n_levels):
+        seen += counts[t]
+    if seen == 0:
+        return 0.0
+    total = count_weight * seen + prior
+    for t in range(n_levels):
+        if frequency[t] > 0:
+            count = count_weight * counts[t] + prior * frequency[t]
+            gain += count * log(count / (total * frequency[t]))
+    return gain if gain > 0 else 0.0
+
+
+cdef Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil:
+    """Levels of categorical column d, its missing level excluded."""
+    return (grid.level_start_[d + 1] if d + 1 < grid.q else grid.n_levels) - grid.level_start_[d] - 1
+
+
+def cost_tables(
+    const int64_t[:, ::1] groups not None,  # IN  (K, width)
+    Grid grid not None,
+    double count_weight,
+    const double[::1] frequency not None,   # IN  (n_levels,) eta_0
+    const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
+    const double[:, ::1] precision not None,  # IN  (K, p) sigma_0^2 / sigma_k^2
+    const uint8_t[:, ::1] mask not None,    # IN  (K, p + q)
+    const double[::1] extra not None,       # IN  (K,) added to every row's cost of the cluster, nats
+    double prior,                           # alpha
+    bint background,                        # numeric background and log sigma enter (the coherent model)
+    double[::1] base not None,              # OUT (lanes,)
+    double[::1] constant not None,          # OUT (lanes,)
+    double[:, ::1] square not None,         # OUT (p, lanes)
+    double[:, ::1] linear not None,         # OUT (p, lanes)
+    double[:, ::1] offset not None,         # OUT (p, lanes)
+    double[:, ::1] level not None,          # OUT (n_levels, lanes)
+):
+    """Own cost less background cost of every selected cell, as tables over its value."""
+    cdef Py_ssize_t k, lanes = constant.shape[0]
+    cdef const double *frequency_ = &frequency[0] if grid.q else NULL
+    cdef double *square_ = &square[0, 0] if grid.p else NULL
+    cdef double *linear_ = &linear[0, 0] if grid.p else NULL
+    cdef double *offset_ = &offset[0, 0] if grid.p else NULL
+    cdef double *level_ = &level[0, 0] if grid.q else NULL
+    with nogil:
+        for k in range(groups.shape[0]):
+            table_lane(k, lanes, &groups[k, 0], grid, count_weight, frequency_, &shift[k, 0] if grid.p else NULL,
+                       &precision[k, 0] if grid.p else NULL, &mask[k, 0], extra[k], prior, background, &base[0], &constant[0],
+                       square_, linear_, offset_, level_)
+        for k in range(groups.shape[0], lanes):
+            empty_lane(k, lanes, grid, &base[0], &constant[0], square_, linear_, offset_, level_)
+
+
+cdef void table_lane(
+    Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight, const double *frequency, const double *shift,
+    const double *precision, const uint8_t *mask, double extra, double prior, bint background, double *base, double *constant,
+    double *square, double *linear, double *offset, double *level,
+) noexcept nogil:
+    """Cost tables of cluster k: own cost less background cost as a function of the value of every selected cell."""
+    cdef Py_ssize_t d, t, n_levels, at
+    cdef const int64_t *counts
+    cdef const double *eta
+    cdef int64_t seen
+    cdef double half, m
+    base[k] = constant[k] = extra
+    for d in range(grid.p):
+        at = d * lanes + k
+        square[at] = linear[at] = offset[at] = 0.0
+        if mask[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
+            half, m = 0.5 * precision[d], shift[d]
+            square[at] = half - 0.5 if background else half
+            linear[at] = -2.0 * half * m
+            offset[at] = half * m * m - (0.5 * log(precision[d]) if background else 0.0)
+            constant[k] += offset[at]
+    for d in range(grid.q):
+        n_levels, counts, eta = levels_of(grid, d), group + 1 + grid.level_start_[d], frequency + grid.level_start_[d]
+        at = grid.level_start_[d] * lanes + k
+        seen = 0
+        for t in range(n_levels + 1):
+            level[at + t * lanes] = 0.0
+            if t < n_levels:
+                seen += counts[t]
+        if mask[grid.p + d] and seen > 0:
+            for t in range(n_levels):
+                if eta[t] > 0:
+                    level[at + t * lanes] = -log((count_weight * counts[t] + prior * eta[t]) / ((count_weight * seen + prior) * eta[t]))
+
+
+cdef void empty_lane(
+    Py_ssize_t k, Py_ssize_t lanes, Grid grid, double *base, double *constant, double *square, double *linear, double *offset,
+    double *level,
+) noexcept nogil:
+    """A lane of padding: no row can be assigned to it."""
+    cdef Py_ssize_t d, t
+    base[k] = constant[k] = INFINITY
+    for d in range(grid.p):
+        square[d * lanes + k] = linear[d * lanes + k] = offset[d * lanes + k] = 0.0
+    for t in range(grid.n_levels):
+        level[t * lanes + k] = 0.0

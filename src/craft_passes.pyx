@@ -4,19 +4,18 @@ import numpy as np
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
 from craftc._kernels.craft cimport (
-    CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, table_lane,
+    CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, empty_lane, table_lane,
 )
-from craftc._kernels.craft_price cimport Pricing, _parts, parts_t, price_all
+from craftc._kernels.craft_price cimport Pricing, mixing_cost, parts_in, parts_t, price_all
 from craftc._kernels.moments cimport Grid, moments_merge
 
 
-cdef inline Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
+cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
     """n_clusters rounded up to whole vectors; written without a negative operand, which cdivision would round the wrong way."""
     return (n_clusters + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD
 
@@ -127,7 +126,7 @@ cdef Py_ssize_t _one_pass(
 cdef craft_tables _tables(
     Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask, double *slab,
 ) noexcept nogil:
-    """Cost tables of the clusters in the slab; the mixing cost -log(S_k / N) stands in every row's cost."""
+    """Cost tables of the clusters in the slab; the cost of every row contains the mixing cost."""
     cdef craft_tables t
     cdef Py_ssize_t lanes = lanes_for(K), k, d, j
     cdef double *base = slab
@@ -141,13 +140,11 @@ cdef craft_tables _tables(
     cdef parts_t parts
     cdef bint any_selected
     for k in range(K):
-        parts = _parts(P, &work[k, 0])
-        table_lane(k, lanes, &groups[k, 0], P.grid, P.unit, P.frequency, parts.shift, parts.precision, &mask[k, 0],
-                   -log(P.unit * groups[k, 0] / P.total) if P.mixing else 0.0, 1.0, True, base, constant, square, linear, offset, level)
+        parts = parts_in(P, &work[k, 0])
+        table_lane(k, lanes, &groups[k, 0], P.grid, P.count_weight, P.frequency, parts.shift, parts.precision, &mask[k, 0],
+                   mixing_cost(P, &groups[k, 0]), 1.0, True, base, constant, square, linear, offset, level)
     for k in range(K, lanes):
-        base[k] = constant[k] = INFINITY
-        for j in range(3 * P.grid.p + P.grid.n_levels):
-            square[j * lanes + k] = 0.0
+        empty_lane(k, lanes, P.grid, base, constant, square, linear, offset, level)
     t.n_clusters, t.lanes, t.p, t.q = K, lanes, P.grid.p, P.grid.q
     t.repeat = TILE if max(P.grid.p, P.grid.q) <= CRAFT_FEW else 1
     t.n_numeric = t.n_categorical = 0

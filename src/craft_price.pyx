@@ -1,11 +1,11 @@
-"""CRAFT priced by description length: exact cost of a cluster and of every merge and split.
+"""Selection rules of CRAFT, and its description-length price: exact cost of a cluster and of every merge and split.
 
-A cluster costs
+Under the description-length price a cluster costs
 
     h + log(D + 1) + log C(D, q) + sum_{d in v} (p_d h - gain_d) - S log(S / N),      h = price_factor * (1/2) log N
 
-with the q = |v| features that make this smallest; p_d parameters of feature d. Everything is computed from exact moments, so a merge or
-a split is priced without touching a row.
+with the q = |v| features that minimise it; p_d is the number of parameters of feature d. Everything is computed from exact moments, so
+merges and splits are priced without reading the rows. Under a fixed price a feature costs F_Delta (`feature_price`) and the mask no code.
 """
 
 import numpy as np
@@ -18,21 +18,22 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, categorical_gain, levels_of, numeric_gain
-from craftc._kernels.craft_price cimport (
-    FIXED, FREE, GIVEN, PRICED, SOFT, THRESHOLD, Pricing, _parts, _parts_size, parts_t, ranked_t,
-)
+from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare,
 )
 
+cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
+
 SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT}
+
 
 cdef inline bint _before(const ranked_t *x, const ranked_t *y) noexcept nogil:
     return x.rank > y.rank or (x.rank == y.rank and x.feature < y.feature)
 
 
 cdef void _sort(ranked_t *ranked, Py_ssize_t n) noexcept nogil:
-    """Highest rank first, ties to the lower feature: Shell's sort, for calls through qsort cost more than these few comparisons."""
+    """Highest rank first, ties to the lower feature. Shell's sort, because calls through qsort cost more than these few comparisons."""
     cdef Py_ssize_t gap = 1, i, j
     cdef ranked_t one
     while gap < n // 3:
@@ -48,19 +49,21 @@ cdef void _sort(ranked_t *ranked, Py_ssize_t n) noexcept nogil:
 
 
 cdef class Pricing:
-    """What every group of rows is priced with. Arrays are contiguous and kept alive.
+    """Prices and background by which groups of rows are priced. Arrays are contiguous and kept alive.
 
     Parameters
     ----------
     grid : Grid
-    unit : float
+    count_weight : float
         Weight of one count.
     total : float
         N, weight of the whole table.
     h : float
-        Price of a cluster: price_factor * log(N) / 2, or a number.
+        Price of a cluster: price_factor * log(N) / 2, or Lambda.
+    feature_price : float
+        F_Delta of every selected feature; 0 under the description-length price.
     mixing : bool
-        Whether the labels are priced: - S log(S / N).
+        Whether the cost contains the entropy of the labels, - S log(S / N).
     centre, scale : ndarray (p,)
         z = (x - centre) * scale.
     mean, variance, inverse_deviation : ndarray (p,)
@@ -69,7 +72,7 @@ cdef class Pricing:
         Background eta_0.
     usable : ndarray (D,) of uint8
     price : ndarray (D,)
-        p_d h.
+        p_d h; 0 under a fixed price.
     log_choose : ndarray (n_usable + 1,)
         log C(n_usable, q).
     entropy : ndarray (q,)
@@ -80,10 +83,11 @@ cdef class Pricing:
         eps_c, eps_v.
     """
 
-    def __cinit__(self, Grid grid not None, double unit, double total, double h, bint mixing, centre, scale, mean, variance,
-                  inverse_deviation, frequency, usable, price, log_choose, entropy, Py_ssize_t n_numeric,
+    def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price, bint mixing, centre,
+                  scale, mean, variance, inverse_deviation, frequency, usable, price, log_choose, entropy, Py_ssize_t n_numeric,
                   Py_ssize_t n_categorical, thresholds):
-        self.grid, self.unit, self.total, self.h, self.mixing = grid, unit, total, h, mixing
+        self.grid, self.count_weight, self.total, self.h, self.mixing = grid, count_weight, total, h, mixing
+        self.feature_price = feature_price
         self.n_usable = int(np.count_nonzero(usable))
         self.n_numeric, self.n_categorical = n_numeric, n_categorical
         self.eps_c, self.eps_v = thresholds
@@ -112,58 +116,56 @@ cdef void _fit(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
     cdef double S, mean, spread, deviations = 0.0
     for d in range(P.grid.p):
         cell = group + P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
-        S = P.unit * cell[0]
+        S = P.count_weight * cell[0]
         parts.shift[d] = parts.gain[d] = 0.0
         parts.precision[d] = 1.0
         if S > 0 and P.usable[d]:
             mean = moments_mean(cell, &deviations)
-            spread = P.unit * deviations / P.variance[d]
+            spread = P.count_weight * deviations / P.variance[d]
             parts.shift[d] = (mean - P.mean[d]) * P.inverse_deviation[d]
             parts.precision[d] = (S + 1.0) / (spread + 1.0)
             parts.gain[d] = numeric_gain(S, spread, parts.shift[d], 1.0)
     for d in range(P.grid.q):
         parts.gain[P.grid.p + d] = categorical_gain(
-            group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], levels_of(P.grid, d), P.unit, 1.0,
+            group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], levels_of(P.grid, d), P.count_weight, 1.0,
         ) if P.usable[P.grid.p + d] else 0.0
 
 
 cdef double _choose(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
-    """Set the mask (GIVEN: leave it) and return the cost of the features: code and parameters less gains."""
+    """Set the mask (GIVEN: leave it) and return the cost of the features: their prices and the code of the mask less the gains."""
     cdef Py_ssize_t d
     cdef double net, cost = 0.0
     if selection == PRICED:
         return _choose_priced(P, parts, mask)
     if selection == FIXED:
-        memset(mask, 0, P.D)
-        _top(P, parts, 0, P.grid.p, P.n_numeric, mask)
-        _top(P, parts, P.grid.p, P.D, P.n_categorical, mask)
+        _choose_budget(P, parts, mask)
     for d in range(P.D):
         net = parts.gain[d] - P.price[d]
         if selection == FREE:
-            mask[d] = P.usable[d] and net > 0.0
+            mask[d] = P.usable[d] and net > P.feature_price
         elif selection == SOFT:
             mask[d] = parts.gain[d] > 1e-9
         elif selection == THRESHOLD:
             mask[d] = P.usable[d] and _within(P, group, d)
         if mask[d]:
-            cost -= net
+            cost -= net - P.feature_price
     return cost
 
 
 cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:
-    """The q features that make log C(D, q) - sum of net gains smallest, the fewest of equal value.
+    """The q features that minimise log C(D, q) less the sum of net gains; of equal minima the smallest q.
 
-    One feature more changes the mask code by log D at most, either way: a net gain above that is always taken, one below
-    minus that never, and only what lies between has to be sorted.
+    One more feature changes the code of the mask by at most log D, up or down. A net gain above that is always selected, one below
+    its negative never, and only the features between have to be sorted.
     """
     cdef Py_ssize_t d, n = 0, q = 0, first
-    cdef double unit = 1.0, net, total = 0.0, best, doubtful = log(P.n_usable + 1.0) + 1.0
+    cdef double tie_tolerance = 1.0, net, total = 0.0, best, doubtful = log(P.n_usable + 1.0) + 1.0
     memset(mask, 0, P.D)
     for d in range(P.D):
         if P.usable[d]:
-            unit = max(unit, fabs(parts.gain[d] - P.price[d]))
-    unit *= 1e-9
-    doubtful += unit
+            tie_tolerance = max(tie_tolerance, fabs(parts.gain[d] - P.price[d]))
+    tie_tolerance *= TIE
+    doubtful += tie_tolerance
     for d in range(P.D):
         net = parts.gain[d] - P.price[d]
         if not P.usable[d] or net < -doubtful:
@@ -173,7 +175,7 @@ cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nog
             mask[d] = 1
             q += 1
         else:
-            parts.ranked[n].rank, parts.ranked[n].net, parts.ranked[n].feature = floor(net / unit + 0.5), net, d
+            parts.ranked[n].rank, parts.ranked[n].net, parts.ranked[n].feature = floor(net / tie_tolerance + 0.5), net, d
             n += 1
     _sort(parts.ranked, n)
     first = q
@@ -182,24 +184,33 @@ cdef double _choose_priced(Pricing P, parts_t parts, uint8_t *mask) noexcept nog
     for d in range(n):
         net += parts.ranked[d].net
         best = max(best, net - P.log_choose[first + d + 1])
-    while total - P.log_choose[q] < best - unit:
+    while total - P.log_choose[q] < best - tie_tolerance:
         total += parts.ranked[q - first].net
         mask[parts.ranked[q - first].feature] = 1
         q += 1
     return log(P.n_usable + 1.0) + P.log_choose[q] - total
 
 
+cdef void _choose_budget(Pricing P, parts_t parts, uint8_t *mask) noexcept nogil:
+    """The fixed budget: the best numeric and the best categorical features."""
+    memset(mask, 0, P.D)
+    _top(P, parts, 0, P.grid.p, P.n_numeric, mask)
+    _top(P, parts, P.grid.p, P.D, P.n_categorical, mask)
+
+
 cdef void _top(Pricing P, parts_t parts, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t count, uint8_t *mask) noexcept nogil:
-    """Mark the best of one kind by net gain; ties to the lower column."""
+    """Add the `count` usable features of start..stop-1 with the largest net gains to the mask; ties go to the lower feature."""
     cdef Py_ssize_t d, n = 0
-    cdef double unit = 1.0
+    cdef double tie_tolerance = 1.0, net
     for d in range(start, stop):
-        if P.usable[d]:
-            unit = max(unit, fabs(parts.gain[d] - P.price[d]))
+        net = parts.gain[d] - P.price[d]
+        if P.usable[d] and fabs(net) < INFINITY:
+            tie_tolerance = max(tie_tolerance, fabs(net))
+    tie_tolerance *= TIE
     for d in range(start, stop):
         if P.usable[d]:
             parts.ranked[n].net, parts.ranked[n].feature = parts.gain[d] - P.price[d], d
-            parts.ranked[n].rank = floor(parts.ranked[n].net / (1e-9 * unit) + 0.5)
+            parts.ranked[n].rank = floor(parts.ranked[n].net / tie_tolerance + 0.5)
             n += 1
     _sort(parts.ranked, n)
     for d in range(min(count, n)):
@@ -207,7 +218,7 @@ cdef void _top(Pricing P, parts_t parts, Py_ssize_t start, Py_ssize_t stop, Py_s
 
 
 cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
-    """The paper's approximate budget on raw counts: entropy lost > eps_c G_d, variance < eps_v sigma_0^2."""
+    """The paper's approximate budget on raw counts: entropy lost > eps_c G_d, or variance < eps_v sigma_0^2."""
     cdef const int64_t *cell
     cdef double S = 0.0, inner = 0.0, deviations = 0.0, count
     cdef Py_ssize_t t
@@ -219,7 +230,7 @@ cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
         return deviations / cell[0] < P.eps_v * P.variance[d]
     d -= P.grid.p
     for t in range(levels_of(P.grid, d)):
-        count = P.unit * group[1 + P.grid.level_start_[d] + t]
+        count = P.count_weight * group[1 + P.grid.level_start_[d] + t]
         S += count
         if count > 0:
             inner += count * log(count)
@@ -233,21 +244,89 @@ cdef double _price(Pricing P, int selection, const int64_t *group, parts_t parts
 
 
 cdef inline double _existence(Pricing P, const int64_t *group) noexcept nogil:
-    """Price of the cluster itself and of its rows' labels."""
-    cdef double size = P.unit * group[0]
-    return P.h - size * log(size / P.total) if P.mixing else P.h
+    """Price of the cluster itself and of the labels of its rows."""
+    return P.h + P.count_weight * group[0] * mixing_cost(P, group)
+
+
+cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil:
+    """-log(S / N), the cost of the label of each row of a group of weight S; 0 where labels are not priced."""
+    return -log(P.count_weight * group[0] / P.total) if P.mixing else 0.0
+
+
+cdef Py_ssize_t parts_length(Pricing P) noexcept nogil:
+    """Doubles of the parts of one group."""
+    return 2 * P.grid.p + P.D + 3 * P.D
+
+
+cdef parts_t parts_in(Pricing P, double *work) noexcept nogil:
+    """The parts of one group, stored in `work`."""
+    cdef parts_t parts
+    parts.shift = work
+    parts.precision = work + P.grid.p
+    parts.gain = work + 2 * P.grid.p
+    parts.ranked = <ranked_t *> (work + 2 * P.grid.p + P.D)
+    return parts
 
 
 def parts_size(Pricing pricing not None):
     """Doubles of scratch that pricing one group needs."""
-    return _parts_size(pricing)
+    return parts_length(pricing)
+
+
+def mixing_costs(
+    const int64_t[:, ::1] groups not None,  # IN  (K, width)
+    Pricing pricing not None,
+    double[::1] cost not None,              # OUT (K,)
+):
+    """-log(S_k / N) of every cluster, 0 where labels are not priced: the cost of the label of each of its rows."""
+    cdef Py_ssize_t k
+    with nogil:
+        for k in range(groups.shape[0]):
+            cost[k] = mixing_cost(pricing, &groups[k, 0])
+
+
+def choose_features(
+    const double[:, ::1] gain not None,     # IN  (n, D) of n groups, or scores in place of gains
+    const int64_t[:, ::1] groups not None,  # IN  (n, width) read by "threshold" alone; may be empty otherwise
+    Pricing pricing not None,
+    int selection,
+    double[::1] work not None,              # WORK (parts_size,)
+    uint8_t[:, ::1] mask not None,          # OUT (n, D); GIVEN: IN
+    double[::1] cost not None,              # OUT (n,) prices of the selected features and code of the mask, less the gains
+):
+    """Features that each group selects by its gains, and what they cost."""
+    cdef Py_ssize_t i
+    cdef parts_t parts = parts_in(pricing, &work[0])
+    if selection == THRESHOLD and groups.shape[0] < gain.shape[0]:
+        raise ValueError("The selection 'threshold' needs the moments of every group.")
+    with nogil:
+        for i in range(gain.shape[0]):
+            memcpy(parts.gain, &gain[i, 0], pricing.D * sizeof(double))
+            cost[i] = _choose(pricing, selection, &groups[i, 0] if selection == THRESHOLD else NULL, parts, &mask[i, 0])
+
+
+def best_features(
+    const double[:, ::1] gain not None,     # IN  (n, D)
+    Pricing pricing not None,
+    Py_ssize_t count,
+    double[::1] work not None,              # WORK (parts_size,)
+    uint8_t[:, ::1] mask not None,          # OUT (n, D)
+):
+    """The `count` features of the largest net gains, of both kinds together; ties go to the lower feature."""
+    cdef Py_ssize_t i
+    cdef parts_t parts = parts_in(pricing, &work[0])
+    with nogil:
+        for i in range(gain.shape[0]):
+            memcpy(parts.gain, &gain[i, 0], pricing.D * sizeof(double))
+            memset(&mask[i, 0], 0, pricing.D)
+            _top(pricing, parts, 0, pricing.D, count, &mask[i, 0])
 
 
 def price_groups(
     const int64_t[:, ::1] groups not None,  # IN    (K, width), none empty
     Pricing pricing not None,
     int selection,
-    bint choose_given,                      # GIVEN: choose the shared mask anew, by the summed net gains
+    bint choose_given,                      # GIVEN: choose the shared mask anew by the summed net gains
     double[:, ::1] work not None,           # WORK  (K, parts_size); shift, precision, gain stay there
     uint8_t[:, ::1] mask not None,          # INOUT (K, D); GIVEN: IN in its first row, copied to all
     double[::1] cost not None,              # OUT   (K,)
@@ -265,24 +344,22 @@ cdef void price_all(
     cdef parts_t first
     if selection != GIVEN:
         for k in range(K):
-            cost[k] = _price(P, selection, &groups[k, 0], _parts(P, &work[k, 0]), &mask[k, 0])
+            cost[k] = _price(P, selection, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
         return
     for k in range(K):
-        _fit(P, &groups[k, 0], _parts(P, &work[k, 0]))
-    first = _parts(P, &work[0, 0])
+        _fit(P, &groups[k, 0], parts_in(P, &work[k, 0]))
+    first = parts_in(P, &work[0, 0])
     if choose_given:
-        # the sum over clusters stands in for the gain of the first while the mask is chosen
+        # the mask is chosen by the net gains summed over the clusters, kept for a moment as the gains of the first
         for d in range(P.D):
             for k in range(1, K):
-                first.gain[d] += _parts(P, &work[k, 0]).gain[d] - P.price[d]
-        memset(&mask[0, 0], 0, P.D)
-        _top(P, first, 0, P.grid.p, P.n_numeric, &mask[0, 0])
-        _top(P, first, P.grid.p, P.D, P.n_categorical, &mask[0, 0])
+                first.gain[d] += parts_in(P, &work[k, 0]).gain[d] - P.price[d]
+        _choose_budget(P, first, &mask[0, 0])
         _fit(P, &groups[0, 0], first)
     for k in range(K):
         if k > 0:
             memcpy(&mask[k, 0], &mask[0, 0], P.D)
-        cost[k] = _existence(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0], _parts(P, &work[k, 0]), &mask[k, 0])
+        cost[k] = _existence(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
 
 
 def pair_deltas(
@@ -332,7 +409,7 @@ cdef inline void _delta(
     moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
     if selection == GIVEN:
         memcpy(mask, &given[0], P.D)
-    delta[i, j] = _price(P, selection, union, _parts(P, work), mask) - cost[i] - cost[j]
+    delta[i, j] = _price(P, selection, union, parts_in(P, work), mask) - cost[i] - cost[j]
 
 
 def propose_splits(
@@ -342,7 +419,7 @@ def propose_splits(
     int32_t[::1] numeric_slot not None,     # OUT (p,) number of the candidate "above the mean", or -1
     double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
 ):
-    """Candidate splits of a cluster in order of creation: its three commonest levels per column, its mean per number."""
+    """Candidate splits of a cluster, numbered in order: the three most frequent levels of a column, the mean of a numeric column."""
     cdef Pricing P = pricing
     cdef Grid grid = P.grid
     cdef Py_ssize_t d, t, _turn, n_levels, occurring, best
@@ -372,7 +449,7 @@ def propose_splits(
             if P.usable[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
                 threshold[d] = (
                     moments_mean(&group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations) - P.mean[d]
-                ) * P.inverse_deviation[d] + 1e-9     # a cell at the mean is not above it, whatever the rounding
+                ) * P.inverse_deviation[d] + 1e-9     # rounding must not put a cell at the mean above it
                 if deviations > 0:
                     numeric_slot[d] = n
                     n += 1
@@ -388,12 +465,12 @@ def split_moments(
     const int32_t[::1] level_slot not None,  # IN  (n_levels,)
     const int32_t[::1] numeric_slot not None,  # IN  (p,)
     const double[::1] threshold not None,   # IN  (p,)
-    Py_ssize_t everything,                  # a slot for all the rows, or -1
+    Py_ssize_t everything,                  # number of the side that takes all rows, or -1
     int64_t[:, :, ::1] sides not None,      # INOUT (n_threads, C, width) zeros; the sums end in sides[0]
     double[:, ::1] work not None,           # WORK (n_threads, split_work_size)
     int n_threads,
 ):
-    """Moments of the far side of every candidate split of a cluster, in one pass over its rows."""
+    """Moments of the rows that leave the cluster under every candidate split, in one pass over its rows."""
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
         with nogil:
@@ -418,7 +495,7 @@ cdef void _split_rows(
     const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t everything,
     int64_t[:, ::1] sides, double *work, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
-    """A row's cells are made ready once and added to every side the row falls on."""
+    """The cells of a row are prepared once and added to every side that contains the row."""
     cdef Py_ssize_t i, d, row, n, p = P.grid.p, q = P.grid.q
     cdef int64_t w = 1
     cdef double cell
@@ -496,5 +573,5 @@ cdef void _split_score(
         memcpy(mask, &given[0], P.D)
     memcpy(rest, &group[0], P.grid.width * sizeof(int64_t))
     moments_merge(rest, side, -1, P.grid.first_numeric, P.grid.width)
-    score[0] = _price(P, selection, side, _parts(P, work), mask) - cost
-    score[0] += _price(P, selection, rest, _parts(P, work), mask)
+    score[0] = _price(P, selection, side, parts_in(P, work), mask) - cost
+    score[0] += _price(P, selection, rest, parts_in(P, work), mask)

@@ -10,8 +10,9 @@ from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_GLANCE, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_above, dp_add, dp_assign, dp_below, dp_collapse,
-    dp_collapsed, dp_distance, dp_refresh, dp_rows, dp_show, dp_sums,
+    DP_GLANCE, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Centres, Sums, dp_above, dp_add, dp_assign, dp_below,
+    dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_refresh, dp_rows,
+    dp_show, dp_sums,
 )
 
 cdef extern from "float.h":
@@ -341,6 +342,36 @@ def farthest(
                 if distance > most:
                     most, best, least = distance, i, dp_below(sqrt(distance) * scale)
     return best
+
+
+def nearest(
+    const floating[:, ::1] X not None,      # IN  (n, D)
+    const double[:, ::1] mu not None,       # IN  (K, D)
+    int32_t[::1] labels not None,           # OUT (n,) ties: the lowest; 0 where no distance is finite
+    double[::1] squared not None,           # OUT (n,) squared distances
+    int n_threads,
+):
+    """The nearest centre of every row."""
+    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], K = mu.shape[0], block = block_rows(), b
+    cdef dp_centres c
+    cdef dp_places places
+    cdef double[::1] scratch = np.empty(dp_nearest_places(D, K, NULL, &places))
+    cdef float[:, ::1] tile = np.empty((n_threads, DP_TILE * D), np.float32)
+    cdef bint scan
+    dp_nearest_places(D, K, &scratch[0], &places)
+    c.D, c.K, c.single, c.mu = D, K, floating is float, &mu[0, 0]
+    scan = K >= DP_WORTH_SCAN and dp_prepare(&c, D, &places)
+    for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
+        _nearest(&c, X, labels, squared, b * block, min((b + 1) * block, n), &tile[omp_get_thread_num(), 0] if scan else NULL)
+
+
+cdef void _nearest(
+    const dp_centres *c, const floating[:, ::1] X, int32_t[::1] labels, double[::1] squared, Py_ssize_t start, Py_ssize_t stop, float *tile,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    dp_nearest_rows(c, c.D, &X[start, 0], stop - start, c.D, &labels[start], &squared[start], NULL, tile)
+    for i in range(start, stop):
+        labels[i] = max(labels[i], 0)
 
 
 def distances(

@@ -8,7 +8,7 @@ from cpython.pycapsule cimport PyCapsule_GetContext, PyCapsule_New, PyCapsule_Se
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from craftc._kernels.craft cimport Tables, craft_tables
+from craftc._kernels.craft cimport CostTables, craft_tables
 from craftc._kernels.embed cimport CRAFTC_API_VERSION, craftc_costs, craftc_edges, craftc_grid
 
 cdef extern from "_embed.h":
@@ -59,7 +59,7 @@ cdef void _release(object capsule) noexcept:
     Py_DECREF(<_Costs> PyCapsule_GetContext(capsule))
 
 
-def craft_costs(Tables tables not None):
+def craft_costs(CostTables tables not None):
     """A capsule "craftc.craft_costs.v1" over the cost tables of K clusters, which it keeps alive."""
     cdef _Costs costs = _Costs()
     grid = tables.grid

@@ -1,53 +1,42 @@
-"""Shared by all tests: random mixed tables, and the data folder where there is one."""
+"""Fixtures of all tests, and how many examples hypothesis draws."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
-import sysconfig
+from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
 import pytest
+from hypothesis import settings
 
-from craftc import MixedTable
+from tests.common import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def random_table(seed, n=None, p=None, q=None, missing=0.1, dtype=np.float64, constant=False):
-    """A mixed table with some cluster structure and holes, as a MixedTable."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(5, 70)) if n is None else n
-    p = int(rng.integers(0, 5)) if p is None else p
-    q = int(rng.integers(0 if p else 1, 5)) if q is None else q
-    group = rng.integers(0, 3, n)
-    numeric = rng.normal(size=(n, p)) + 2.5 * rng.normal(size=(3, p))[group] * rng.integers(0, 2, p)
-    numeric = numeric * 10.0 ** rng.integers(-3, 4, p) + 10.0 ** rng.integers(-2, 3, p)
-    levels = rng.integers(2, 6, q)
-    codes = np.where(rng.random((n, q)) < 0.5, group[:, None] % levels, rng.integers(0, 99, (n, q)) % levels)
-    X = np.concatenate([numeric, codes.astype(float)], axis=1)
-    X[rng.random(X.shape) < missing] = np.nan
-    X[rng.integers(n)] = np.where(np.isnan(X[0]), 0.0, X[0])  # no column is missing altogether
-    if constant and p:
-        X[:, 0] = 3.0
-    return MixedTable.from_data(X.astype(dtype), categorical=list(range(p, p + q)))
+settings.register_profile("ci", max_examples=100)
+settings.register_profile("dev", max_examples=15)
 
 
-def need(*packages):
-    """Skip where extensions cannot be compiled."""
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed: pip install 'setuptools>=80' 'Cython>=3.3.1,<3.4'")
-    compiler = (sysconfig.get_config_var("CC") or "cl").split()[0]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"no C compiler here ({compiler} is not on the path)")
+def pytest_configure(config):
+    """The profile that HYPOTHESIS_PROFILE names; otherwise `dev` where slow tests are left out, and `ci`."""
+    quick = "not slow" in config.getoption("markexpr")
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev" if quick else "ci"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m deselects
+def pytest_collection_modifyitems(items):
+    """Mark the slow cases of tests marked `slow_except`."""
+    cases = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("slow_except"):
+            cases[item.path, item.originalname].append((item, *mark.args))
+    for same in cases.values():
+        for i, (item, fast) in enumerate(same):
+            if i * fast // len(same) == (i - 1) * fast // len(same):
+                item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
 def data_folder():
-    """Folder of the real tables (environment variable CRAFTC_DATA, or ../shared/data beside the checkout)."""
+    """Folder of the real tables (environment variable CRAFTC_DATA, or ../shared/data next to the checkout)."""
     folder = Path(os.environ.get("CRAFTC_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip("the real tables are not here: set CRAFTC_DATA to their folder")

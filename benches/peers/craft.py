@@ -205,8 +205,11 @@ def million_rows(n: int = 1_000_000, p: int = 8, q: int = 8, levels: int = 10, K
 def one_pass(rounds: int) -> dict[str, Any]:
     """One pass after the first over 1 000 000 x (8 + 8), K = 16, every feature selected, beside the machine's floor."""
     from craftc._common.weights import integer_weights
-    from craftc.craft.clusters import Background, Clusters, Rules
-    from craftc.craft.fixed_price import Problem, Walk
+    from craftc.craft.background import Background
+    from craftc.craft.clusters import Clusters
+    from craftc.craft.fitting import FitConfig
+    from craftc.craft.fixed_price import FixedPriceDescent, OpeningThresholds
+    from craftc.craft.parameters import ModelSpec
     from craftc.table.moments import Moments, integer_grid
 
     table, labels = million_rows()
@@ -215,13 +218,13 @@ def one_pass(rounds: int) -> dict[str, Any]:
     grid = integer_grid(table, weight)
     background = Background(Moments.of_partition(grid, unit, table, weight, np.zeros(n, np.int32), 1))
     moments = Moments.of_partition(grid, unit, table, weight, labels, K, 2)
-    rules = Rules(fraction=1.0)
+    spec = ModelSpec(fraction=1.0)
 
     def sweep(n_threads: int) -> Any:
-        problem = Problem(table, weight, background, rules, K, 1, 0, n_threads)
-        walk = Walk(problem, 0)
-        tables = Clusters(moments, background, rules).tables()
-        return lambda: walk.sweep(tables, labels, moments)
+        config = FitConfig(table, weight, background, spec, K, 1, 0, n_threads)
+        descent = FixedPriceDescent(config, OpeningThresholds(config), 0)
+        tables = Clusters(moments, background, spec).tables()
+        return lambda: descent.one_pass(tables, labels, moments)
 
     sweep(2)()  # the first pass
     times = interleaved({"1 thread": sweep(1), "2 threads": sweep(2)}, rounds)

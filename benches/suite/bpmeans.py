@@ -12,7 +12,7 @@ new = Imports()
 with new:
     from craftc import BPMeans, KFeatures
     from craftc._kernels import bpmeans_rows as kernel
-    from craftc.bpmeans import restarts as search
+    from craftc.bpmeans import restarts
 setup = new.setup
 
 
@@ -90,9 +90,9 @@ class Sweep:
     def setup(self, dtype: str) -> None:
         rng = np.random.default_rng(1)
         X, Z, penalty = *long_table(20_000, 64, 8, dtype), 2000.0
-        rows = search.Rows(X, 1)
-        self.run = search.run_for(rows, BPMeans(penalty)._plan(penalty, 0, 64), 1)
-        self.run.start(search.pack(Z ^ (rng.random(Z.shape) < 0.1)), 8)  # a tenth of the memberships is wrong
+        data = restarts.FeatureData(X, 1)
+        self.run = restarts.run_for(data, BPMeans(penalty)._config(penalty, 0, 64), 1)
+        self.run.start(restarts.pack(Z ^ (rng.random(Z.shape) < 0.1)), 8)  # a tenth of the memberships is wrong
 
     def time_sweep(self, *_: Any) -> None:
         self.run.advance(1)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from craftc import MixedTable
 from craftc._common.weights import integer_weights
 from craftc._kernels.moments import Grid
-from craftc.craft.clusters import Background, Clusters, Rules
+from craftc.craft.background import Background
+from craftc.craft.clusters import Clusters
+from craftc.craft.parameters import ModelSpec
 from craftc.datasets import make_mixed
 from craftc.table.moments import Moments, integer_grid
 
@@ -72,5 +74,5 @@ def partition(n: int, p: int, q: int, k: int, dtype: str = "float64") -> Partiti
     everything = np.zeros(n, np.int32)
     background = Background(Moments.of_partition(grid, unit, table, weight, everything, 1))
     moments = Moments.of_partition(grid, unit, table, weight, labels, k)
-    clusters = Clusters(moments, background, Rules(selection="fixed", fraction=0.5))
+    clusters = Clusters(moments, background, ModelSpec(selection="fixed", fraction=0.5))
     return Partition(table, grid, weight, unit, labels, moments, background, clusters)

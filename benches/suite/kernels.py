@@ -40,7 +40,7 @@ class _OnRows:
 
 
 class Assign(_OnRows):
-    """The pass over all rows: cheapest cluster, moments of the rows that move; and the pass against one newcomer."""
+    """The pass over all rows: cheapest cluster, moments of the rows that move; and the pass against one new cluster."""
 
     def setup(self, columns: str, k: int) -> None:
         super().setup(columns, k)
@@ -70,10 +70,10 @@ class Assign(_OnRows):
         self.restart()
         self.assign()
 
-    def time_challenge(self, *_: Any) -> None:
+    def time_reassign_if_cheaper(self, *_: Any) -> None:
         """By the last cluster, which wins nothing more."""
         table = self.given.table
-        craft_kernel.challenge(
+        craft_kernel.reassign_if_cheaper(
             table.numeric, table.codes, self.given.weight, self.tables, len(self.groups) - 1, 0, self.labels, self.best,
             self.scratch, self.partial, self.groups, 1,
         )  # fmt: skip

@@ -1,1 +1,1 @@
-"""The engine of convex clustering, of rows and of covariates: graph, regularization path and solvers."""
+"""The engine of convex clustering, of rows and of covariates: data fits, graph, regularization path and solvers."""

@@ -1,129 +1,48 @@
-"""Similarities of covariates: given, or made; checked, and turned into the edges along which covariates may be fused."""
+"""The graph of a fusion penalty: nodes, edges between them, and the zero node."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.neighbors import NearestNeighbors
 
-from craftc._common.typing import Floats
-from craftc._common.validation import check_choice
-from craftc._fusion.datafits import squares
-from craftc._fusion.problem import Graph
+from craftc._common.typing import Edges, Floats, Labels
+from craftc._kernels import covariates as _kernel
 
-NEIGHBOURS = 8
-MADE = ("correlation", "knn")
+N_NEIGHBORS = 8  # of a nearest-neighbour graph
 
 
-def knn_similarity(embedding: ArrayLike, n_neighbors: int = NEIGHBOURS) -> Any:
-    """A sparse similarity of covariates from vectors that describe them, such as word embeddings.
+@dataclass(frozen=True)
+class Graph:
+    """Nodes 0..d-1 (covariates or rows), and the edges along which they may be fused.
 
-    Parameters
-    ----------
-    embedding : array (d, p)
-        A row for every covariate.
-    n_neighbors : int, default=8
-        An edge stands where one of two covariates is among so many nearest neighbours of the other.
-
-    Returns
-    -------
-    scipy.sparse array (d, d)
-        ``exp(-|v_i - v_j|^2 / (2 s^2))``, s the median distance to the last neighbour; symmetric, nothing on the diagonal.
-
-    Examples
-    --------
-    >>> from craftc.covariates import knn_similarity
-    >>> knn_similarity([[0.0], [0.1], [5.0], [5.1]], 1).nnz
-    4
-    """
-    vectors = np.asarray(embedding, np.float64)
-    if vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise ValueError(f"embedding must be finite, with a row for every covariate, got shape {vectors.shape}.")
-    d, k = len(vectors), min(n_neighbors, len(vectors) - 1)
-    if k < 1:
-        return sparse.csr_array((d, d))
-    distance, place = NearestNeighbors(n_neighbors=k).fit(vectors).kneighbors()
-    size = np.median(distance[:, -1]) or 1.0
-    near = sparse.csr_array((np.exp(-0.5 * (distance / size) ** 2).ravel(), (np.repeat(np.arange(d), k), place.ravel())), (d, d))
-    return near.maximum(near.T)
-
-
-def correlation_similarity(X: Any, n_neighbors: int = NEIGHBOURS) -> Any:
-    """A sparse similarity of the columns: their positive correlations, of each with so many it correlates with most.
+    Node d is the zero node, which stands for the zero vector; edges to it are the group lasso.
 
     Parameters
     ----------
-    X : array or sparse array (n, d)
-    n_neighbors : int, default=8
-
-    Returns
-    -------
-    scipy.sparse array (d, d)
-        Symmetric, nothing on the diagonal.
+    d : int
+    edge : ndarray (l, 2) of int32
+        Pairs i < j, sorted.
+    weight : ndarray (l,) of float64, > 0
+    group_lasso_edges : ndarray (l,) of bool
+        Edges to the zero node. The fusion penalty does not multiply their weight.
     """
-    n, d = X.shape
-    k = min(n_neighbors, d - 1)
-    if k < 1:
-        return sparse.csr_array((d, d))
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    if sparse.issparse(X):
-        spread, norm = X, np.sqrt(np.maximum(np.asarray(squares(X).sum(axis=0)).ravel() - n * mean**2, 0.0))
-    else:
-        spread = X - mean
-        norm = np.sqrt((spread**2).sum(axis=0))
-    inverse = np.divide(1.0, norm, where=norm > 0, out=np.zeros(d))
-    rows, columns, values = [], [], []
-    for i in range(d):
-        product = (X.T @ X[:, [i]].toarray())[:, 0] - n * mean * mean[i] if sparse.issparse(X) else spread.T @ spread[:, i]
-        correlation = product * inverse * inverse[i]
-        correlation[i] = -np.inf
-        best = np.argsort(-correlation, kind="stable")[:k]
-        best = best[correlation[best] > 1e-12]
-        rows.append(np.full(len(best), i))
-        columns.append(best)
-        values.append(np.minimum(correlation[best], 1.0))
-    near = sparse.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (d, d))
-    return near.maximum(near.T)
 
+    d: int
+    edge: Edges
+    weight: Floats
+    group_lasso_edges: NDArray[np.bool_]
 
-def _standardised(X: Any) -> Floats:
-    """Columns as vectors for "knn"."""
-    if sparse.issparse(X):
-        raise ValueError(
-            "similarity='knn' takes columns as vectors and needs a dense X; got a sparse one. Give similarity='correlation', or "
-            "knn_similarity(...) of vectors that describe the covariates."
-        )
-    spread = X.std(axis=0)
-    return np.asarray(((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).T)
-
-
-def graph_of(similarity: Any, X: Any, sparsity: float) -> Graph:
-    """The edges of a similarity (None: "correlation"), and those to zero that the group lasso adds."""
-    d = X.shape[1]
-    if similarity is None or isinstance(similarity, str):
-        made: dict[str, Callable[[], Any]] = {
-            "correlation": lambda: correlation_similarity(X),
-            "knn": lambda: knn_similarity(_standardised(X)),
-        }
-        name = "correlation" if similarity is None else similarity
-        check_choice("similarity", name, MADE, "or a callable, or an array (d, d)")
-        similarity = made[name]()
-    elif callable(similarity):
-        similarity = similarity(X)
-    edge, weight = edges_of(similarity, d, "similarity", "covariate")
-    bound = np.zeros(len(edge), bool)
-    if sparsity > 0:
-        edge = np.concatenate([edge, np.stack([np.arange(d), np.full(d, d)], axis=1)])
-        weight, bound = np.append(weight, np.full(d, sparsity)), np.append(bound, np.ones(d, bool))
-    return Graph(d, np.ascontiguousarray(edge, np.int32), weight, bound)
+    def radius(self, nu: float) -> Floats:
+        """(l,) radii of the balls of the dual variables at the fusion penalty nu."""
+        return np.where(self.group_lasso_edges, self.weight, nu * self.weight)
 
 
 def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp], Floats]:
-    """Pairs i < j with S_ij > 0, in order; raise unless the matrix is symmetric, finite and >= 0."""
+    """Pairs i < j with S_ij > 0, sorted, and their S_ij; raise unless the matrix is symmetric, finite and >= 0."""
     matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)
     if matrix.shape != (d, d):
         raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for every {node}, got {matrix.shape}.")
@@ -131,12 +50,44 @@ def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp
         raise ValueError(f"{name} must hold numbers, got {matrix.dtype}.")
     matrix = sparse.coo_array(matrix, dtype=np.float64)
     matrix.sum_duplicates()
-    if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
-        raise ValueError(f"{name} must be finite and >= 0: it weighs how dear it is to part two {node}s; 0 is no edge.")
+    wrong = matrix.data[~(np.isfinite(matrix.data) & (matrix.data >= 0))]
+    if len(wrong):
+        raise ValueError(f"{name} must be finite and >= 0 (0: no edge), got {wrong[0]}.")
     upper, lower = sparse.triu(matrix, 1, format="coo"), sparse.triu(matrix.T, 1, format="coo")
-    if abs(sparse.csr_array(upper) - sparse.csr_array(lower)).sum() > 0:
-        raise ValueError(f"{name} must be symmetric: S_ij == S_ji; (S + S.T) / 2 is.")
+    difference = float(abs(sparse.csr_array(upper) - sparse.csr_array(lower)).max()) if d else 0.0
+    if difference > 0:
+        raise ValueError(f"{name} must be symmetric, got a difference of {difference:.3g} to its transpose; pass (S + S.T) / 2.")
     some = upper.data > 0
     row, column, weight = upper.row[some], upper.col[some], upper.data[some]
     order = np.lexsort((column, row))
     return np.stack([row[order], column[order]], axis=1), weight[order]
+
+
+def components(graph: Graph, joined: NDArray[np.uint8] | None = None) -> Labels:
+    """(d + 1,) connected components over the joined edges (None: all); that of the zero node is the last."""
+    label, _ = _kernel.components(graph.d + 1, graph.edge, np.ones(len(graph.edge), np.uint8) if joined is None else joined)
+    return zero_node_last(label)
+
+
+def zero_node_last(label: Labels) -> Labels:
+    """Labels by first appearance, except that the cluster of the zero node, the last one, gets the largest number."""
+    last = label[-1]
+    out = label - (label > last)
+    out[label == last] = label.max()
+    return np.asarray(out.astype(np.int32))
+
+
+def with_zero_node(rows: Floats) -> Floats:
+    """Rows of the nodes, and zeros for the zero node after them."""
+    return np.concatenate([rows, np.zeros((1, rows.shape[1]))])
+
+
+def differences(theta: Floats, edge: Edges) -> Floats:
+    """(l, q) theta_i - theta_j of every edge."""
+    padded = with_zero_node(theta)
+    return np.asarray(padded[edge[:, 0]] - padded[edge[:, 1]])
+
+
+def lengths(rows: Floats) -> Floats:
+    """Euclidean norms of rows."""
+    return np.asarray(np.sqrt((rows**2).sum(axis=1)))

@@ -1,101 +1,131 @@
-"""Small reduced problems: an augmented Lagrangian whose minima semismooth Newton steps find."""
+"""Small subproblems: an augmented Lagrangian, minimised by semismooth Newton steps."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import lapack
 
 from craftc._common.typing import Floats
-from craftc._fusion.datafits import Point
-from craftc._fusion.problem import Found, Task, gap_of, shrink
+from craftc._fusion.datafits import Evaluation
+from craftc._fusion.problem import SolverResult, Subproblem, node_gap, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
-MOST = 800  # unknowns at most
-SPARSE = 150  # of a sparse X, whose products are cheap beside a factor
-WIDEST = 64  # numbers of a node at most
-_NEWTON = 60  # steps of a minimisation
-_SLOWER = 0.4  # a step on an old factor that promises more of the last one's fall asks for a new factor
-_NEAR = 1e-2  # of the objective: a step that promises no more than this is near enough for an old factor
-_STEEPER = 5.0  # sigma grows so where the dual lags
-_SOFTER = 100.0  # and falls so where every step ends at the next kink, as it does far from the optimum
-_LAST = 0.05  # of the goal: a step that promises no more is not made
-_STIFFEST = 1e4  # times that: more would drown the loss in rounding
-_OUTER = 40  # changes of the multipliers
-_SHIFTS = 30  # of the diagonal, each ten times the one before
-_STIFF = 1e4  # sigma = so many radii per size of the coefficients
+MAX_UNKNOWNS = 800
+MAX_UNKNOWNS_SPARSE = 150  # of a sparse X, whose products are cheap compared with a factorisation
+MAX_WIDTH = 64  # numbers of a node
+_NEWTON_STEPS = 60  # of one minimisation, at most
+_MIN_DECREASE = 0.4  # an old factor is replaced if the predicted decrease is more than this share of the last one
+_NEAR = 1e-2  # of the objective: up to this predicted decrease the first step may use an old factor
+_GROW_SIGMA = 5.0  # sigma grows by this where the dual lags
+_SHRINK_SIGMA = 100.0  # and shrinks by this where every step ends at the next kink, as happens far from the optimum
+_LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrease
+_MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
+_MULTIPLIER_UPDATES = 40
+_SHIFTS = 30  # of the diagonal, each ten times the last
+_SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
 
 
-def newton(task: Task, theta: Floats, flow: Floats, most_steps: int) -> Found:
-    """The optimum from a start, whose dual variables `flow` are brought into their balls and changed."""
-    reduced, loss = task.reduced, task.reduced.loss
-    X, m, edge, r, weight = reduced.X, reduced.m, reduced.edge, task.radius, task.weight
-    shrink(flow, r)
-    sigma = r * (reduced.stiffness * _STIFF / task.scale(theta))
-    after, fused = np.empty_like(flow), np.zeros(len(edge), np.uint8)
-    none = np.empty((1, 1))
-    curvature, factor, steps = reduced.curvature, reduced.factor, 0
+class Newton:
+    """Method of multipliers, whose minimisations are semismooth Newton steps.
 
-    def look(theta: Floats) -> tuple[float, Floats, Point]:
-        point = loss.at(X, theta)
-        gradient = X.T @ point.residual + weight * theta
-        value = point.value + 0.5 * float((weight * theta * theta).sum())
-        value += _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, gradient, none)
-        return value, gradient, point
+    Parameters
+    ----------
+    max_iter : int
+        Newton steps (factorisations) of the whole path.
+    """
 
-    for _ in range(_OUTER):
-        value, gradient, point = look(theta)
-        promised, before, settled = 0.0, np.inf, False
-        for _ in range(_NEWTON):
-            if factor is None:
-                if curvature is None:
-                    curvature = loss.hessian(X, point)
-                hessian = curvature.copy()
-                hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], loss.q)
-                _kernel.newton_terms(theta[:m], edge, r, sigma, flow, after, fused, np.zeros_like(gradient), hessian)
-                factor = cholesky(hessian, loss.steepest(X))
-                steps += 1
-            move = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
-            fall = -float((gradient * move).sum())
-            goal = task.accuracy * max(abs(value), task.least)
-            # where sigma is large a small fall says little of the forces that are left: they are to fall until they cannot
-            rest = gap_of(gradient[:m], theta[:m], task.ridge, reduced.size, task.unit)
-            settled = fall <= _LAST * goal and (rest <= goal or (fall <= 1e-4 * goal and rest > 0.5 * before))
-            if settled or steps >= most_steps:
-                break
-            before = rest
-            t = 1.0
-            while True:
-                there = theta + t * move
-                new, new_gradient, new_point = look(there)
-                if new <= value - 1e-4 * t * fall + 1e-14 * abs(value) or t < 1e-10:
+    on_clusters = True
+
+    def __init__(self, max_iter: int) -> None:
+        self.max_iter, self.n_iter = max_iter, 0
+
+    @staticmethod
+    def fits(subproblem: Subproblem) -> bool:
+        """Whether the subproblem is small enough for a dense factorisation."""
+        coarsening, q = subproblem.coarsening, subproblem.coarsening.datafit.q
+        most = MAX_UNKNOWNS_SPARSE if sparse.issparse(coarsening.X) else MAX_UNKNOWNS
+        return (coarsening.m + 1) * q <= most and q <= MAX_WIDTH
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all steps of the path are used up."""
+        return self.n_iter >= self.max_iter
+
+    def converged(self, gap: float, tol: float) -> bool:
+        return gap <= tol
+
+    def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
+        coarsening, datafit = subproblem.coarsening, subproblem.coarsening.datafit
+        X, m, edge, r, weight = coarsening.X, coarsening.m, coarsening.edge, subproblem.radius, subproblem.weight
+        project_onto_balls(dual, r)
+        sigma = r * (coarsening.sigma_scale * _SIGMA / subproblem.scale(theta))
+        projected, fused = np.empty_like(dual), np.zeros(len(edge), np.uint8)
+        no_hessian = np.empty((1, 1))
+        hessian, factor, steps, max_steps = coarsening.hessian, coarsening.factor, 0, self.max_iter - self.n_iter
+
+        def lagrangian(theta: Floats) -> tuple[float, Floats, Evaluation]:
+            point = datafit.at(X, theta)
+            gradient = X.T @ point.residual + weight * theta
+            value = point.value + 0.5 * float((weight * theta * theta).sum())
+            value += _kernel.newton_terms(theta[:m], edge, r, sigma, dual, projected, fused, gradient, no_hessian)
+            return value, gradient, point
+
+        for _ in range(_MULTIPLIER_UPDATES):
+            value, gradient, point = lagrangian(theta)
+            last_decrease, last_gap, converged = 0.0, np.inf, False
+            for _ in range(_NEWTON_STEPS):
+                if factor is None:
+                    if hessian is None:
+                        hessian = datafit.hessian(X, point)
+                    system = hessian.copy()
+                    system[np.diag_indices(len(system))] += np.repeat(weight[:, 0], datafit.q)
+                    _kernel.newton_terms(theta[:m], edge, r, sigma, dual, projected, fused, np.zeros_like(gradient), system)
+                    factor = cholesky(system, datafit.max_curvature(X))
+                    steps += 1
+                direction = -lapack.dpotrs(factor, gradient.ravel(), lower=1)[0].reshape(gradient.shape)
+                decrease = -float((gradient * direction).sum())
+                goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
+                # where sigma is large, a small decrease says little about the residuals: continue until they no longer fall
+                gap = node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
+                converged = decrease <= _LAST_STEP * goal and (gap <= goal or (decrease <= 1e-4 * goal and gap > 0.5 * last_gap))
+                if converged or steps >= max_steps:
                     break
-                t *= 0.5
-            theta, value, gradient, point = there, new, new_gradient, new_point
-            # the old factor serves as long as every step promises much less than the one before; that of the loss also the next penalty
-            if t < 1.0 or fall > (_SLOWER * promised if promised else _NEAR * abs(value)):
-                factor = curvature = None
-            promised = fall
-        flow[:] = after
-        if steps >= most_steps or (settled and task.slack(theta, flow) <= goal):
-            break
-        if not settled:
-            sigma /= _SOFTER
-            reduced.stiffness /= _SOFTER
-            factor = None
-        elif reduced.stiffness < _STIFFEST:
-            sigma *= _STEEPER
-            reduced.stiffness *= _STEEPER
-            factor = None
-    reduced.curvature, reduced.factor = curvature, factor
-    theta, point = loss.balanced(X, theta, point)
-    return Found(theta, point, flow, fused, steps)
+                last_gap = gap
+                t = 1.0
+                while True:
+                    trial = theta + t * direction
+                    new, new_gradient, new_point = lagrangian(trial)
+                    if new <= value - 1e-4 * t * decrease + 1e-14 * abs(value) or t < 1e-10:
+                        break
+                    t *= 0.5
+                theta, value, gradient, point = trial, new, new_gradient, new_point
+                # keep the old factor while steps converge fast with it, and the Hessian of the data fit for the next penalty
+                if t < 1.0 or decrease > (_MIN_DECREASE * last_decrease if last_decrease else _NEAR * abs(value)):
+                    factor = hessian = None
+                last_decrease = decrease
+            dual[:] = projected
+            if steps >= max_steps or (converged and subproblem.edge_gap(theta, dual) <= goal):
+                break
+            if not converged:
+                sigma /= _SHRINK_SIGMA
+                coarsening.sigma_scale /= _SHRINK_SIGMA
+                factor = None
+            elif coarsening.sigma_scale < _MAX_SIGMA_SCALE:
+                sigma *= _GROW_SIGMA
+                coarsening.sigma_scale *= _GROW_SIGMA
+                factor = None
+        coarsening.hessian, coarsening.factor = hessian, factor
+        theta, point = datafit.with_best_intercept(X, theta, point)
+        self.n_iter += steps
+        return SolverResult(theta, point, dual, fused, steps, self.exhausted)
 
 
-def cholesky(matrix: Floats, steepest: float) -> Floats:
+def cholesky(matrix: Floats, max_curvature: float) -> Floats:
     """Lower Cholesky factor of a Hessian; one that is not positive definite in rounding gets a larger diagonal.
 
-    `steepest` is the largest curvature the loss can have. Where the fitted probabilities are all 0 or 1 the Hessian itself is 0, and
-    the diagonal is enlarged by a share of that.
+    `max_curvature` bounds the curvature of the data fit. Where the fitted probabilities are all 0 or 1 the Hessian itself is 0, and
+    the diagonal is enlarged by a share of that bound.
 
     Raises
     ------
@@ -107,6 +137,6 @@ def cholesky(matrix: Floats, steepest: float) -> Floats:
         factor, info = lapack.dpotrf(matrix, lower=1)
         if info == 0 and np.isfinite(factor[-1, -1]):
             return np.asarray(factor)
-        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()), 1e-18 * steepest)
+        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()), 1e-18 * max_curvature)
         matrix[np.diag_indices(len(matrix))] += extra
     raise FloatingPointError("The Hessian of the loss is not finite: scale the covariates, or raise ridge.")

@@ -1,4 +1,4 @@
-"""The paper's own ADMM, copies of both ends of every edge, and its stopping rule: the reference path."""
+"""The paper's own ADMM, with copies of both ends of every edge, and its stopping rule: the reference implementation."""
 
 from __future__ import annotations
 
@@ -6,71 +6,84 @@ import numpy as np
 from scipy.optimize import minimize
 
 from craftc._common.typing import Floats
-from craftc._fusion.problem import Found, Task, lengths, shrink
+from craftc._fusion.graph import lengths
+from craftc._fusion.problem import SolverResult, Subproblem, project_onto_balls
 
 RHO = 1.0
 EPS = 1e-5
-_FORCED = 11  # iterations at least: a warm start can meet the rule without having moved
+_MIN_ITER = 11  # a warm start can meet the stopping rule without having moved
 
 
 class PaperAdmm:
     """Keeps B, the copies z and the multipliers u from one penalty to the next.
 
-    z and u have an entry (2, l, q) for both ends of the l edges; of an edge to the ground the second stays zero.
+    z and u have an entry (2, l, q) for both ends of the l edges; that of the zero node stays zero.
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations at every penalty.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most, self.theta = most, np.empty((0, 0))
-        self.z = self.u = np.empty((2, 0, 0))
-        self.exhausted = False
+    on_clusters = False
 
-    def solve(self, task: Task, theta: Floats) -> Found:
-        """Iterate until |z - b| and rho |z - z_old| are at most sqrt(c (d + 2 l)) eps."""
-        reduced, loss = task.reduced, task.reduced.loss
-        d, edge, q = reduced.m, reduced.edge, loss.q
-        bound = (edge[:, 1] == d)[None, :, None] & np.array([False, True])[:, None, None]  # ends that are the ground
+    def __init__(self, max_iter: int) -> None:
+        self.max_iter, self.n_iter, self.theta = max_iter, 0, np.empty((0, 0))
+        self.z = self.u = np.empty((2, 0, 0))
+        self.exhausted = False  # whether the stopping rule was not met at some penalty
+
+    def converged(self, gap: float, tol: float) -> bool:
+        return not self.exhausted
+
+    def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
+        """Iterate until |z - b| and rho |z - z_old| are at most sqrt(c (d + 2 l)) eps. The copies replace the start `dual`."""
+        coarsening, datafit = subproblem.coarsening, subproblem.coarsening.datafit
+        d, edge, q = coarsening.m, coarsening.edge, datafit.q
+        group_lasso = edge[:, 1] == d
+        zero_end = group_lasso[None, :, None] & np.array([False, True])[:, None, None]
         degree = np.bincount(edge.ravel(), minlength=d + 1)[:d]
         if self.theta.shape != theta.shape or self.z.shape[1] != len(edge):
             self.theta = theta
-            self.z = np.where(bound, 0.0, np.append(theta[:d], np.zeros((1, q)), axis=0)[edge.T])
+            self.z = np.where(zero_end, 0.0, np.append(theta[:d], np.zeros((1, q)), axis=0)[edge.T])
             self.u = np.zeros_like(self.z)
         threshold = np.sqrt((q + 1) * (d + 2 * len(edge))) * EPS
-        for k in range(1, self.most + 1):
-            pull = np.zeros((d + 1, q))
-            np.add.at(pull, edge.T, self.z + self.u)
-            pull[-1] = 0.0
-            self.theta = self._minimise(task, pull, np.append(degree, 0.0)[:, None])
-            b = np.where(bound, 0.0, np.append(self.theta[:d], np.zeros((1, q)), axis=0)[edge.T])
+        for k in range(1, self.max_iter + 1):
+            target = np.zeros((d + 1, q))
+            np.add.at(target, edge.T, self.z + self.u)
+            target[-1] = 0.0
+            self.theta = self._minimise(subproblem, target, np.append(degree, 0.0)[:, None])
+            b = np.where(zero_end, 0.0, np.append(self.theta[:d], np.zeros((1, q)), axis=0)[edge.T])
             m = b - self.u
             h = lengths(m[0] - m[1])
-            # of an edge to the ground one end alone moves: the way is shared out between h, not 2 h
-            whole = np.where(edge[:, 1] == d, 1.0, 2.0) * task.radius / RHO
-            fused = (h <= whole) & (task.radius > 0)
-            pressed = np.where(fused, 1.0, whole / np.where(h > 0, h, 1.0))[:, None] * (m[0] - m[1])
-            share = np.where(edge[:, 1] == d, 1.0, 0.5)[:, None]
-            z = np.where(bound, 0.0, np.stack([m[0] - share * pressed, m[1] + share * pressed]))
-            self.u = np.where(bound, 0.0, self.u + z - b)
-            far, dual = np.sqrt(((z - b) ** 2).sum()), np.sqrt(RHO * ((z - self.z) ** 2).sum())
+            # only one end of a group lasso edge moves: the distance to close is h, not 2 h
+            whole = np.where(group_lasso, 1.0, 2.0) * subproblem.radius / RHO
+            fused = (h <= whole) & (subproblem.radius > 0)
+            change = np.where(fused, 1.0, whole / np.where(h > 0, h, 1.0))[:, None] * (m[0] - m[1])
+            share = np.where(group_lasso, 1.0, 0.5)[:, None]
+            z = np.where(zero_end, 0.0, np.stack([m[0] - share * change, m[1] + share * change]))
+            self.u = np.where(zero_end, 0.0, self.u + z - b)
+            primal_residual, dual_residual = np.sqrt(((z - b) ** 2).sum()), np.sqrt(RHO * ((z - self.z) ** 2).sum())
             self.z = z
-            if k >= _FORCED and max(far, dual) <= threshold:
+            if k >= _MIN_ITER and max(primal_residual, dual_residual) <= threshold:
                 break
         else:
             self.exhausted = True
-        theta, point = loss.balanced(reduced.X, self.theta, loss.at(reduced.X, self.theta))
-        flow = -RHO * self.u[0]
-        shrink(flow, task.radius)
-        return Found(theta, point, flow, fused.astype(np.uint8), k)
+        theta, point = datafit.with_best_intercept(coarsening.X, self.theta, datafit.at(coarsening.X, self.theta))
+        dual = -RHO * self.u[0]
+        project_onto_balls(dual, subproblem.radius)
+        self.n_iter += k
+        return SolverResult(theta, point, dual, fused.astype(np.uint8), k, True)
 
-    def _minimise(self, task: Task, pull: Floats, degree: Floats) -> Floats:
-        """argmin loss + ridge |B|^2 + rho / 2 sum over copies |z + u - b|^2, by L-BFGS from where B is."""
-        X, loss = task.reduced.X, task.reduced.loss
-        weight = task.weight + RHO * degree
+    def _minimise(self, subproblem: Subproblem, target: Floats, degree: Floats) -> Floats:
+        """argmin data fit + ridge |B|^2 + rho / 2 sum over copies |z + u - b|^2, by L-BFGS from the current B."""
+        X, datafit = subproblem.coarsening.X, subproblem.coarsening.datafit
+        weight = subproblem.weight + RHO * degree
 
-        def look(flat: Floats) -> tuple[float, Floats]:
+        def objective(flat: Floats) -> tuple[float, Floats]:
             theta = flat.reshape(self.theta.shape)
-            point = loss.at(X, theta)
-            value = point.value + float((0.5 * weight * theta**2 - RHO * pull * theta).sum())
-            return value, (X.T @ point.residual + weight * theta - RHO * pull).ravel()
+            point = datafit.at(X, theta)
+            value = point.value + float((0.5 * weight * theta**2 - RHO * target * theta).sum())
+            return value, (X.T @ point.residual + weight * theta - RHO * target).ravel()
 
-        found = minimize(look, self.theta.ravel(), jac=True, method="L-BFGS-B")
+        found = minimize(objective, self.theta.ravel(), jac=True, method="L-BFGS-B")
         return np.asarray(found.x.reshape(self.theta.shape))

@@ -1,281 +1,350 @@
-"""Certified optima along a decreasing fusion penalty: coarsen, solve small, certify, split."""
+"""Certified optima along a decreasing fusion penalty: the regularization path. Coarsen, solve small, certify, split."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from craftc._common.typing import Flags, Floats, Labels
-from craftc._fusion.datafits import Loss, Point, Squares
-from craftc._fusion.first_order import admm, ama
-from craftc._fusion.newton import MOST, SPARSE, WIDEST, newton
+from craftc._fusion.datafits import Datafit, Evaluation
+from craftc._fusion.first_order import Admm, Ama
+from craftc._fusion.graph import Graph, components, differences, lengths, with_zero_node, zero_node_last
+from craftc._fusion.newton import Newton
 from craftc._fusion.paper_admm import PaperAdmm
-from craftc._fusion.problem import Found, Graph, Reduced, Task, components, differences, gap_of, ground_last, grounded, lengths
+from craftc._fusion.problem import Coarsening, Solver, SolverResult, Subproblem, node_gap
 from craftc._kernels import covariates as _kernel
 
 _ROUNDS = 60  # of splits at one penalty
-_PASSES = 4000  # of the flows of a certificate
-_APART = 0.05  # of the widest difference of residuals in a cluster
-_CLOSE = 1e-6  # of the largest coefficient: nearer columns are tried as one
-_EXACT = 1e-3  # of that share, for what is to be compared with it
-_NEARER = 0.03  # of the distance at which columns may still be one: tried where those at that distance are not
+_FLOW_STEPS = 4000  # FISTA steps of a certificate's flows
+_APART = 0.05  # of the largest difference of residuals in a cluster
+_CLOSE = 1e-6  # of the largest coefficient: columns nearer than this are tried as one
+_EXACT = 1e-3  # of `_SHARE`, for optima whose objectives are compared
+_NEARER = 0.03  # of the distance at which columns may still be one: tried if those at that distance are not
 _ROUNDING = 1e-14  # of the objective: no solver is asked for more
-_SHARE = 0.1  # of the tolerance that the reduced problem may use
+_SHARE = 0.1  # of the tolerance that a subproblem may use
 
 
-class Solution(NamedTuple):
-    """An optimum at one penalty: theta (m + 1, q) with the intercept last, on a partition; J, the dual bound."""
+class Optimum(NamedTuple):
+    """An optimum at one penalty: theta (m + 1, q) with the intercept last, on a partition; objective and dual bound."""
 
     nu: float
     label: Labels  # (d + 1,)
     theta: Floats
     objective: float
-    dual: float
-    least: float  # smallest bound that a gap is relative to
+    dual_bound: float
+    objective_floor: float  # smallest bound that a gap is relative to
 
     @property
     def relative_gap(self) -> float:
-        """Duality gap beside the dual bound."""
-        return (self.objective - self.dual) / max(abs(self.dual), self.least)
+        """Duality gap relative to the dual bound."""
+        return (self.objective - self.dual_bound) / max(abs(self.dual_bound), self.objective_floor)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters, with that of zero coefficients if it has members."""
+        return len(np.unique(self.label[:-1]))
 
     def columns(self) -> Floats:
-        """(d, q) coefficients of every covariate."""
-        return np.asarray(grounded(self.theta[:-1])[self.label[:-1]])
+        """(d, q) coefficients of every node."""
+        return np.asarray(with_zero_node(self.theta[:-1])[self.label[:-1]])
+
+
+class Certified:
+    """Newton's method, or ADMM where the subproblem is too large for it."""
+
+    on_clusters = True
+
+    def __init__(self, newton: Newton, admm: Admm) -> None:
+        self.newton, self.admm = newton, admm
+
+    @property
+    def n_iter(self) -> int:
+        """Newton steps and ADMM iterations of the whole path."""
+        return self.newton.n_iter + self.admm.n_iter
+
+    def converged(self, gap: float, tol: float) -> bool:
+        return gap <= tol
+
+    def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
+        if self.newton.fits(subproblem):
+            return self.newton.solve(subproblem, theta, dual)
+        return self.admm.solve(subproblem, theta, dual)._replace(final=self.newton.exhausted)
 
 
 @dataclass
-class Walker:
-    """Goes down a path of penalties, each optimum the start of the next.
+class RegularizationPath:
+    """Optima along decreasing penalties, each the start of the next.
 
     Parameters
     ----------
     X : array or sparse array (n, d)
-    loss : Loss or Squares
+    datafit : Datafit
     graph : Graph
     ridge : float
-        0: there is no dual bound; the gap is then an estimate (:func:`gap_of`).
+        0: there is no dual bound; the gap is then an estimate (:func:`node_gap`).
     tol : float
         Relative duality gap.
-    most_steps : int
+    max_iter : int
         Newton steps of the whole path; of the other solvers, iterations at every penalty.
     solver : {"certified", "admm", "ama", "paper"}
-        "certified" solves on clusters, the others on all covariates, whose clusters the merge test then finds.
     n_threads : int
     """
 
     X: Any
-    loss: Loss | Squares
+    datafit: Datafit
     graph: Graph
     ridge: float
     tol: float
-    most_steps: int
+    max_iter: int
     solver: str = "certified"
     n_threads: int = 1
-    newton_steps: int = field(default=0, init=False)
-    iterations: int = field(default=0, init=False)
+    label: Labels = field(init=False)
+    theta: Floats = field(init=False)
+    dual: Floats = field(init=False)
 
     def __post_init__(self) -> None:
+        admm = Admm(self.max_iter)
+        self._certified = Certified(Newton(self.max_iter), admm)  # also of the merge test
+        solvers: dict[str, Callable[[], Solver]] = {
+            "certified": lambda: self._certified,
+            "admm": lambda: admm,
+            "ama": lambda: Ama(self.max_iter),
+            "paper": lambda: PaperAdmm(self.max_iter),
+        }
+        self._solver = solvers[self.solver]()
         edges = len(self.graph.edge)
-        self.label = components(self.graph, np.full(edges, self.solver == "certified", np.uint8))
-        self.lam = np.zeros((edges, self.loss.q))
-        self.theta = self.loss.start(int(self.label[-1]) + 1)
-        self.reduced = Reduced(self.X, self.loss, self.graph, self.label)
-        self.unit, self.least = self.loss.unit(self.X), self.loss.least
+        self.label = components(self.graph, np.full(edges, self._solver.on_clusters, np.uint8))
+        self.dual = np.zeros((edges, self.datafit.q))
+        self.theta = self.datafit.start(int(self.label[-1]) + 1)
+        self.coarsening = Coarsening(self.X, self.datafit, self.graph, self.label)
+        self.coefficient_scale, self.objective_floor = self.datafit.coefficient_scale(self.X), self.datafit.objective_floor
         self.nu = np.inf
-        self.before: tuple[float, Floats, Labels] | None = None  # penalty, coefficients and partition of the optimum before the last
-        self.stiffness: float | None = None
-        self.paper = PaperAdmm(self.most_steps)
+        self._previous: tuple[float, Floats, Labels] | None = None  # penalty, coefficients and partition of the optimum before the last
 
-    def step(self, nu: float) -> Solution:
-        """The optimum at a penalty no larger than the one before."""
-        if nu == 0.0 and not self.graph.bound.all():
-            self._cut()
+    @property
+    def n_iter(self) -> int:
+        """Newton steps and iterations of the whole path."""
+        separate = self._solver not in (self._certified, self._certified.admm)
+        return self._certified.n_iter + (self._solver.n_iter if separate else 0)
+
+    def converged(self, optima: list[Optimum]) -> bool:
+        """Whether these optima of the path were reached: by the duality gap, or by the stopping rule of the solver."""
+        return self._solver.converged(max(optimum.relative_gap for optimum in optima), self.tol)
+
+    def step(self, nu: float) -> Optimum:
+        """The optimum at a penalty no larger than the last one."""
+        if nu == 0.0 and not self.graph.group_lasso_edges.all():
+            self._remove_fusion_edges()
         radius = self.graph.radius(nu)
-        if self.solver != "certified":
+        if not self._solver.on_clusters:
             self._refine(np.arange(self.graph.d + 1, dtype=np.int32))
         if np.isfinite(self.nu):
-            self.lam[~self.graph.bound] *= nu / self.nu if self.nu > 0 else 0.0
-            self._look_ahead(nu)
+            self.dual[~self.graph.group_lasso_edges] *= nu / self.nu if self.nu > 0 else 0.0
+            self._extrapolate(nu)
         self.nu = nu
         share = _SHARE
         for _ in range(_ROUNDS):
-            found, task = self._solve(radius, share, self.solver)
-            objective = self._objective(found.point, task)
-            dual, split = self._certify(found.point, radius, objective, share)
+            found, subproblem = self._solve(self._solver, radius, share)
+            objective = self._objective(found.point, subproblem)
+            bound, split = self._certify(found.point, radius, objective, share)
             if split is not None:
                 self._refine(split)
-            elif objective - dual <= self.tol * max(abs(dual), self.least) or share < _SHARE * 1e-6 or self._spent(found):
+            elif objective - bound <= self.tol * max(abs(bound), self.objective_floor) or share < _SHARE * 1e-6 or found.final:
                 break
             else:
                 share *= 1e-2
-        solution = Solution(nu, self.label, self.theta, objective, dual, self.least)
-        fewer = self._fewer(found.fused, radius, solution)
-        while fewer is not None:
-            solution, fused = fewer
-            fewer = self._fewer(fused, radius, solution)
-        return solution
+        optimum = Optimum(nu, self.label, self.theta, objective, bound, self.objective_floor)
+        merged = self._merge_test(found.fused, radius, optimum)
+        while merged is not None:
+            optimum, fused = merged
+            merged = self._merge_test(fused, radius, optimum)
+        return optimum
 
-    def _spent(self, found: Found) -> bool:
-        """Whether no more steps may be made at this penalty."""
-        return self.solver == "paper" or (self.newton_steps if self.solver == "certified" else found.steps) >= self.most_steps
-
-    def _cut(self) -> None:
-        """Without a penalty there are no edges but those to the ground."""
-        graph, kept = self.graph, self.graph.bound
-        self.graph = Graph(graph.d, np.ascontiguousarray(graph.edge[kept]), graph.weight[kept], graph.bound[kept])
-        self.lam = self.lam[kept]
+    def _remove_fusion_edges(self) -> None:
+        """Without a fusion penalty only the group lasso edges remain."""
+        graph, kept = self.graph, self.graph.group_lasso_edges
+        self.graph = Graph(graph.d, np.ascontiguousarray(graph.edge[kept]), graph.weight[kept], kept[kept])
+        self.dual = self.dual[kept]
         zero = self.label[self.graph.edge[:, 0]] == self.label[-1]
         self._refine(components(self.graph, zero.astype(np.uint8)))
 
-    def _look_ahead(self, nu: float) -> None:
-        """On an unchanged partition the optimum moves smoothly: start where the last two point to."""
+    def _extrapolate(self, nu: float) -> None:
+        """On an unchanged partition the optimum moves smoothly: start from the linear extrapolation of the last two."""
         last = self.nu, self.theta, self.label
-        if self.before is not None and np.array_equal(self.before[2], self.label):
-            self.theta = self.theta + (self.theta - self.before[1]) * ((nu - self.nu) / (self.nu - self.before[0]))
-        self.before = last
+        if self._previous is not None and np.array_equal(self._previous[2], self.label):
+            before, theta, _ = self._previous
+            self.theta = self.theta + (self.theta - theta) * ((nu - self.nu) / (self.nu - before))
+        self._previous = last
 
-    def _fewer(self, fused: Flags, radius: Floats, found: Solution) -> tuple[Solution, Flags] | None:
-        """The merge test: clusters that are close, or whose edges did not tear, are one if the optimum on fewer columns is as good."""
-        reduced = self.reduced
-        apart = lengths(differences(self.theta[: reduced.m], reduced.edge))
-        size = max(float(np.abs(self.theta[: reduced.m]).max(initial=0.0)), self.unit)
-        gap = max(found.objective - found.dual, 0.0)
+    def _merge_test(self, fused: Flags, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
+        """Merge clusters that are close, or whose edges stayed fused, if the optimum on fewer columns is as good."""
+        coarsening = self.coarsening
+        apart = lengths(differences(self.theta[: coarsening.m], coarsening.edge))
+        size = max(float(np.abs(self.theta[: coarsening.m]).max(initial=0.0)), self.coefficient_scale)
+        gap = max(optimum.objective - optimum.dual_bound, 0.0)
         # J - J* >= ridge |B - B*|^2: columns farther apart than this are not one at the optimum
-        possible = float(np.sqrt(2.0 * gap / self.ridge if self.ridge > 0 else size**2 * gap / max(found.objective, self.least)))
+        squared = 2.0 * gap / self.ridge if self.ridge > 0 else size**2 * gap / max(optimum.objective, self.objective_floor)
+        possible = float(np.sqrt(squared))
         near = (apart <= _CLOSE * size) | (fused > 0)
-        # solved on clusters, few are in doubt and what is wrong is left; solved on all covariates, every cluster has yet to be found
-        certified = self.solver == "certified"
-        for joined in (apart <= possible, apart <= _NEARER * possible, near) if certified else (near | (apart <= possible),):
-            group, count = _kernel.components(reduced.m + 1, reduced.edge, joined.astype(np.uint8))
-            if count <= reduced.m:
-                merged = self._merged(ground_last(group), radius, found, 1 if certified else _ROUNDS)
+        if self._solver.on_clusters:  # few clusters are in doubt, and a wrong merge is rejected at once
+            candidates: tuple[Any, ...] = (apart <= possible, apart <= _NEARER * possible, near)
+            rounds = 1
+        else:  # every cluster has yet to be found
+            candidates, rounds = (near | (apart <= possible),), _ROUNDS
+        for joined in candidates:
+            group, count = _kernel.components(coarsening.m + 1, coarsening.edge, joined.astype(np.uint8))
+            if count <= coarsening.m:
+                merged = self._merged(zero_node_last(group), radius, optimum, rounds)
                 if merged is not None:
                     return merged
         return None
 
-    def _merged(self, group: Labels, radius: Floats, found: Solution, rounds: int) -> tuple[Solution, Flags] | None:
-        """The optimum on clusters of clusters, if flows hold them together (or their parts, after a round) and it is as good."""
-        kept = self.label, self.theta, self.reduced, self.lam.copy()
+    def _merged(self, group: Labels, radius: Floats, optimum: Optimum, rounds: int) -> tuple[Optimum, Flags] | None:
+        """The optimum on groups of clusters, if flows hold the groups (or, after a round, parts of them) together and it is as good."""
+        kept = self.label, self.theta, self.coarsening, self.dual.copy()
         share = _EXACT * _SHARE
-        slack = 2.0 * share * self.tol * max(abs(found.objective), self.least)
+        slack = 2.0 * share * self.tol * max(abs(optimum.objective), self.objective_floor)
         self._coarsen(group)
         for _ in range(rounds):
-            merged, task = self._solve(radius, share, "certified")
-            objective = self._objective(merged.point, task)
-            if rounds == 1 and objective > found.objective + slack:
+            merged, subproblem = self._solve(self._certified, radius, share)
+            objective = self._objective(merged.point, subproblem)
+            if rounds == 1 and objective > optimum.objective + slack:
                 break
-            dual, split = self._certify(merged.point, radius, objective, _SHARE, sure=True)
+            bound, split = self._certify(merged.point, radius, objective, _SHARE, proved_only=True)
             if split is not None:
                 self._refine(split)
-            elif self.label[-1] < kept[0][-1] and objective <= found.objective + slack:
-                return Solution(found.nu, self.label, self.theta, objective, max(dual, found.dual), self.least), merged.fused
+            elif self.label[-1] < kept[0][-1] and objective <= optimum.objective + slack:
+                bound = max(bound, optimum.dual_bound)
+                return Optimum(optimum.nu, self.label, self.theta, objective, bound, self.objective_floor), merged.fused
             else:
                 break
-        self.label, self.theta, self.reduced, self.lam = kept
+        self.label, self.theta, self.coarsening, self.dual = kept
         return None
 
     def _coarsen(self, group: Labels) -> None:
-        """Clusters of clusters, each where its members are on average."""
-        size = np.append(self.reduced.size, 1.0)[:, None]
+        """Groups of clusters, each at the mean of its members."""
+        size = np.append(self.coarsening.size, 1.0)[:, None]
         theta = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
-        np.add.at(theta, group, size * grounded(self.theta[:-1]))
+        np.add.at(theta, group, size * with_zero_node(self.theta[:-1]))
         theta /= np.bincount(group, size[:, 0], minlength=len(theta))[:, None]
         theta[-1] = self.theta[-1]
         self.theta, self.label = theta, group[self.label]
-        self.reduced = Reduced(self.X, self.loss, self.graph, self.label)
+        self.coarsening = Coarsening(self.X, self.datafit, self.graph, self.label)
 
-    # ---- the reduced problem ----
+    # ---- the subproblem ----
 
-    def _solve(self, radius: Floats, share: float, solver: str) -> tuple[Found, Task]:
-        """theta becomes the optimum on the partition, lam the flow of its edges."""
-        reduced = self.reduced
-        task = Task(reduced, reduced.radius(radius), self.ridge, self.unit, max(share * self.tol, _ROUNDING), self.least, self.n_threads)
-        flow = reduced.gather(self.lam)
-        most = SPARSE if sparse.issparse(reduced.X) else MOST
-        small = len(self.theta) * self.loss.q <= most and self.loss.q <= WIDEST
-        if solver == "paper":
-            found = self.paper.solve(task, self.theta)
-            self.iterations += found.steps
-        elif solver == "ama":
-            found = ama(task, flow, self.most_steps)
-            self.iterations += found.steps
-        elif solver == "certified" and small:
-            found = newton(task, self.theta, flow, self.most_steps - self.newton_steps)
-            self.newton_steps += found.steps
-        else:
-            if self.stiffness is None:
-                self.stiffness = 1.0 / task.scale(self.theta)
-            found, self.stiffness = admm(task, self.theta, flow, self.most_steps, self.stiffness)
-            self.iterations += found.steps
+    def _solve(self, solver: Solver, radius: Floats, share: float) -> tuple[SolverResult, Subproblem]:
+        """theta becomes the optimum on the partition, and `dual` that of its edges."""
+        coarsening = self.coarsening
+        accuracy = max(share * self.tol, _ROUNDING)
+        subproblem = Subproblem(coarsening, coarsening.radius(radius), self.ridge, self.coefficient_scale, accuracy, self.objective_floor,
+                                self.n_threads)  # fmt: skip
+        found = solver.solve(subproblem, self.theta, coarsening.gather(self.dual))
         self.theta = found.theta
-        reduced.spread(found.flow, radius, self.lam)
-        return found, task
+        coarsening.spread(found.dual, radius, self.dual)
+        return found, subproblem
 
-    def _objective(self, point: Point, task: Task) -> float:
-        return point.value + 0.5 * float((task.weight * self.theta**2).sum()) + task.penalty(self.theta)
+    def _objective(self, point: Evaluation, subproblem: Subproblem) -> float:
+        return point.value + 0.5 * float((subproblem.weight * self.theta**2).sum()) + subproblem.penalty(self.theta)
 
     # ---- the certificate ----
 
-    def _certify(self, point: Point, radius: Floats, scale: float, share: float, sure: bool = False) -> tuple[float, Labels | None]:
+    def _certify(
+        self, point: Evaluation, radius: Floats, objective: float, share: float, proved_only: bool = False
+    ) -> tuple[float, Labels | None]:
         """The dual bound, and a finer partition where flows inside the clusters cannot hold them together.
 
-        Where that is not known after so many passes, they are parted, too, unless `sure`.
+        Clusters for which that is undecided after `_FLOW_STEPS` are split, too, unless `proved_only`.
         """
-        reduced, d = self.reduced, self.graph.d
-        columns = grounded(self.theta[:-1])[reduced.label[:-1]]
-        load = self.X.T @ point.residual + 2.0 * self.ridge * columns
-        ends = self.graph.edge[reduced.between]
-        forces = self.lam[reduced.between]
-        whole = grounded(load)
-        np.add.at(whole, ends[:, 0], forces)
-        np.subtract.at(whole, ends[:, 1], forces)
+        coarsening, d = self.coarsening, self.graph.d
+        columns = with_zero_node(self.theta[:-1])[coarsening.label[:-1]]
+        whole = with_zero_node(self.X.T @ point.residual + 2.0 * self.ridge * columns)
+        ends = self.graph.edge[coarsening.between]
+        np.add.at(whole, ends[:, 0], self.dual[coarsening.between])
+        np.subtract.at(whole, ends[:, 1], self.dual[coarsening.between])
         load = np.ascontiguousarray(whole[:-1])
-        clusters = reduced.m + 1
-        sizes = np.maximum(np.append(reduced.size, d - reduced.size.sum()), 1.0)
-        goal = 5.0 * share * self.tol * max(abs(scale), self.least)
+        inner = np.ascontiguousarray(self.dual[coarsening.inside])
+        saturated, residual = np.zeros(len(inner), np.uint8), with_zero_node(load)
+        status = np.zeros(coarsening.m + 1, np.int32)
+        _kernel.flows(load, coarsening.inner_edge, radius[coarsening.inside], coarsening.first_edge, coarsening.node, coarsening.first_node,
+                      self._flow_tolerance(columns, objective, share), _FLOW_STEPS, inner, saturated, residual, status,
+                      np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(d + 1))
+        self.dual[coarsening.inside] = inner
+        nodes = residual[:-1]
         if self.ridge > 0:
-            least = sizes * (4.0 * self.ridge * goal / d)
-        else:
-            least = sizes * ((0.5 * goal / max(float(np.sqrt((columns**2).sum())), self.unit)) ** 2 / d)
-        inner = np.ascontiguousarray(self.lam[reduced.inside])
-        saturated, residual = np.zeros(len(inner), np.uint8), grounded(load)
-        verdict = np.zeros(clusters, np.int32)
-        work, step = np.empty((2 * len(inner) + 1, load.shape[1])), np.empty(len(inner) + d + 1)
-        _kernel.flows(load, reduced.inner_edge, radius[reduced.inside], reduced.first_edge, reduced.node, reduced.first_node, least,
-                      _PASSES, inner, saturated, residual, verdict, work, step)
-        self.lam[reduced.inside] = inner
-        rest = residual[:-1]
-        if self.ridge > 0:
-            dual = point.entropy - float(((rest - 2.0 * self.ridge * columns) ** 2).sum()) / (4.0 * self.ridge)
+            bound = point.entropy - float(((nodes - 2.0 * self.ridge * columns) ** 2).sum()) / (4.0 * self.ridge)
         else:
             apart = differences(columns, self.graph.edge)
-            slack = float((radius * lengths(apart)).sum() - (self.lam * apart).sum())
-            dual = scale - slack - gap_of(rest, columns, 0.0, np.ones(d), self.unit)
-        cluster = reduced.label[reduced.inner_edge[:, 0]]
-        torn = (verdict == 1 if sure else verdict > 0)[cluster]
-        if not torn.any():
-            return dual, None
-        # at the least residual, edges that could carry more leave none between their ends; where that cannot be seen yet, ends that
-        # are drawn apart are parted, and the merge test joins what was one
-        apart = np.sqrt(((residual[reduced.inner_edge[:, 0]] - residual[reduced.inner_edge[:, 1]]) ** 2).sum(axis=1))
-        widest = np.zeros(clusters)
-        np.maximum.at(widest, cluster, apart)
-        for broken in (saturated > 0, apart > _APART * widest[cluster]):
-            label, count = _kernel.components(d + 1, reduced.inner_edge, (~(torn & broken)).astype(np.uint8))
+            edge_gap = float((radius * lengths(apart)).sum() - (self.dual * apart).sum())
+            bound = objective - edge_gap - node_gap(nodes, columns, 0.0, np.ones(d), self.coefficient_scale)
+        torn = status == _kernel.NO_FLOW if proved_only else status != _kernel.FLOW_FOUND
+        return bound, self._split(torn, saturated > 0, residual)
+
+    def _flow_tolerance(self, columns: Floats, objective: float, share: float) -> Floats:
+        """(m + 1,) squared residuals of the clusters' flows that the duality gap may contain."""
+        coarsening, d = self.coarsening, self.graph.d
+        sizes = np.maximum(np.append(coarsening.size, d - coarsening.size.sum()), 1.0)
+        goal = 5.0 * share * self.tol * max(abs(objective), self.objective_floor)
+        if self.ridge > 0:
+            return np.asarray(sizes * (4.0 * self.ridge * goal / d))
+        length = max(float(np.sqrt((columns**2).sum())), self.coefficient_scale)
+        return np.asarray(sizes * ((0.5 * goal / length) ** 2 / d))
+
+    def _split(self, torn: Any, saturated: Any, residual: Floats) -> Labels | None:
+        """A finer partition, without the saturated edges of the torn clusters; None where that splits nothing."""
+        coarsening, clusters = self.coarsening, self.coarsening.m + 1
+        edge = coarsening.inner_edge
+        cluster = coarsening.label[edge[:, 0]]
+        cut = torn[cluster]
+        if not cut.any():
+            return None
+        # at the least residual, an edge that could carry more leaves no difference between its ends. Where the flow is not that exact yet,
+        # cut edges with a large difference; the merge test joins again what belongs together
+        apart = np.sqrt(((residual[edge[:, 0]] - residual[edge[:, 1]]) ** 2).sum(axis=1))
+        largest = np.zeros(clusters)
+        np.maximum.at(largest, cluster, apart)
+        for broken in (saturated, apart > _APART * largest[cluster]):
+            label, count = _kernel.components(self.graph.d + 1, edge, (~(cut & broken)).astype(np.uint8))
             if count > clusters:
-                return dual, ground_last(label)
-        return dual, None
+                return zero_node_last(label)
+        return None
 
     def _refine(self, label: Labels) -> None:
-        """A finer partition; new clusters start where the old one was."""
-        old = grounded(self.theta[:-1])
+        """A finer partition; new clusters start at the coefficients of the old one."""
+        old = with_zero_node(self.theta[:-1])
         m = int(label[-1])
         theta = np.empty((m + 1, self.theta.shape[1]))
         theta[-1] = self.theta[-1]
         free = label < m
-        theta[label[free]] = old[self.reduced.label[free]]
+        theta[label[free]] = old[self.coarsening.label[free]]
         self.theta, self.label = theta, label
-        self.reduced = Reduced(self.X, self.loss, self.graph, label)
+        self.coarsening = Coarsening(self.X, self.datafit, self.graph, label)
+
+
+def follow(
+    path: RegularizationPath, penalties: Iterable[float], ends: Callable[[list[int]], bool], *, verbose: int, estimator: str
+) -> list[Optimum]:
+    """Optima along penalties, until `ends` accepts their numbers of clusters; warn if any optimum was not reached."""
+    optima: list[Optimum] = []
+    counts: list[int] = []
+    for nu in penalties:
+        optimum = path.step(float(nu))
+        optima.append(optimum)
+        counts.append(optimum.n_clusters)
+        if verbose:
+            print(f"penalty {nu:.6g}: {counts[-1]} clusters, J {optimum.objective:.6g}, relative gap {optimum.relative_gap:.1e}")
+        if ends(counts):
+            break
+    if not path.converged(optima):
+        warnings.warn(
+            f"{estimator} did not reach every optimum: the largest relative gap is "
+            f"{max(optimum.relative_gap for optimum in optima):.1e}, tol={path.tol:g}. Raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return optima

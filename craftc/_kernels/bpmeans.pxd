@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-from craftc._kernels.bpmeans_fit cimport descent
+from craftc._kernels._bpmeans cimport descent
 
 cdef class Run:
     cdef descent c

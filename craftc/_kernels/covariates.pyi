@@ -3,6 +3,10 @@ from numpy.typing import NDArray
 
 _Floats = NDArray[np.float64]
 
+FLOW_FOUND: int
+NO_FLOW: int
+FLOW_UNDECIDED: int
+
 def edge_pass(
     b: _Floats,
     edge: NDArray[np.int32],
@@ -21,7 +25,7 @@ def newton_terms(
     radius: _Floats,
     sigma: _Floats,
     lam: _Floats,
-    new: _Floats,
+    projected: _Floats,
     fused: NDArray[np.uint8],
     gradient: _Floats,
     hessian: _Floats,
@@ -31,15 +35,16 @@ def flows(
     load: _Floats,
     edge: NDArray[np.int32],
     radius: _Floats,
-    first: NDArray[np.intp],
+    first_edge: NDArray[np.intp],
     node: NDArray[np.int32],
     first_node: NDArray[np.intp],
-    least: _Floats,
-    max_passes: int,
+    tolerance: _Floats,
+    max_iter: int,
     lam: _Floats,
     saturated: NDArray[np.uint8],
     residual: _Floats,
-    verdict: NDArray[np.int32],
+    status: NDArray[np.int32],
     work: _Floats,
     step: _Floats,
+    capacity: _Floats,
 ) -> None: ...

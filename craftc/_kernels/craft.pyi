@@ -10,7 +10,7 @@ PAD: int
 FAR: float
 
 @disjoint_base
-class Tables:
+class CostTables:
     base: NDArray[np.float64]
     constant: NDArray[np.float64]
     square: NDArray[np.float64]
@@ -39,11 +39,11 @@ class Tables:
         categorical: NDArray[np.intp],
     ) -> None: ...
 
-def scratch_size(tables: Tables) -> int: ...
+def scratch_size(tables: CostTables) -> int: ...
 def gains(
     groups: NDArray[np.int64],
     grid: Grid,
-    unit: float,
+    count_weight: float,
     frequency: NDArray[np.float64],
     variance: NDArray[np.float64],
     usable: NDArray[np.uint8],
@@ -55,7 +55,7 @@ def gains(
 def cost_tables(
     groups: NDArray[np.int64],
     grid: Grid,
-    unit: float,
+    count_weight: float,
     frequency: NDArray[np.float64],
     shift: NDArray[np.float64],
     precision: NDArray[np.float64],
@@ -74,7 +74,7 @@ def assign(
     X: NDArray[Any],
     codes: NDArray[Any],
     weight: NDArray[np.int64],
-    tables: Tables,
+    tables: CostTables,
     labels: NDArray[np.int32],
     best: NDArray[np.float64],
     scratch: NDArray[np.float64],
@@ -82,12 +82,12 @@ def assign(
     groups: NDArray[np.int64],
     n_threads: int,
 ) -> int: ...
-def challenge(
+def reassign_if_cheaper(
     X: NDArray[Any],
     codes: NDArray[Any],
     weight: NDArray[np.int64],
-    tables: Tables,
-    newcomer: int,
+    tables: CostTables,
+    new_cluster: int,
     first_row: int,
     labels: NDArray[np.int32],
     best: NDArray[np.float64],
@@ -99,7 +99,7 @@ def challenge(
 def costs(
     X: NDArray[Any],
     codes: NDArray[Any],
-    tables: Tables,
+    tables: CostTables,
     scratch: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None: ...

@@ -5,15 +5,15 @@ from libc.stdint cimport int64_t, uint8_t
 from craftc._kernels.moments cimport Grid
 
 cdef enum:
-    PRICED = 0          # every feature pays its description length, the mask its code
-    FREE = 1            # every feature that pays its parameters
-    FIXED = 2           # the best of each kind, a fixed number
-    GIVEN = 3           # one mask for all, decided outside
+    PRICED = 0          # the features that lower the description length, the code of the mask included
+    FREE = 1            # all features whose gain exceeds their price
+    FIXED = 2           # a fixed number of the best features of each kind
+    GIVEN = 3           # one mask for all clusters
     THRESHOLD = 4       # the paper's approximate budget
-    SOFT = 5            # all features with a gain, nothing priced: random starts
+    SOFT = 5            # all features with a gain, at no price: random starts
 
 cdef struct ranked_t:
-    double rank         # net gain in units of the tie
+    double rank         # net gain in multiples of the tie tolerance
     double net
     Py_ssize_t feature
 
@@ -21,7 +21,7 @@ cdef struct ranked_t:
 cdef class Pricing:
     cdef readonly Grid grid
     cdef readonly tuple arrays
-    cdef readonly double unit, total, h, eps_c, eps_v
+    cdef readonly double count_weight, total, h, feature_price, eps_c, eps_v
     cdef readonly bint mixing
     cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical
     cdef readonly object centre, scale
@@ -41,20 +41,16 @@ cdef struct parts_t:
     double *shift       # (p) (zeta - zeta_0) / sigma_0
     double *precision   # (p) sigma_0^2 / sigma^2
     double *gain        # (D)
-    ranked_t *ranked    # (D) room to sort
+    ranked_t *ranked    # (D) for sorting
 
 
-cdef inline Py_ssize_t _parts_size(Pricing P) noexcept nogil:
-    return 2 * P.grid.p + P.D + 3 * P.D
+cdef Py_ssize_t parts_length(Pricing P) noexcept nogil
 
 
-cdef inline parts_t _parts(Pricing P, double *work) noexcept nogil:
-    cdef parts_t parts
-    parts.shift = work
-    parts.precision = work + P.grid.p
-    parts.gain = work + 2 * P.grid.p
-    parts.ranked = <ranked_t *> (work + 2 * P.grid.p + P.D)
-    return parts
+cdef parts_t parts_in(Pricing P, double *work) noexcept nogil
+
+
+cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil
 
 
 cdef void price_all(

@@ -14,9 +14,10 @@ class Pricing:
     arrays: tuple[NDArray[Any], ...]
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
-    unit: float
+    count_weight: float
     total: float
     h: float
+    feature_price: float
     mixing: bool
     eps_c: float
     eps_v: float
@@ -27,9 +28,10 @@ class Pricing:
     def __init__(
         self,
         grid: Grid,
-        unit: float,
+        count_weight: float,
         total: float,
         h: float,
+        feature_price: float,
         mixing: bool,
         centre: NDArray[np.float64],
         scale: NDArray[np.float64],
@@ -47,6 +49,19 @@ class Pricing:
     ) -> None: ...
 
 def parts_size(pricing: Pricing) -> int: ...
+def mixing_costs(groups: NDArray[np.int64], pricing: Pricing, cost: NDArray[np.float64]) -> None: ...
+def choose_features(
+    gain: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    pricing: Pricing,
+    selection: int,
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+    cost: NDArray[np.float64],
+) -> None: ...
+def best_features(
+    gain: NDArray[np.float64], pricing: Pricing, count: int, work: NDArray[np.float64], mask: NDArray[np.uint8]
+) -> None: ...
 def price_groups(
     groups: NDArray[np.int64],
     pricing: Pricing,

@@ -41,8 +41,9 @@ cdef extern from "_dpmeans.h" nogil:
         float *travelled
         float *shrunk
         float far, least_shrunk
-    int DP_TILE, DP_GLANCE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS
-    int DP_PAD
+    ctypedef struct dp_places:
+        pass
+    int DP_TILE, DP_GLANCE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, DP_PAD
     float dp_above(double distance)
     float dp_below(double distance)
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
@@ -54,6 +55,11 @@ cdef extern from "_dpmeans.h" nogil:
         const dp_centres *c, const int32_t *some, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
         const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile)
     void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, Py_ssize_t i, int sign)
+    Py_ssize_t dp_nearest_places(Py_ssize_t D, Py_ssize_t K, double *scratch, dp_places *places)
+    bint dp_prepare(dp_centres *c, Py_ssize_t stride, dp_places *places)
+    void dp_nearest_rows(
+        const dp_centres *c, Py_ssize_t centre_stride, const void *x, Py_ssize_t n, Py_ssize_t x_stride, int32_t *labels, double *squared,
+        double *rows, float *tile)
     void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)
     Py_ssize_t dp_collapse(
         dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start,

@@ -111,6 +111,13 @@ def farthest(
     labels: NDArray[np.int32],
     upper: NDArray[np.float32],
 ) -> int: ...
+def nearest(
+    X: NDArray[Any],
+    mu: NDArray[np.float64],
+    labels: NDArray[np.int32],
+    squared: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
 def distances(
     X: NDArray[Any],
     mu: NDArray[np.float64],

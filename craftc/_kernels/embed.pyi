@@ -1,6 +1,6 @@
-from craftc._kernels.craft import Tables
+from craftc._kernels.craft import CostTables
 
 API_VERSION: int
 _C_API: object
 
-def craft_costs(tables: Tables) -> object: ...
+def craft_costs(tables: CostTables) -> object: ...

@@ -1,32 +1,39 @@
-"""What the feature models have in common: parameters and input, the fitted state, and what can be asked of it."""
+"""What the feature models share: parameters and input, the fitted state, and the methods of a fitted model."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
+from craftc._common.estimator import DenseInput, FitResult, set_convergence, warn_not_converged
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Bits, Floats
-from craftc._common.validation import check_choice, check_number
-from craftc._kernels import bpmeans as _kernel
-from craftc.bpmeans import restarts as search
-from craftc.bpmeans.restarts import Outcome, Plan, Rows
+from craftc._common.validation import Choice, Constraint, Number, check_choice, check_parameters
+from craftc._kernels import bpmeans as bpmeans_kernel
+from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
 
-ASSIGNMENTS = ("auto", "sweep", "exact")
-BASES = ("mean", "none", "mixed")
-EXACT = {"auto": 10, "exact": _kernel.EXACT, "sweep": 0}  # features up to which all combinations of a row are compared
+EXACT = {"auto": 10, "exact": bpmeans_kernel.EXACT, "sweep": 0}  # features up to which all combinations of a row are compared
+COUNT = Number(least=1, most=bpmeans_kernel.MOST, whole=True, optional=True)  # of features: the memberships of a row are the bits of a word
 
 
-class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What BPMeans and KFeatures share: rows as sums of features, and what can be asked of fitted ones."""
+class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What BPMeans and KFeatures share: rows as sums of features, and the methods of a fitted model."""
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "assignment": Choice(("auto", "sweep", "exact")),
+        "base": Choice(("mean", "none", "mixed")),
+        "n_init": Number(least=1, whole=True),
+        "max_iter": Number(least=1, whole=True),
+        "verbose": Number(least=0, whole=True),
+        "n_trials": Number(least=1, most=bpmeans_kernel.TRIALS, whole=True, optional=True),
+    }
 
     feature_penalty: Any
     assignment: str
@@ -51,15 +58,25 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     # ---- fitting ----
 
-    def _plan(self, penalty: float, n_features: int, cap: int, exact: int | None = None, **options: Any) -> Plan:
-        def told(line: str) -> None:
+    def _check_parameters(self, count: str) -> None:
+        """Raise unless the parameters can be used; `count` names the parameter that limits the number of features."""
+        check_parameters(self)
+        value = getattr(self, count)
+        if self.assignment == "exact" and value is not None and value > bpmeans_kernel.EXACT:
+            raise ValueError(
+                f"assignment='exact' compares all 2^K combinations of a row and allows at most {bpmeans_kernel.EXACT} features, got "
+                f"{count}={value}; use assignment='sweep' or 'auto', or fewer features."
+            )
+
+    def _config(self, penalty: float, n_features: int, cap: int, exact: int | None = None, **options: Any) -> FitConfig:
+        def callback(line: str) -> None:
             if self.verbose:
                 print(line)
 
-        return Plan(
+        return FitConfig(
             penalty=penalty, n_features=n_features, cap=cap, exact=EXACT[self.assignment] if exact is None else exact, base=self.base,
             n_trials=int(self.n_trials or 0), max_iter=int(self.max_iter), n_init=int(self.n_init), seed=seed_of(self.random_state),
-            told=told, **options,
+            callback=callback, **options,
         )  # fmt: skip
 
     def _given_memberships(self, n: int, *inits: str) -> Bits | None:
@@ -68,37 +85,32 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             check_choice("init", self.init, inits, "or memberships (n, K) of 0 and 1")
             return None
         Z = np.asarray(self.init)
-        if Z.ndim != 2 or Z.shape[0] != n or not 1 <= Z.shape[1] <= _kernel.MOST:
-            raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {_kernel.MOST}, of 0 and 1, got shape {Z.shape}.")
+        most = bpmeans_kernel.MOST
+        if Z.ndim != 2 or Z.shape[0] != n or not 1 <= Z.shape[1] <= most:
+            raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {most}, of 0 and 1, got shape {Z.shape}.")
         if Z.dtype.kind not in "biuf" or not np.isin(Z, (0, 1)).all():
             raise ValueError(f"init must be memberships of 0 and 1 (or False and True), got {Z.dtype} with other values.")
         return Z.astype(bool)
 
-    def _set_state(self, rows: Rows, plan: Plan, outcome: Outcome | None, interval: tuple[float, float] | None) -> None:
-        """The fitted attributes: memberships, their least squares features, and J worked out row by row."""
-        n, D = rows.X.shape
+    def _set_state(self, data: FeatureData, config: FitConfig, fit: FeatureFit | None, interval: tuple[float, float] | None) -> None:
+        """The fitted attributes: memberships, their least squares features, and J summed row by row."""
+        n, D = data.X.shape
         masks, K = np.zeros(n, np.uint64), 0
         features = np.zeros((0, D))
-        spare = np.empty(0)
-        if outcome is not None and outcome.n_features:
-            run = search.run_for(rows, plan, threads_for(rows.n_threads, rows.X.size), gram=False)
-            run.start(outcome.masks, outcome.n_features)
-            masks, K, features, spare = run.masks.copy(), run.n_features, run.features.copy(), run.spare()
-        left = rows.left_over(features, masks)
-        self.features_, self.assignments_, self.n_features_ = features, search.unpack(masks, K), K
-        self.inertia_ = float(np.add.reduce(left))
-        self.objective_ = self.inertia_ + K * plan.penalty
-        self.penalty_interval_ = interval or (float(left.max()), float(spare.min(initial=np.inf)))
-        self.objective_path_ = np.array([self.objective_]) if outcome is None else outcome.path
-        self.n_iter_ = 0 if outcome is None else outcome.n_iter
-        self.converged_ = True if outcome is None else outcome.converged
+        removal_costs = np.empty(0)
+        if fit is not None and fit.n_features:
+            run = run_for(data, config, threads_for(data.n_threads, data.X.size), gram=False)
+            run.start(fit.masks, fit.n_features)
+            masks, K, features, removal_costs = run.masks.copy(), run.n_features, run.features.copy(), run.removal_costs()
+        residuals = data.left_over(features, masks)
+        self.features_, self.assignments_, self.n_features_ = features, unpack(masks, K), K
+        self.inertia_ = float(np.add.reduce(residuals))
+        self.penalty_interval_ = interval or (float(residuals.max()), float(removal_costs.min(initial=np.inf)))
+        objective = self.inertia_ + K * config.penalty
+        set_convergence(self, fit or FitResult(objective, [objective], 0, True))
+        self.objective_ = objective
         if not self.converged_:
-            warnings.warn(
-                f"{type(self).__name__} stopped after {int(self.max_iter)} sweeps while rows still changed; raise max_iter for the last of "
-                "the way.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter", stacklevel=3)
 
     # ---- rows ----
 
@@ -107,11 +119,11 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self.n_features_
 
     def predict(self, X: ArrayLike) -> Bits:
-        """The features of every row, given the fitted ones: those whose sum comes nearest.
+        """The memberships of every row in the fitted features: those whose sum is nearest to the row.
 
-        Up to ten features all combinations are compared (sixteen with ``assignment="exact"``); beyond, bit after bit is flipped from
-        none until nothing wins. There is no price on memberships, so that a fit that stopped in a local optimum of a row may have
-        other `assignments_`.
+        Up to ten features all combinations are compared (sixteen with ``assignment="exact"``). With more features, single memberships are
+        switched, starting from none, until no switch lowers the error. The fit may have stopped in a local optimum of a row, so that
+        `assignments_` can differ from the prediction for the training rows.
 
         Parameters
         ----------
@@ -122,10 +134,10 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ndarray (n, K) of bool
         """
         check_is_fitted(self)
-        table = self._read(X, reset=False)
+        table = self._read_rows(X, reset=False)
         most_exact = max(EXACT[self.assignment], EXACT["auto"])
-        masks = search.choose(table, self.features_, most_exact, effective_n_threads(self.n_threads))
-        return search.unpack(masks, self.n_features_)
+        masks = choose(table, self.features_, most_exact, effective_n_threads(self.n_threads))
+        return unpack(masks, self.n_features_)
 
     def transform(self, X: ArrayLike) -> Floats:
         """`predict` as numbers 0 and 1.
@@ -141,12 +153,12 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self.predict(X).astype(np.float64)
 
     def inverse_transform(self, X: ArrayLike) -> Floats:
-        """Sums of features, Z A.
+        """Sums of the features, Z A.
 
         Parameters
         ----------
         X : array (n, K)
-            Memberships, as `transform` returns them; other numbers weigh the features.
+            Memberships, as `transform` returns them; other numbers are weights of the features.
 
         Returns
         -------
@@ -155,7 +167,7 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         Z = np.asarray(check_array(X, dtype=np.float64, ensure_min_features=0))
         if Z.shape[1] != self.n_features_:
-            raise ValueError(f"inverse_transform takes one column per feature, {self.n_features_}, got {Z.shape[1]}.")
+            raise ValueError(f"inverse_transform needs one column per feature, {self.n_features_}, got {Z.shape[1]}.")
         return np.asarray(Z @ self.features_)
 
     def reconstruct(self, X: ArrayLike) -> Floats:
@@ -172,13 +184,14 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self.inverse_transform(self.transform(X))
 
     def summary(self) -> Any:
-        """One line per feature, for reading.
+        """One line per feature.
 
         Returns
         -------
         pandas.DataFrame
-            rows and share of the rows that have the feature; norm, its length; alone, the share of its rows that have nothing else;
-            "overlaps with", the feature most of its rows are shared with, and "overlap", rows of both by rows of either.
+            "rows" and "share": the rows that have the feature, and their share of all rows. "norm": length of the feature. "alone": share
+            of its rows that have no other feature. "overlaps with": the feature of largest overlap, and "overlap": the rows of both
+            features divided by the rows of either.
         """
         check_is_fitted(self)
         pd = need_pandas()
@@ -200,29 +213,3 @@ class FeatureModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "overlap": overlap[np.arange(K), nearest] if K > 1 else np.zeros(K),
             }
         )
-
-    # ---- input and parameters ----
-
-    def _read(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
-        """The rows as a contiguous array, float32 where they are."""
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset))
-
-    def _check_common(self) -> None:
-        check_choice("assignment", self.assignment, ASSIGNMENTS)
-        check_choice("base", self.base, BASES)
-        check_number("n_init", self.n_init, least=1, whole=True)
-        check_number("max_iter", self.max_iter, least=1, whole=True)
-        check_number("verbose", self.verbose, least=0, whole=True)
-        if self.n_trials is not None:
-            check_number("n_trials", self.n_trials, least=1, most=_kernel.TRIALS, whole=True)
-
-    def _check_count(self, name: str, value: Any) -> None:
-        """Raise unless a number of features can be held, and compared exactly if that is asked for."""
-        check_number(name, value, least=1, whole=True)
-        if value > _kernel.MOST:
-            raise ValueError(f"{name} must be at most {_kernel.MOST} (the features of a row are the bits of one word), got {value}.")
-        if self.assignment == "exact" and value > _kernel.EXACT:
-            raise ValueError(
-                f"assignment='exact' compares all 2^K combinations of a row and takes at most {_kernel.EXACT} features, got "
-                f"{name}={value}: use assignment='sweep' or 'auto', or ask for fewer."
-            )

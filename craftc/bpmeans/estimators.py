@@ -3,57 +3,60 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.threads import effective_n_threads
-from craftc._common.validation import check_choice, check_flag, check_number
-from craftc._kernels import bpmeans as _kernel
-from craftc.bpmeans import restarts as search
-from craftc.bpmeans.base import EXACT, FeatureModel
-from craftc.bpmeans.restarts import Outcome, Rows
+from craftc._common.validation import Choice, Constraint, Flag, Number
+from craftc._kernels import bpmeans as bpmeans_kernel
+from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
+from craftc.bpmeans.model_order import shortest_description, stepwise
+from craftc.bpmeans.restarts import FeatureData, FeatureFit, best_restart, from_memberships, pack
 
-_WORTH = 1e-12  # of the sum of squares: a start must be so much better to take the place of another
+_WORTH = 1e-12  # share of the sum of squares by which a start must be better to replace another
 
 
 class KFeatures(FeatureModel):
-    """K features whose sums make the rows: k-means for rows that belong to several groups at once.
+    """K-features: each row is approximated by the sum of some of K features, as k-means with several clusters per row.
 
-    Minimises ``|X - Z A|^2`` over memberships Z of 0 and 1 and K features A (Eq. 14). Columns are taken as they are, and the features
-    are sums, not means: where the rows have an offset in common, one feature (the `base`) carries it.
+    Minimises ``|X - Z A|^2`` over memberships Z of 0 and 1 and K features A (Eq. 14). Columns are not scaled. Features are added, not
+    averaged: where the rows have an offset in common, one feature of every row (the `base`) represents it.
 
     Parameters
     ----------
     n_features : int, optional
-        K, up to 64. None: stepwise, K = 1, 2, ... until SSE + K `feature_penalty` no longer falls (no features compete as well).
+        K, up to 64. None: stepwise search, K = 1, 2, ... until SSE + K `feature_penalty` no longer falls; K = 0 is a candidate as well.
     feature_penalty : float, optional
-        lambda^2 of the stepwise search: what a feature must win, in squared units of the table. None (and no `n_features`): the
-        K of least description length: what is left, the numbers of the features and their memberships, in nats (tables above 4 096
-        rows choose K by a sample of so many).
+        lambda^2 of the stepwise search: the reduction of the squared error that a feature must achieve. None (and no `n_features`): the K
+        of least description length, which is the sum of the nats for residuals, features and memberships. Tables of more than 4 096
+        rows choose K from a sample of 4 096 rows.
     assignment : {"auto", "sweep", "exact"}, default="auto"
-        "exact": a row compares all 2^K combinations (K up to 16). "sweep": it flips feature after feature (the paper).
-        "auto": exact up to 10 features.
+        "exact": each row compares all 2^K combinations (K up to 16). "sweep": each row switches one feature after the other (the
+        paper). "auto": exact up to 10 features.
     base : {"mean", "none", "mixed"}, default="mean"
-        What a start gives to every row: the mean of the table (the paper; nothing where the table is centred and K = 1), or no
-        feature. "mixed": odd starts none, which is worth its time where there are many starts.
+        Initial feature of every row: the mean of the table (the paper; no feature if the table is centred and K = 1), or none. "mixed":
+        starts with odd numbers have none, which helps if there are many starts.
     init : {"greedy"} or array (n, K), default="greedy"
-        Start: residuals of rows drawn by their squares become features (section 5 of the paper), or memberships of 0 and 1.
+        "greedy": residuals of rows, drawn in proportion to their squares, become features (section 5 of the paper). An array gives the
+        initial memberships, 0 and 1.
     n_init : int, default=10
-        Starts (of every K in a stepwise search); the lowest error is kept.
+        Number of starts (for each K in a stepwise search); the solution of lowest error is kept.
     max_iter : int, default=1000
-        Sweeps at most.
+        Maximum number of sweeps.
     random_state : int, RandomState or None, default=None
-        Seed of the starts. The same seed gives the same bits on any number of threads.
+        Seed of the starts. Results are bit-identical for the same seed and any number of threads.
     n_threads : int, optional
-        Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
+        Number of threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
-        1: a line per start.
+        1: print a line per start.
     n_trials : int, optional
-        Rows drawn for every feature of a start, of which the best is taken, up to 8; 1 is the paper's. None: 2 + log K and 1 in turn.
+        Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None: starts alternate between
+        2 + log K and 1.
     empty : {"drop", "reseed"}, default="drop"
-        What becomes of a feature that no row has any more: it goes, or gets the row that is fitted worst.
+        A feature that no row has any more is dropped, or gets the row of largest residual.
 
     Attributes
     ----------
@@ -62,21 +65,21 @@ class KFeatures(FeatureModel):
     assignments_ : ndarray (n, K) of bool
         Z.
     n_features_ : int
-        K; fewer than asked for where the table is told without error before (to 1e-14 of its squares: take a huge offset off
-        first), or a feature lost all its rows.
+        K; smaller than `n_features` if fewer features already reconstruct X to a relative error of 1e-14 (subtract large offsets
+        first), or if a feature lost all its rows.
     objective_ : float
-        The squared error, with a `feature_penalty` that of all features added; worked out row by row.
+        The squared error, plus ``K * feature_penalty`` if a `feature_penalty` is given; summed row by row.
     inertia_ : float
-        Squared error alone.
+        The squared error.
     objective_path_ : ndarray of float64
-        Squared error after every sweep of the best start, then after every exchange of a feature that won.
+        Squared error after every sweep of the best start, then after every accepted exchange of a feature.
     penalty_interval_ : (float, float)
-        lambda^2 between which K features are better than one less and one more: of the stepwise search, else judged without
-        fitting again (the worst fitted row as a feature; the cheapest feature dropped).
+        Values of lambda^2 between which K features are better than K + 1 and K - 1: from the stepwise search, otherwise estimated without
+        another fit (the row of largest residual as a feature; the feature of least removal cost dropped).
     n_iter_ : int
-        Sweeps of the best start and of the exchanges that won.
+        Sweeps of the best start and of the accepted exchanges.
     converged_ : bool
-        Whether its last sweep changed nothing.
+        Whether the last sweep changed no membership.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where the input has column names.
@@ -94,6 +97,13 @@ class KFeatures(FeatureModel):
     >>> int(model.predict([[3.1, 2, 2]]).sum())
     2
     """
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **FeatureModel._constraints,
+        "n_features": COUNT,
+        "feature_penalty": Number(above=0, optional=True),
+        "empty": Choice(("drop", "reseed")),
+    }
 
     def __init__(
         self,
@@ -130,7 +140,7 @@ class KFeatures(FeatureModel):
         Parameters
         ----------
         X : array or data frame (n, D) of numbers
-            float32 stays float32; missing cells and infinities are refused.
+            float32 stays float32; missing and infinite values raise an error.
         y : ignored
 
         Returns
@@ -141,81 +151,76 @@ class KFeatures(FeatureModel):
         Raises
         ------
         ValueError
-            A parameter or the input cannot be used; the sentence says why.
+            If a parameter or the input cannot be used.
         """
-        self._check_parameters()
-        table = self._read(X, reset=True)
+        self._check_parameters("n_features")
+        table = self._read_rows(X, reset=True)
         given = self._given_memberships(len(table), "greedy")
-        rows = Rows(table, effective_n_threads(self.n_threads))
+        data = FeatureData(table, effective_n_threads(self.n_threads))
         K = self.n_features if given is None else given.shape[1]
-        plan = self._plan(0.0, int(K or 0), int(K or _kernel.MOST), reseed=self.empty == "reseed")
+        config = self._config(0.0, int(K or 0), int(K or bpmeans_kernel.MOST), reseed=self.empty == "reseed")
         if given is not None and self.n_features not in (None, given.shape[1]):
-            raise ValueError(f"init has {given.shape[1]} features, but n_features={self.n_features}: leave n_features out.")
+            raise ValueError(f"init has {given.shape[1]} features, but n_features={self.n_features}; omit n_features.")
         interval = None
-        outcome: Outcome | None
+        fit: FeatureFit | None
         if given is not None:
-            outcome = search.from_memberships(rows, plan, search.pack(given), given.shape[1])
+            fit = from_memberships(data, config, pack(given), given.shape[1])
         elif K is not None:
-            outcome = search.best_restart(rows, plan)
+            fit = best_restart(data, config)
         else:
             if self.feature_penalty is None:
-                path, best = search.shortest(rows, plan)
+                path, best = shortest_description(data, config)
             else:
-                path, best = search.stepwise(rows, plan, float(self.feature_penalty))
-            outcome, interval = path.outcomes[best], path.interval(best)
-            plan = plan.with_features(max(best, 1))
-        self._set_state(rows, plan, outcome, interval)
+                path, best = stepwise(data, config, float(self.feature_penalty))
+            fit, interval = path.fits[best], path.interval(best)
+            config = config.with_features(max(best, 1))
+        self._set_state(data, config, fit, interval)
         self.objective_ += self.n_features_ * (self.feature_penalty or 0.0)
         return self
 
-    def _check_parameters(self) -> None:
-        self._check_common()
-        check_choice("empty", self.empty, ("drop", "reseed"))
-        if self.n_features is not None:
-            self._check_count("n_features", self.n_features)
-        if self.feature_penalty is not None:
-            check_number("feature_penalty", self.feature_penalty, above=0)
-
 
 class BPMeans(FeatureModel):
-    """Features whose sums make the rows, and how many there are: DP-means for rows that belong to several groups at once.
+    """BP-means: each row is approximated by the sum of some features, whose number follows from the data.
 
-    Minimises ``|X - Z A|^2 + K lambda^2`` over memberships Z of 0 and 1, features A and K (Eq. 6). A row that stays further than lambda
-    from the sum of its features becomes a feature itself: its residual.
+    The method is to K-features what DP-means is to k-means. It minimises ``|X - Z A|^2 + K lambda^2`` over memberships Z of 0 and 1,
+    features A and K (Eq. 6). The residual of a row that is further than lambda from the sum of its features becomes a new feature.
 
     Parameters
     ----------
     feature_penalty : float or "auto", default="auto"
-        lambda^2, what a feature must win, in squared units of the table. "auto": a value at which the number of features of least
-        description length along the stepwise K-features path (see :class:`KFeatures`) is the best of that path; that solution is a
-        start as well.
+        lambda^2, the reduction of the squared error that a feature must achieve. "auto": K is the number of features of least description
+        length along the stepwise K-features path (see :class:`KFeatures`), lambda^2 a value for which this K is the best of the path;
+        the solution of the path is a start as well.
     max_features : int, optional
-        No feature is born once there are so many (Eq. 15); 64 in any case.
+        Largest number of features (Eq. 15), at most 64. None: 64.
     collapsed : bool, default=False
-        Rows choose with the features fitted to all other rows (Eq. 10): the same optima, other ways to them, one thread.
+        Compare each row with the features fitted to all other rows (Eq. 10). The optima are the same, the search is different; it uses one
+        thread.
     assignment : {"sweep", "exact", "auto"}, default="sweep"
-        "sweep": a row flips feature after feature (the paper). "exact": it compares all combinations while there are at most 16
-        features (10 with "auto"), and sweeps beyond.
+        "sweep": each row switches one feature after the other (the paper). "exact": each row compares all combinations while there are
+        at most 16 features (10 with "auto"), and sweeps if there are more.
     base : {"mean", "none", "mixed"}, default="mean"
-        What a start gives to every row: the mean of the table (the paper; nothing where the table is centred), or no feature.
-        "mixed": odd starts none.
+        Initial feature of every row: the mean of the table (the paper; no feature if the table is centred), or none. "mixed": starts
+        with odd numbers have none.
     init : {"greedy", "kfeatures"} or array (n, K), default="greedy"
-        Start: residuals of rows drawn by their squares become features as long as J falls (section 5 of the paper); the solution of
-        the stepwise K-features search at lambda^2, `n_init` starts for each K; or memberships of 0 and 1.
+        "greedy": residuals of rows, drawn in proportion to their squares, become features as long as J falls (section 5 of the paper).
+        "kfeatures": the solution of the stepwise K-features search at lambda^2, with `n_init` starts for each K. An array gives the
+        initial memberships, 0 and 1.
     n_init : int, default=10
-        Starts; the lowest J is kept. No feature at all competes.
+        Number of starts; the solution of lowest J is kept. K = 0 is a candidate as well.
     max_iter : int, default=1000
-        Sweeps at most.
+        Maximum number of sweeps.
     random_state : int, RandomState or None, default=None
-        Seed of the starts. The same seed gives the same bits on any number of threads.
+        Seed of the starts. Results are bit-identical for the same seed and any number of threads.
     n_threads : int, optional
-        Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
+        Number of threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
-        1: a line per start.
+        1: print a line per start.
     n_trials : int, optional
-        Rows drawn for every feature of a start, of which the best is taken, up to 8; 1 is the paper's. None: 2 + log K and 1 in turn.
+        Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None: starts alternate between
+        2 + log K and 1.
     shuffle : bool, default=False
-        Visit the rows in a random order from the second start on, in place of the order of the table.
+        Visit the rows in a random order from the second start on. False: in the order of the table.
 
     Attributes
     ----------
@@ -224,22 +229,22 @@ class BPMeans(FeatureModel):
     assignments_ : ndarray (n, K) of bool
         Z.
     n_features_ : int
-        K; 0 where no feature pays.
+        K; 0 if no feature lowers J.
     feature_penalty_ : float
-        lambda^2 in use.
+        The value of lambda^2 of this fit.
     objective_ : float
-        J, worked out row by row.
+        J, summed row by row.
     inertia_ : float
-        Squared error alone.
+        The squared error.
     objective_path_ : ndarray of float64
-        J after every sweep of the best start, then after every exchange of a feature that won.
+        J after every sweep of the best start, then after every accepted exchange of a feature.
     penalty_interval_ : (float, float)
-        lambda^2 between which K features are better than one less and one more: of the stepwise path where there is one, else
-        judged without fitting again (the worst fitted row as a feature; the cheapest feature dropped).
+        Values of lambda^2 between which K features are better than K + 1 and K - 1: from the stepwise path if there is one, otherwise
+        estimated without another fit (the row of largest residual as a feature; the feature of least removal cost dropped).
     n_iter_ : int
-        Sweeps of the best start and of the exchanges that won.
+        Sweeps of the best start and of the accepted exchanges.
     converged_ : bool
-        Whether its last sweep changed nothing.
+        Whether the last sweep changed no membership.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where the input has column names.
@@ -256,6 +261,16 @@ class BPMeans(FeatureModel):
     >>> BPMeans(feature_penalty=1.0, base="none", random_state=0).fit(X).n_features_
     2
     """
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **FeatureModel._constraints,
+        "feature_penalty": Choice(("auto",), "or a number > 0: lambda^2", Number(above=0)),
+        "max_features": COUNT,
+        "collapsed": Flag(),
+        "shuffle": Flag(),
+    }
+
+    feature_penalty_: float
 
     def __init__(
         self,
@@ -288,15 +303,13 @@ class BPMeans(FeatureModel):
         self.n_trials = n_trials
         self.shuffle = shuffle
 
-    feature_penalty_: float
-
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Find the features.
 
         Parameters
         ----------
         X : array or data frame (n, D) of numbers
-            float32 stays float32; missing cells and infinities are refused.
+            float32 stays float32; missing and infinite values raise an error.
         y : ignored
 
         Returns
@@ -307,62 +320,51 @@ class BPMeans(FeatureModel):
         Raises
         ------
         ValueError
-            A parameter or the input cannot be used; the sentence says why.
+            If a parameter or the input cannot be used.
         """
-        self._check_parameters()
-        table = self._read(X, reset=True)
-        cap = int(self.max_features or _kernel.MOST)
+        self._check_parameters("max_features")
+        table = self._read_rows(X, reset=True)
+        cap = int(self.max_features or bpmeans_kernel.MOST)
         given = self._given_memberships(len(table), "greedy", "kfeatures")
-        rows = Rows(table, effective_n_threads(self.n_threads))
+        data = FeatureData(table, effective_n_threads(self.n_threads))
         path, K, penalty = None, 0, 0.0
-        steps = self._plan(0.0, 0, cap, exact=max(EXACT[self.assignment], EXACT["auto"]))
+        fixed = self._config(0.0, 0, cap, exact=max(EXACT[self.assignment], EXACT["auto"]))
         if isinstance(self.feature_penalty, str):
-            path, K = search.shortest(rows, steps)
-            penalty = _within(*path.interval(K), rows)
+            path, K = shortest_description(data, fixed)
+            penalty = _penalty_within(*path.interval(K), data.scatter)
         else:
             penalty = float(self.feature_penalty)
             if isinstance(self.init, str) and self.init == "kfeatures":
-                path, K = search.stepwise(rows, steps, penalty)
-        plan = self._plan(penalty, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
-        starts: list[Outcome] = []
+                path, K = stepwise(data, fixed, penalty)
+        config = self._config(penalty, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
+        fits: list[FeatureFit] = []
         if given is not None:
-            starts.append(search.from_memberships(rows, plan, search.pack(given), given.shape[1]))
+            fits.append(from_memberships(data, config, pack(given), given.shape[1]))
         elif isinstance(self.init, str) and self.init == "greedy":
-            starts.append(search.best_restart(rows, plan))
-        stepped = path.outcomes[K] if path is not None and given is None else None
-        if stepped is not None:
-            starts.insert(0, search.from_memberships(rows, plan, stepped.masks, stepped.n_features))
-        best: Outcome | None = None
-        for outcome in starts:
-            if best is None or outcome.objective < best.objective - _WORTH * rows.scatter:
-                best = outcome
-        if given is None and (best is None or rows.scatter < best.objective - _WORTH * rows.scatter):
+            fits.append(best_restart(data, config))
+        of_path = path.fits[K] if path is not None and given is None else None
+        if of_path is not None:
+            fits.insert(0, from_memberships(data, config, of_path.masks, of_path.n_features))
+        best: FeatureFit | None = None
+        for fit in fits:
+            if best is None or fit.objective < best.objective - _WORTH * data.scatter:
+                best = fit
+        if given is None and (best is None or data.scatter < best.objective - _WORTH * data.scatter):
             best = None
         interval = path.interval(K) if path is not None and best is not None and best.n_features == K else None
         self.feature_penalty_ = penalty
-        self._set_state(rows, plan, best, interval)
-        if self.n_features_ == _kernel.MOST and cap == _kernel.MOST:
+        self._set_state(data, config, best, interval)
+        if self.n_features_ == bpmeans_kernel.MOST and cap == bpmeans_kernel.MOST:
             warnings.warn(
-                f"BPMeans found {_kernel.MOST} features, the most that it holds: feature_penalty = {penalty:.4g} is of the size of the "
-                "noise. Raise it, or set max_features.",
+                f"BPMeans found {bpmeans_kernel.MOST} features, its maximum: feature_penalty = {penalty:.4g} is of the order of the noise. "
+                "Raise feature_penalty, or set max_features.",
                 UserWarning,
                 stacklevel=2,
             )
         return self
 
-    def _check_parameters(self) -> None:
-        self._check_common()
-        if isinstance(self.feature_penalty, str):
-            check_choice("feature_penalty", self.feature_penalty, ("auto",), "or a number > 0: lambda^2")
-        else:
-            check_number("feature_penalty", self.feature_penalty, above=0)
-        if self.max_features is not None:
-            self._check_count("max_features", self.max_features)
-        for name in ("collapsed", "shuffle"):
-            check_flag(name, getattr(self, name))
 
-
-def _within(low: float, high: float, rows: Rows) -> float:
-    """A lambda^2 inside an interval: its geometric middle, twice the lower end where there is no upper one."""
-    least = max(low, 1e-12 * rows.scatter, np.finfo(float).tiny)
+def _penalty_within(low: float, high: float, scatter: float) -> float:
+    """A lambda^2 inside an interval: its geometric mean, or twice the lower end if there is no upper one."""
+    least = max(low, 1e-12 * scatter, np.finfo(float).tiny)
     return 2.0 * least if not np.isfinite(high) or high <= least else float(np.sqrt(least) * np.sqrt(high))

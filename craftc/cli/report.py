@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from craftc import metrics
+from craftc.craft.summary import LEADING
 from craftc.table import Schema
-from craftc.table.cluster_summary import LEADING, number
+from craftc.table.cluster_summary import number
 from craftc.table.moments import Moments
 
 Cell = list[tuple[str, str]]  # parts of a cell: a name, which may be truncated, and the text after it
@@ -109,7 +110,7 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
     blocks : str
         Characters that bars are drawn with, from the smallest part of a block to the full block.
     """
-    schema, moments = model.schema_, model._shown
+    schema, moments = model.schema_, model._moments_original_units
     inside, everywhere = cells(moments, schema)
     share = moments.sizes / moments.sizes.sum()
     gains = np.where(model.feature_mask_, model.feature_gains_, 0.0)

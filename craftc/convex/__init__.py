@@ -1,4 +1,4 @@
-"""Convex clustering of rows: the classic baseline, with certified optima along a whole path."""
+"""Convex clustering of rows, with certified optima along a regularization path."""
 
 from craftc.convex.estimator import ConvexClustering
 

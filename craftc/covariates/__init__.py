@@ -1,6 +1,6 @@
-"""Groups of covariates for a classifier by convex clustering, every optimum certified."""
+"""Convex clustering of covariates for classification, with certified optima."""
 
-from craftc._fusion.graph import correlation_similarity, knn_similarity
 from craftc.covariates.estimator import ConvexCovariateClustering
+from craftc.covariates.similarity import correlation_similarity, knn_similarity
 
 __all__ = ["ConvexCovariateClustering", "correlation_similarity", "knn_similarity"]

@@ -1,4 +1,4 @@
-"""How probable the labels are under a clustering of the covariates: Laplace's approximation."""
+"""The evidence of the class labels under a clustering of the covariates, by Laplace's approximation."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from scipy.linalg import cho_solve
 from sklearn.model_selection import StratifiedKFold
 
 from craftc._common.typing import Floats, Labels
-from craftc._fusion.datafits import Loss, gram, newton_move, squares
+from craftc._fusion.datafits import Multinomial, gram, newton_direction, squares
+from craftc._fusion.graph import with_zero_node
 from craftc._fusion.newton import cholesky
-from craftc._fusion.problem import grounded
 
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
 _FOLDS = 5
 _STEPS = 100
-_LARGE = 200  # coefficients from which on Newton steps are made by conjugate gradients
-_INNER, _PRODUCTS = 0.03, 300  # they leave so much of the gradient, after so many products at most
-_SLOWER = 0.3  # a step on an old factor that promises more of the last one's fall asks for a new factor
-_TOL = 1e-11  # of the objective: what a last Newton step may still promise
+_LARGE = 200  # coefficients beyond which Newton steps use conjugate gradients
+_INNER, _PRODUCTS = 0.03, 300  # share of the gradient that these leave, and products with the Hessian at most
+_MIN_DECREASE = 0.3  # an old factor is replaced if the predicted decrease is more than this share of the last one
+_TOL = 1e-11  # of the objective: predicted decrease of the last Newton step
 
 
-class Fit(NamedTuple):
+class MapFit(NamedTuple):
     """MAP coefficients (m + 1, c - 1) in the basis, the intercept last, of sums of covariates under a Gaussian prior."""
 
     theta: Floats
@@ -31,48 +31,48 @@ class Fit(NamedTuple):
     value: float  # -ln p(y | B)
 
 
-def map_fit(X: Any, loss: Loss, sigma: float, theta: Floats | None = None) -> Fit:
+def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = None) -> MapFit:
     """min -ln p(y | B) + |B|^2 / (2 sigma^2), the intercept free; X (n, m + 1) with ones last."""
-    q = loss.c - 1
+    q = datafit.c - 1
     weight = np.append(np.full(X.shape[1] - 1, sigma**-2), 0.0)[:, None]
     if theta is None:
-        theta = loss.start(X.shape[1])
-    point = loss.at(X, theta)
+        theta = datafit.start(X.shape[1])
+    point = datafit.at(X, theta)
     value = point.value + 0.5 * float((weight * theta**2).sum())
-    factor, before = None, np.inf
+    factor, last_decrease = None, np.inf
     for _ in range(_STEPS):
         gradient = X.T @ point.residual + weight * theta
         if theta.size > _LARGE:
             size = float(np.sqrt((gradient**2).sum()))
-            move = newton_move(loss, X, point, weight, loss.diagonal(X, point), gradient, _INNER * size, _PRODUCTS)
+            direction = newton_direction(datafit, X, point, weight, datafit.hessian_diagonal(X, point), gradient, _INNER * size, _PRODUCTS)
         elif factor is None:
-            hessian = loss.hessian(X, point)
+            hessian = datafit.hessian(X, point)
             hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
-            factor = cholesky(hessian, loss.steepest(X))
+            factor = cholesky(hessian, datafit.max_curvature(X))
         if factor is not None:
-            move = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
-        fall, t = -float((gradient * move).sum()), 1.0
-        if fall <= _TOL * max(value, 1e-12):
+            direction = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
+        decrease, t = -float((gradient * direction).sum()), 1.0
+        if decrease <= _TOL * max(value, 1e-12):
             break
         while True:
-            there = theta + t * move
-            point = loss.at(X, there)
-            new = point.value + 0.5 * float((weight * there**2).sum())
-            if new <= value - 1e-4 * t * fall or t < 1e-8:
+            trial = theta + t * direction
+            point = datafit.at(X, trial)
+            new = point.value + 0.5 * float((weight * trial**2).sum())
+            if new <= value - 1e-4 * t * decrease or t < 1e-8:
                 break
             t *= 0.5
-        theta, value = there, new
+        theta, value = trial, new
         if t < 1e-8:
-            break  # what is left is rounding
-        if t < 1.0 or fall > _SLOWER * before:
+            break  # the rest is rounding
+        if t < 1.0 or decrease > _MIN_DECREASE * last_decrease:
             factor = None
-        before = fall
-    return Fit(theta, point.proba, point.value)
+        last_decrease = decrease
+    return MapFit(theta, point.proba, point.value)
 
 
 def carried(theta: Floats, before: Labels, now: Labels) -> Floats:
-    """Coefficients (m + 1, c - 1) of other clusters: every new cluster starts where its covariates were on average."""
-    columns = grounded(theta[:-1])[before[:-1]]
+    """Coefficients (m + 1, c - 1) as a start on other clusters: every new cluster gets the mean of its covariates."""
+    columns = with_zero_node(theta[:-1])[before[:-1]]
     m, own = int(now[-1]), now[:-1] < now[-1]
     out = np.zeros((m + 1, theta.shape[1]))
     np.add.at(out, now[:-1][own], columns[own])
@@ -81,9 +81,9 @@ def carried(theta: Floats, before: Labels, now: Labels) -> Floats:
     return out
 
 
-def log_evidence(X: Any, loss: Loss, fit: Fit, sigma: float, full: bool) -> float:
+def log_evidence(X: Any, datafit: Multinomial, fit: MapFit, sigma: float, full: bool) -> float:
     """ln p(y | X, clustering, beta0) by Laplace's approximation around the MAP, over all c rows of B; `full`: with all covariances."""
-    c, m = loss.c, X.shape[1] - 1
+    c, m = datafit.c, X.shape[1] - 1
     columns, proba = X[:, :m], fit.proba
     length = float((fit.theta[:-1] ** 2).sum())
     if full:
@@ -102,17 +102,17 @@ def log_evidence(X: Any, loss: Loss, fit: Fit, sigma: float, full: bool) -> floa
 
 
 def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool) -> float:
-    """The prior's sigma of the best mean log-probability (or accuracy, as in the paper) of left-out rows; ties: the smallest."""
+    """Sigma of the prior by cross-validated log-probability (or accuracy, as in the paper); the smallest of those that tie."""
     folds = _FOLDS if len(y) / (_FOLDS * c) >= 2 else 2
     if np.bincount(y, minlength=c).min() < folds:
-        return 1.0  # too few rows of a class to leave any out
+        return 1.0  # a class has too few rows to leave any out
     parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y))
     score = np.zeros(len(SIGMAS))
-    for learnt, left in parts:
-        loss, held, theta = Loss(y[learnt], c), Loss(y[left], c), None
+    for training, test in parts:
+        datafit, left_out, theta = Multinomial(y[training], c), Multinomial(y[test], c), None
         for k, sigma in enumerate(SIGMAS):
-            theta = map_fit(X[learnt], loss, sigma, theta).theta
-            proba = held.at(X[left], theta).proba
-            own = proba[held.row, held.y]
+            theta = map_fit(X[training], datafit, sigma, theta).theta
+            proba = left_out.at(X[test], theta).proba
+            own = proba[left_out.row, left_out.y]
             score[k] += float((own >= proba.max(axis=1)).sum() if accuracy else np.log(np.maximum(own, 1e-300)).sum())
     return float(SIGMAS[int(np.argmax(score))])

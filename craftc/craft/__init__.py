@@ -1,4 +1,4 @@
-"""CRAFT: clusters of a mixed table, each with the few features that make it one."""
+"""CRAFT: clusters of mixed tables, each defined by a few features of its own."""
 
 from craftc.craft.estimator import CRAFT
 

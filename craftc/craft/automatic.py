@@ -1,172 +1,121 @@
-"""The search for the number of clusters: one cluster, several starts, the best of them polished, and the way down from it."""
+"""CRAFT with an automatic number of clusters: several starts, merges and splits of the best, and its merge path."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from craftc._common.labels import compact, first_appearance
-from craftc._common.random import spread, uniform
+from craftc._common.labels import compact
+from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Labels
-from craftc.craft.clusters import cost_tables
-from craftc.craft.description_length import PricedClusters
-from craftc.craft.fixed_price import (
-    Problem,
-    Solution,
-    assign_only,
-    one_point,
-    one_point_own_costs,
-    run_starts,
-    show_seed,
-    side_by_side,
-    start_labels,
-)
-from craftc.craft.merge_split import START_CLUSTERS, Partition, Search, clusters_at
+from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.fitting import CraftResult, FitConfig, n_parallel_starts, run_starts
+from craftc.craft.merge_path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
+from craftc.craft.merge_split import START_CLUSTERS, MergeSplitSearch, Partition
+from craftc.craft.seeding import kmeans_plus_plus_labels, start_labels
 
-_SAMPLE = 1 << 16  # rows among which start seeds are sought
-_STAGE_ROWS = 1 << 14  # a larger table is searched on so many rows first
-_CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until nothing is won
-_PLUS_DRAW, _SAMPLE_DRAW, _STAGE_DRAW = 11, 12, 14  # first keys of the random streams
+_STAGE_ROWS = 1 << 14  # a larger table is first searched on a sample of so many rows
+_CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until J stops falling
 
 
-def automatic_outcome(problem: Problem, lines: list[Problem], given: list[Labels] | None, kind: str, wish: int | None) -> Solution:
-    """The whole search: one cluster, every start, forced merges on the best, then to the wished number and down the merge path.
+def automatic_fit(
+    config: FitConfig, start_configs: Sequence[FitConfig], given: list[Labels] | None, init: str, target_n_clusters: int | None
+) -> CraftResult:
+    """The whole search: one cluster, all starts, forced merges on the best, a target number of clusters, and the merge path.
 
     Parameters
     ----------
-    problem : Problem
-    lines : list of Problem
-        The same problem as each start sees it (somebody may follow its passes).
+    config : FitConfig
+    start_configs : sequence of FitConfig
+        One for each start; they differ in their callbacks only.
     given : list of labels or None
-        Start partitions; they are worked on in place.
-    kind : {"auto", "single", "random", "farthest"}
-        Kind of the starts where none are given.
-    wish : int or None
-        Number of clusters to end with.
+        Start partitions, overwritten.
+    init : {"auto", "single", "random", "farthest"}
+        Start partitions where none are given.
+    target_n_clusters : int or None
+        Number of clusters of the result; None: automatic.
     """
-    background, constant = problem.background, problem.background.cost
-    search = Search(problem, problem.n_threads)
-    best = search.partition(np.zeros(len(problem.table), np.int32))
+    background, constant = config.background, config.background.cost
+    search = MergeSplitSearch(config, config.n_threads)
+    best = search.partition(np.zeros(len(config.table), np.int32))
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
-    if searchable and given is None and len(problem.table) > _STAGE_ROWS:
-        lines, given = lines[:1], [from_a_sample(problem, lines, kind)]
+    if searchable and given is None and len(config.table) > _STAGE_ROWS:
+        start_configs, given = start_configs[:1], [from_a_sample(config, start_configs, init)]
     if searchable:
-        best = best_of_starts(search, best, lines, given, kind)
+        best = best_of_starts(search, best, start_configs, given, init)
         path.append(constant + best.objective)
         best = search.forced_merges(best)
         path.append(constant + best.objective)
-    if wish is not None:
-        search.towards(best, wish)
+    if target_n_clusters is not None:
+        reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)
-    order = first_appearance(search.settled(best), best.K)
-    search.reorder(best, order)
-    at_4 = clusters_at(problem, best, 4.0)
-    merge_path, n_passes = search.merge_path(best), max(search.n_passes, 1)
-    return Solution(best.labels, search.moments(best), path[-1], path, n_passes, True, problem.rules, merge_path, at_4)
+    number_by_first_appearance(search, best)
+    at_4 = n_clusters_at(search, best, 4.0)
+    steps, n_passes = merge_path(search, best), max(search.n_passes, 1)
+    return CraftResult(path[-1], path, n_passes, True, best.labels, search.moments(best), config.spec, steps, at_4)
 
 
-def from_a_sample(problem: Problem, lines: list[Problem], kind: str) -> Labels:
-    """A start for a large table: all starts searched on a sample of its rows, the best one's clusters given to every row."""
-    n = len(problem.table)
-    sample = problem.of_rows(spread(n, _STAGE_ROWS, problem.seed, _STAGE_DRAW))
-    search = Search(sample, sample.n_threads)
+def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Labels:
+    """A start for a large table: all starts are searched on a sample, and all rows are assigned to the clusters of the best."""
+    n = len(config.table)
+    sample = config.of_rows(spread(n, _STAGE_ROWS, config.seed, CraftStream.STAGE_SAMPLE))
+    search = MergeSplitSearch(sample, sample.n_threads)
     one = search.partition(np.zeros(_STAGE_ROWS, np.int32))
-    best = best_of_starts(search, one, [replace(sample, on_pass=line.on_pass) for line in lines], None, kind)
-    tables = PricedClusters(search.moments(best), problem.background, problem.rules).tables()
+    best = best_of_starts(search, one, [replace(sample, callback=start.callback) for start in start_configs], None, init)
+    tables = Clusters(search.moments(best), config.background, config.spec).tables()
     labels = np.full(n, -1, np.int32)
-    assign_only(problem.table, tables, labels, problem.threads(best.K))
+    assign_only(config.table, tables, labels, config.threads(best.K))
     return compact(labels)
 
 
-def best_of_starts(search: Search, best: Partition, lines: list[Problem], given: list[Labels] | None, kind: str) -> Partition:
-    """The best end of all starts; unless they are given, crossed with each of the others in order of their J (a small table: again)."""
-    ends = run_lines(search, lines, given, kind)
+def best_of_starts(
+    search: MergeSplitSearch, best: Partition, start_configs: Sequence[FitConfig], given: list[Labels] | None, init: str
+) -> Partition:
+    """The best result of all starts; if no starts are given, it is crossed with the others in order of J (a small table: repeatedly)."""
+    ends = search_starts(search, start_configs, given, init)
     for part in ends:
         if part.objective < best.objective - 1e-9:
             best = part
     if given is None:
-        gain = True
-        while gain:
+        improved = True
+        while improved:
             before = best.objective
             for part in sorted(ends, key=lambda end: end.objective):
                 if part.objective > best.objective + 1e-9:
                     best = search.cross(best, part)
-            gain = len(search.problem.table) <= _CROSSED_AGAIN and best.objective < before
+            improved = len(search.config.table) <= _CROSSED_AGAIN and best.objective < before
     return best
 
 
-def run_lines(search: Search, lines: list[Problem], given: list[Labels] | None, kind: str) -> list[Partition]:
-    """Every start searched to its end: side by side on threads where a pass is too short to be shared, else one after the other.
+def search_starts(
+    search: MergeSplitSearch, start_configs: Sequence[FitConfig], given: list[Labels] | None, init: str
+) -> list[Partition]:
+    """The result of every start; `search` learns which splits they rejected."""
+    n_starts = len(start_configs) if given is None else len(given)
+    one_by_one = n_parallel_starts(start_configs[0], n_starts) == 1
 
-    `search` learns what the lines find out.
-    """
-    n_starts = len(lines) if given is None else len(given)
-    alone = side_by_side(lines[0], n_starts) == 1
-
-    def run(s: int) -> tuple[Search, Partition]:
-        line = Search(lines[s], lines[s].n_threads if alone else 1)
+    def run(start: int) -> tuple[MergeSplitSearch, Partition]:
+        config = start_configs[start]
+        own = MergeSplitSearch(config, config.n_threads if one_by_one else 1)
         if given is not None:
-            return line, line.run(given[s], False)
-        return line, line.run(*start_partition(lines[s], kind, s))
+            return own, own.run(given[start], False)
+        return own, own.run(*start_partition(config, init, start))
 
     ends = []
-    for line, part in run_starts(run, n_starts, lines[0]):
-        search.learn_from(line)
+    for own, part in run_starts(run, n_starts, start_configs[0]):
+        search.learn_from(own)
         ends.append(part)
     return ends
 
 
-def start_partition(problem: Problem, kind: str, start: int) -> tuple[Labels, bool]:
-    """Labels of a start, and whether it is to be softened: one cluster first, every fourth random, the others k-means++ like."""
-    K0 = min(max(2, min(START_CLUSTERS, int(problem.background.weight // 5))), problem.cap)
-    if kind == "auto":
-        kind = "single" if start == 0 else "random" if start % 4 == 3 else "plus"
-    if kind == "plus":
-        return plus_labels(problem, K0, start), False
-    return start_labels(problem, kind, K0, start), kind == "random"
-
-
-def plus_labels(problem: Problem, K0: int, start: int) -> Labels:
-    """Nearest of K0 seeds, drawn one by one with chance proportional to the distance to the nearest seed so far.
-
-    The distance of a row to a seed is what the row would save in nats by a one-point cluster of its own. Seeds are sought
-    among at most 65 536 rows.
-    """
-    n = len(problem.table)
-    if n > _SAMPLE:
-        draws = uniform(problem.seed, start, _SAMPLE_DRAW, np.arange(_SAMPLE))
-        sample = np.unique((draws * n).astype(np.int64))
-    else:
-        sample = np.arange(n)
-    part = problem.of_rows(sample) if n > _SAMPLE else problem
-    seeds = sample[plus_seeds(part, K0, start)]
-    background = problem.background
-    points = [one_point(problem, int(row), 1.0) for row in seeds]
-    shift = np.concatenate([point.means()[0] for point in points])
-    shift = (shift - background.mean) / np.sqrt(background.variance)
-    mask = np.repeat(background.usable[None], len(seeds), axis=0)
-    groups = np.concatenate([point.groups for point in points])
-    tables = cost_tables(groups, 1.0, background, problem.rules, shift, np.ones_like(shift), mask, np.zeros(len(seeds)))
-    labels = np.full(n, -1, np.int32)
-    assign_only(problem.table, tables, labels, problem.threads(len(seeds)))
-    return compact(labels)
-
-
-def plus_seeds(problem: Problem, K0: int, start: int) -> list[int]:
-    """Rows of the seeds."""
-    n = len(problem.table)
-    own, best, labels = one_point_own_costs(problem), np.full(n, np.inf), np.full(n, -1, np.int32)
-    row, seeds = problem.random_row(start, _PLUS_DRAW, 0), []
-    for k in range(K0):
-        seeds.append(row)
-        show_seed(problem, row, k, labels, best)
-        distance = np.maximum(best - own, 0.0)
-        if len(problem.weight):
-            distance *= problem.weight
-        running = np.cumsum(distance)
-        if not running[-1] > 1e-9:  # every distinct row is a seed
-            break
-        row = int(np.searchsorted(running, uniform(problem.seed, start, _PLUS_DRAW, k + 1) * running[-1], side="right"))
-    return seeds
+def start_partition(config: FitConfig, init: str, start: int) -> tuple[Labels, bool]:
+    """Labels of a start, and whether it begins with soft passes. "auto": one cluster first, every fourth random, the others k-means++."""
+    n_clusters = min(max(2, min(START_CLUSTERS, int(config.background.weight // 5))), config.max_clusters)
+    if init == "auto":
+        init = "single" if start == 0 else "random" if start % 4 == 3 else "k-means++"
+    if init == "k-means++":
+        return kmeans_plus_plus_labels(config, n_clusters, start), False
+    return start_labels(config, init, n_clusters, start), init == "random"

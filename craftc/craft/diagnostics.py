@@ -1,4 +1,4 @@
-"""What a fitted CRAFT says about rows: margins, contributions of features, and what looks suspicious."""
+"""Diagnostics of a fitted CRAFT: margins of rows, contributions of features, and warnings about the table."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from numpy.typing import NDArray
 
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats
-from craftc._kernels import craft as _kernel
+from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
 
 _CHUNK = 2048  # rows with a temporary per cluster
-_SAMPLE = 2000  # rows looked at for suspicions
-_ALIKE = 0.98  # share of a column's information that another one repeats: duplicates
-_FEW_VALUES = 64  # distinct values of a number that may be a category's code
+_SAMPLE = 2000  # rows by which near-duplicate columns are found
+_ALIKE = 0.98  # share of the information of a column that another column repeats: near-duplicates
+_FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
 _MANY_CLUSTERS = 10
-_FRAGILE = 0.7
+_FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
 
 def relative_costs(clusters: Clusters, table: MixedTable) -> Floats:
-    """(n, K) costs of rows under clusters, less the row's background."""
+    """(n, K) costs of rows under clusters, relative to the cost under the background."""
     tables = clusters.tables()
     out = np.empty((len(table), len(clusters.mask)))
-    scratch = aligned((1, _kernel.scratch_size(tables)))
-    _kernel.costs(table.numeric, table.codes, tables, scratch, out)
+    scratch = aligned((1, craft_kernel.scratch_size(tables)))
+    craft_kernel.costs(table.numeric, table.codes, tables, scratch, out)
     return out
 
 
 def margins(clusters: Clusters, table: MixedTable, dtype: type = np.float64) -> NDArray[Any]:
-    """(n,) nats by which every row prefers its cheapest cluster to the next; inf with one cluster."""
+    """(n,) nats by which every row prefers its cheapest cluster to the second; inf with one cluster."""
     out: NDArray[Any] = np.full(len(table), np.inf, dtype)
     if len(clusters.mask) > 1:
         for rows, costs in _in_chunks(clusters, table):
@@ -54,17 +54,6 @@ def mean_margins(margin: NDArray[Any], labels: NDArray[np.int32], weight: Floats
     return total / size
 
 
-def distinct_rows(table: MixedTable, enough: int) -> int:
-    """Number of distinct rows; counting stops once there are enough."""
-    seen: set[bytes] = set()
-    for first in range(0, len(table), _CHUNK):
-        for x, code in zip(table.numeric[first : first + _CHUNK], table.codes[first : first + _CHUNK], strict=True):
-            seen.add(x.tobytes() + code.tobytes())
-            if len(seen) >= enough:
-                return len(seen)
-    return len(seen)
-
-
 def _in_chunks(clusters: Clusters, table: MixedTable) -> Iterator[tuple[slice, Floats]]:
     for first in range(0, len(table), _CHUNK):
         rows = slice(first, min(first + _CHUNK, len(table)))
@@ -72,7 +61,7 @@ def _in_chunks(clusters: Clusters, table: MixedTable) -> Iterator[tuple[slice, F
 
 
 def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
-    """Own and next cluster of every row, and what each feature (n, D) and the sizes (n,) say for the own one, nats."""
+    """Best and second best cluster of every row, and contributions of features (n, D) and cluster sizes (n,) to the margin, nats."""
     costs = relative_costs(clusters, table)
     order = np.argsort(costs, axis=1, kind="stable")
     own, background, tables = order[:, 0], clusters.background, clusters.tables()
@@ -83,7 +72,7 @@ def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.int
     other = order[:, 1]
     for d in range(p):
         z = (table.numeric[:, d].astype(np.float64) - background.centre[d]) * background.scale[d]
-        z = np.clip(z, -_kernel.FAR, _kernel.FAR)
+        z = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR)
         cost = [(tables.square[d, k] * z + tables.linear[d, k]) * z + tables.offset[d, k] for k in (own, other)]
         parts[:, d] = np.where(np.isnan(z), 0.0, cost[1] - cost[0])
     for d, start in enumerate(grid.level_start):
@@ -92,29 +81,28 @@ def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.int
     return own, other, parts, tables.base[other] - tables.base[own]
 
 
-def suspicions(table: MixedTable, n_clusters: int, at_4: int | None) -> list[str]:
-    """Sentences about a table that the model cannot describe well: columns told twice, and dependence inside clusters.
+def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None) -> list[str]:
+    """Warnings about a table that the model cannot describe well: near-duplicate columns, and dependence inside clusters.
 
-    Clusters that are there stand a price four times as high; slices of a table whose columns depend on each other do not. Where a
-    single one is left, the rows are too few for that price and nothing is said.
+    Separated clusters remain at four times the price; slices of a table with dependent columns do not. If a single cluster remains, the
+    table has too few rows for that price, which shows nothing.
     """
     sample = table.take(np.arange(0, len(table), max(1, len(table) // _SAMPLE)))
-    found = []
+    messages = []
     for a, b in _duplicates(sample):
-        found.append(
-            f"Columns {a!r} and {b!r} say (nearly) the same; each counts in full, so clusters along them look twice as clear. "
-            "Leave one out."
+        messages.append(
+            f"Columns {a!r} and {b!r} are near-duplicates and both count in full, which exaggerates clusters along them; drop one."
         )
-    if n_clusters >= _MANY_CLUSTERS and at_4 is not None and 1 < at_4 <= _FRAGILE * n_clusters:
-        found.append(
-            f"CRAFT found {n_clusters} clusters, of which {at_4} would be left at price_factor=4: columns seem to depend on each other "
-            "inside clusters, and then their number grows with the rows. Try price_factor=2 to 4, or cut(k) for fewer."
+    if n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters:
+        messages.append(
+            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor=4. Columns seem to depend on "
+            "each other inside clusters, and then the number of clusters grows with the rows. Try price_factor=2 to 4, or cut(k) for fewer."
         )
-    return found
+    return messages
 
 
 def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
-    """Pairs of columns of which each tells the other: numbers in step, or values one to one (numbers of few values included)."""
+    """Pairs of columns that determine each other: numeric columns by correlation, others (and numeric ones of few values) by entropy."""
     names = sample.numeric_names
     if len(sample) < 10:
         return
@@ -138,16 +126,16 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
 
 
 def _centred(X: NDArray[np.float64]) -> Floats:
-    seen = ~np.isnan(X)
-    count = np.maximum(seen.sum(axis=0), 1)
-    return np.asarray(X - np.where(seen, X, 0.0).sum(axis=0) / count, dtype=np.float64)
+    present = ~np.isnan(X)
+    count = np.maximum(present.sum(axis=0), 1)
+    return np.asarray(X - np.where(present, X, 0.0).sum(axis=0) / count, dtype=np.float64)
 
 
 def _correlation(X: Floats) -> Floats:
     """(D, D) correlations of centred columns; 0 for a constant one."""
     size = np.sqrt((X * X).sum(axis=0))
-    unit = X / np.where(size > 0, size, 1.0)
-    return np.asarray(unit.T @ unit)
+    scaled = X / np.where(size > 0, size, 1.0)
+    return np.asarray(scaled.T @ scaled)
 
 
 def _entropy(counts: NDArray[np.intp]) -> float:

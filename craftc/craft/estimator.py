@@ -1,139 +1,140 @@
-"""CRAFT: clusters of a mixed table, each with the few features that make it one."""
+"""CRAFT: clusters of mixed tables, each defined by a few features of its own."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Labels
-from craftc._common.validation import check_countable, check_number, check_weight
+from craftc._common.validation import Choice, Constraint, Number, check_countable, check_number, check_parameters, check_weight
 from craftc._common.weights import integer_weights
-from craftc._kernels import craft as _kernel
-from craftc.craft import fixed_price as search
-from craftc.craft.automatic import automatic_outcome
-from craftc.craft.clusters import Background, Clusters, Rules
-from craftc.craft.description_length import clusters_of
-from craftc.craft.diagnostics import contributions, margins, mean_margins, relative_costs, suspicions
-from craftc.craft.parameters import check_size, given_starts, rules_of
+from craftc._kernels import craft as craft_kernel
+from craftc.craft.automatic import automatic_fit
+from craftc.craft.background import Background
+from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins, relative_costs
+from craftc.craft.fitting import CraftResult, FitConfig
+from craftc.craft.fixed_price import at_price, fixed_price_fit
+from craftc.craft.parameters import ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec
+from craftc.craft.summary import cluster_summary
 from craftc.table import MixedTable, Schema
-from craftc.table.cluster_summary import cluster_summary
 from craftc.table.fit_input import read_table
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
 
-_GUESS = 8  # clusters the paper's heuristic is told to expect when nobody says
+_N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
 
 
-class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """Clusters of a table of numbers and categories, with the features that make each cluster one.
+class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
-    Every cluster describes its rows by a few features of its own; all other cells stand under the whole table's
-    distribution. A feature's worth is what it saves in nats, for numbers and categories alike, so nothing needs to be scaled or
-    encoded, and missing cells cost nothing.
+    Every cluster models its rows by a few selected features; all other cells are modelled by the distribution of the whole table (the
+    background). The gain of a feature is what it saves over the background in nats, for numeric and categorical columns alike. Columns
+    therefore need no scaling or encoding, and missing values cost nothing.
 
     Parameters
     ----------
     n_clusters : int, optional
-        None: as many as pay for themselves. A number is a wish under ``cluster_price="auto"``: the clusters found are merged, or split, to
-        that many, at the least cost; with a numeric price it caps the openings; with "farthest-first" it is the guess that heuristic needs.
+        None: chosen automatically. An integer with ``cluster_price="auto"``: the automatic solution is merged or split to this number
+        at the lowest cost. With a numeric price: the largest number of clusters. With "farthest-first": the guess which that heuristic
+        needs.
     cluster_price : {"auto", "farthest-first"} or float, default="auto"
-        What a cluster must save to exist. "auto": its description length, (1/2) log N for itself and for each parameter of its features,
-        and the entropy of the labels; the number of clusters then comes out of the data. A number: Lambda of the paper's objective in
-        nats, no entropy of labels. "farthest-first": Lambda by the paper's heuristic. (``model="paper"`` reads "auto" as 0 when
-        `n_clusters` is given, else as "farthest-first" with 8 expected.)
+        What a cluster must save to exist. "auto": its description length, which is (1/2) log N for the cluster and for each parameter of
+        its features, and the entropy of the labels; this price determines the number of clusters. A number: Lambda of the paper's
+        objective in nats, without the entropy of the labels. "farthest-first": Lambda by the paper's heuristic. ``model="paper"`` takes
+        "auto" as 0 if `n_clusters` is given, otherwise as "farthest-first" with 8 expected clusters.
     price_factor : float, default=1.0
-        Multiplies the (1/2) log N of "auto", or the price of "farthest-first". 2 to 4 gives fewer clusters where columns depend
-        on each other inside clusters.
+        Multiplies the (1/2) log N of "auto", or the price of "farthest-first". Values of 2 to 4 give fewer clusters if columns depend on
+        each other inside clusters.
     selection : {"priced", "fixed", "free", "threshold", "global"}, default="priced"
-        How each cluster chooses features. "priced": as many as pay their description length, none if none does. "fixed": the share
-        `feature_fraction` of the numeric and of the categorical columns with the largest gains. "free": every feature that pays
-        (under a numeric price: whose gain exceeds F_Delta). "threshold": the paper's approximate budget, see the two thresholds.
-        "global": one choice for all clusters, by summed gain. (The paper's models read "priced" as "fixed".)
+        How a cluster selects features. "priced": the features that lower its description length, possibly none. "fixed": the share
+        `feature_fraction` of the numeric and of the categorical columns with the largest gains. "free": every feature whose gain exceeds
+        its price (F_Delta if `cluster_price` is a number). "threshold": the paper's approximate budget, see the two thresholds.
+        "global": one choice for all clusters, by the summed gains. The paper's models take "priced" as "fixed".
     feature_fraction : float in (0, 1], default=0.5
-        Share m of features a cluster selects. 1 = no feature selection.
+        Share m of the features that a cluster selects. 1: no feature selection.
     feature_sharing : float in (0, m(1 - m)), optional
-        Variance rho of the paper's prior on selection; sets F_Delta. None: max(m(1 - m) - 0.01, m(1 - m) / 2).
+        Variance rho of the paper's prior on selection, which determines F_Delta. None: max(m(1 - m) - 0.01, m(1 - m) / 2).
     categorical_threshold : float, default=0.95
         "threshold" selects a categorical feature that lost more than this share of its entropy in the cluster (eps_c).
     numeric_threshold : float, default=0.5
-        "threshold" selects a numeric feature whose variance in the cluster is below this share of the table's (eps_v).
+        "threshold" selects a numeric feature whose variance in the cluster is below this share of the variance of the table (eps_v).
     model : {"likelihood", "paper", "paper-fixed"}, default="likelihood"
-        "likelihood": the coherent objective, which never rises and is reached in finitely many passes. "paper": the
-        algorithm as printed; "paper-fixed": the same with all standard deviations 1, in the columns' own units.
+        "likelihood": the coherent objective, which never rises and converges in finitely many passes. "paper": the algorithm as
+        printed. "paper-fixed": the same with all standard deviations 1, in the units of the columns.
     numeric : {"auto", "raw", "rank"}, default="auto"
-        How numeric columns enter. "auto": at most 10 distinct values are categories; a value that fills a fifth of the column is set
-        apart from the rest; skewed or heavy-tailed columns enter by rank; others as numbers. "rank": always by rank. "raw": as they are.
-        New rows are read the same way, and everything is reported in the columns' own units.
+        Encoding of numeric columns. "auto": a column with at most 10 distinct values is categorical; a value that fills a fifth of a
+        column is separated from the others; skewed or heavy-tailed columns are replaced by ranks; other columns stay as they are.
+        "rank": always ranks. "raw": unchanged. New rows are encoded in the same way, and results are reported in the original units.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
-        Which columns are categories. "auto": strings, categories, enums and booleans of a data frame; none of a plain array.
+        Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an array.
     missing : {"ignore", "category", "error"}, default="ignore"
-        Missing cells: cost and count nothing; become a level of their own (categorical columns); or are refused.
+        Missing values: they cost and count nothing; they are a level of their own (categorical columns); or they are an error.
     unknown : {"ignore", "error"}, default="ignore"
-        A level never seen in fit: costs like the background, or is refused.
+        A level that `fit` has not seen: it costs the same as under the background, or it is an error.
     max_clusters : int, default=100
-        No cluster is opened beyond this number.
+        Largest number of clusters.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
-        Start partitions. "auto" under the automatic price: one cluster, then k-means++-like seeds, every fourth start random; under a
-        numeric price alternately random and farthest-first; ``model="paper"``: the paper's random row. Arrays are used as they
-        are, one start each.
+        Start partitions. "auto" under the automatic price: one cluster, then k-means++ seeds, every fourth start random; under a
+        numeric price: random and farthest-first in turn; ``model="paper"``: one random row, as in the paper. Arrays: one start each.
     n_init : int, default=8
-        Starts; the lowest objective is kept (ties: the earlier start). Under the automatic price starts of our own are crossed: what
-        the best and each of the others agree on is merged anew, and kept where that is better; a table of more than 16 384 rows
-        is searched on a sample of so many first, and the best result goes on with all rows.
+        Number of starts; the lowest objective is kept (ties: the earlier start). Under the automatic price the best start is crossed with
+        each of the others: the intersections of two partitions are merged again, and the result is kept if its objective is lower. A table
+        of more than 16 384 rows is first searched on a sample of that size, and the best result is continued with all rows.
     max_iter : int, default=100
-        Passes over the table at most, per start (a numeric price; the automatic search ends by itself).
+        Largest number of passes over the table per start, for a numeric price; the automatic search needs no limit.
     random_state : int, RandomState or None, default=None
-        Seed of the starts. The same seed gives the same bits on any number of threads.
+        Seed of the starts. The same seed gives the same bits for any number of threads.
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
-        1: a line per start; 2: a line per pass.
+        1: one line per start; 2: one line per pass.
 
     Attributes
     ----------
     labels_ : ndarray (n,) of int32
         Cluster of every row, numbered by first appearance.
     n_clusters_ : int
-        Number of clusters found, K.
+        Number of clusters K.
     objective_ : float
-        The objective J of the partition, in nats, recomputed from exact sums.
+        The objective J of the partition in nats, recomputed from exact sums.
     objective_path_ : ndarray of float64
-        J on the way: of one cluster, of each better start and of the result ("auto"); of the start partition and after every
-        pass of the start that was kept (a numeric price).
+        Under "auto": J of one cluster, of the best start, after forced merges, and at `n_clusters`. Under a numeric price: J of the start
+        partition and after every pass, for the start that was kept.
     n_iter_ : int
         Passes over the table that led to the result.
     converged_ : bool
         Whether the last pass moved no row.
     merge_path_ : sequence of MergeStep
-        ``(n_clusters, objective, labels)`` of the result and on the way down to one cluster, always merging the cheapest pair
-        ("auto" only); `cut` reads it.
+        ``(n_clusters, objective, labels)`` of the result and of every partition down to one cluster; each step merges the cheapest pair.
+        Only for "auto"; read by `cut`.
     margins_ : ndarray (n,) of float32
-        Nats by which each row prefers its cluster to the next best; inf with one cluster.
+        Nats by which each row prefers its cluster to the second best; inf with one cluster.
     cluster_margins_ : ndarray (K,) of float64
         Mean margin of the rows of each cluster.
     cluster_price_ : float
-        Nats a cluster paid for itself: Lambda, or price_factor * (1/2) log N.
+        Price of a cluster in nats: Lambda, or price_factor * (1/2) log N.
     cluster_sizes_ : ndarray (K,)
         Rows (with weights: their sum) per cluster.
     feature_mask_ : ndarray (K, D) of bool
-        Features each cluster selected, in the order of the input columns. A numeric column that enters in several parts counts as
-        selected when one of them is.
+        Features that each cluster selected, in the order of the input columns. A numeric column that is encoded in several parts is
+        selected if one of its parts is.
     feature_gains_ : ndarray (K, D) of float64
-        What each feature saves in each cluster, nats, selected or not; the sum over the parts of a column.
+        Gain of each feature in each cluster in nats, selected or not, summed over the parts of a column.
     centers_, variances_ : ndarray (K, p) of float64
-        Mean and smoothed variance of the numeric columns in their own units (columns: `numeric_features_in_`).
+        Mean and smoothed variance of the numeric columns in their original units (columns: `numeric_features_in_`).
     level_probabilities_ : list of ndarray (K, T_d)
         Smoothed level probabilities of the categorical columns (`categorical_features_in_`, levels in `levels_`).
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -153,8 +154,25 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     (2, (270,))
     """
 
-    #: Called as (start, n_starts, pass, clusters, objective) after every pass; not a parameter.
+    #: Called with (start, n_starts, pass, n_clusters, objective) after every pass. Private: the command line shows its progress by it.
     _progress: Callable[[int, int, int, int, float], None] | None = None
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "selection": Choice(("priced", "fixed", "free", "threshold", "global")),
+        "model": Choice(("likelihood", "paper", "paper-fixed")),
+        "numeric": Choice(("auto", "raw", "rank")),
+        "missing": Choice(("ignore", "category", "error")),
+        "unknown": Choice(("ignore", "error")),
+        "cluster_price": Choice(("auto", "farthest-first"), "or a number of nats >= 0", Number(least=0.0)),
+        "price_factor": Number(above=0.0),
+        "feature_fraction": Number(above=0.0, most=1.0),
+        "categorical_threshold": Number(least=0.0),
+        "numeric_threshold": Number(least=0.0),
+        "max_clusters": Number(least=1, whole=True),
+        "n_init": Number(least=1, whole=True),
+        "max_iter": Number(least=1, whole=True),
+        "n_clusters": Number(least=1, whole=True, optional=True),
+    }
 
     def __init__(
         self,
@@ -201,14 +219,6 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing != "error"
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     # ---- fitting ----
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> CRAFT:
@@ -217,142 +227,94 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         Parameters
         ----------
         X : data frame, array (n, D) or MixedTable
-            pandas, polars or pyarrow frame (columns are read by their own types), numeric array, or a table built before.
+            pandas, polars or pyarrow frame (columns keep their types), numeric array, or MixedTable.
         y : ignored
         sample_weight : array (n,), optional
-            Weight >= 0 of every row; weight 2 is the row twice.
+            Weight >= 0 of every row; weight 2 gives the same bits as the row twice.
 
         Returns
         -------
         CRAFT
-            Itself, fitted.
+            The fitted estimator.
 
         Raises
         ------
         ValueError, TypeError
-            A parameter, the table or the weights cannot be used; the sentence says why and what to do. Nothing is
-            changed then.
+            A parameter, the table or the weights are invalid. The estimator is left unchanged.
         """
-        rules = rules_of(self)
+        check_parameters(self)
+        spec = model_spec(self)
         source = read_table(self, X, categorical=self.categorical, missing=self.missing)
         weights = check_weight(sample_weight, len(source))
         check_countable(weights)
-        weight, unit = integer_weights(weights)
+        weight, count_weight = integer_weights(weights)
         source_grid = integer_grid(source, weight)
-        check_size(self, source)
-        given = given_starts(self, len(source))
+        check_n_clusters(self.n_clusters, source, spec)
+        limit = cluster_limit(self, spec)
+        given = given_starts(self.init, len(source), limit)
         encoding = NumericEncoding.fit(source, weights, self.numeric)
         table = encoding.apply(source)
 
         grid = source_grid if encoding.identity else integer_grid(table, weight)
         n_threads = effective_n_threads(self.n_threads)
-        total = Moments.of_partition(grid, unit, table, weight, np.zeros(len(table), np.int32), 1, n_threads)
-        problem = search.Problem(
+        total = Moments.of_partition(grid, count_weight, table, weight, np.zeros(len(table), np.int32), 1, n_threads)
+        config = FitConfig(
             table,
             weight,
             Background(total),
-            rules,
-            cap=self._cap(),
+            spec,
+            max_clusters=limit,
             max_iter=int(self.max_iter),
             seed=seed_of(self.random_state),
             n_threads=n_threads,
-            unit_weight=np.minimum(weight * unit, 1.0) if len(weight) else None,
-            on_pass=self._print_pass if self.verbose > 1 else None,
+            capped_weight=np.minimum(weight * count_weight, 1.0) if len(weight) else None,
+            callback=_print_pass if self.verbose > 1 else None,
         )
-        outcome = self._search(problem, given)
-        if not outcome.converged:
-            warnings.warn(
-                f"CRAFT stopped after {outcome.n_iter} passes while rows still moved; raise max_iter (now {self.max_iter}) or "
-                "check that the model allows convergence (model='likelihood', selection other than 'threshold').",
-                ConvergenceWarning,
-                stacklevel=2,
+        result = self._search(config, given)
+        if not result.converged:
+            warn_not_converged(
+                self,
+                result.n_iter,
+                "passes",
+                f"raise max_iter (now {self.max_iter}), or use model='likelihood' and a selection other than 'threshold', which converge",
             )
-        labels, moments = outcome.labels, outcome.moments
-        shown = moments
+        labels, moments = result.labels, result.moments
+        original_units = moments
         if not encoding.identity:
-            shown = Moments.of_partition(source_grid, unit, source, weight, labels, moments.n_clusters, n_threads)
-            shown = shown.select(np.arange(moments.n_clusters))
-        self._set_state(moments, outcome.rules, source.schema, encoding, shown)
-        self.labels_ = labels
-        self.objective_path_ = np.array(outcome.path)
-        self.n_iter_, self.converged_ = outcome.n_iter, outcome.converged
-        self.merge_path_ = outcome.merge_path
+            original_units = Moments.of_partition(source_grid, count_weight, source, weight, labels, moments.n_clusters, n_threads)
+            original_units = original_units.select(np.arange(moments.n_clusters))
+        set_convergence(self, result)
+        self._set_state(moments, result.spec, source.schema, encoding, original_units)
+        self.labels_, self.merge_path_ = labels, result.merge_path
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
-        for sentence in suspicions(source, self.n_clusters_, outcome.clusters_at_4) if rules.by_length else ():
-            warnings.warn(sentence, UserWarning, stacklevel=2)
+        for message in diagnose(source, self.n_clusters_, result.n_clusters_at_4) if spec.by_length else ():
+            warnings.warn(message, UserWarning, stacklevel=2)
         return self
 
-    @property
-    def _automatic(self) -> bool:
-        """Whether clusters pay by description length."""
-        return self.model == "likelihood" and isinstance(self.cluster_price, str) and self.cluster_price == "auto"
-
-    def _cap(self) -> int:
-        """Clusters allowed; a wished number is no cap where merges lead to it."""
-        cap = int(self.max_clusters)
-        if self.n_clusters is not None and self.cluster_price != "farthest-first":
-            cap = max(cap, int(self.n_clusters)) if self._automatic else min(cap, int(self.n_clusters))
-        return cap
-
-    def _priced(self, problem: search.Problem) -> search.Problem:
-        """The problem with its cluster price settled."""
-        if isinstance(self.cluster_price, str):
-            if self.cluster_price == "auto" and self.n_clusters is not None:
-                price = 0.0
-            else:
-                price = self.price_factor * search.farthest_first_price(problem, self._expected(problem))
-        else:
-            price = float(self.cluster_price)
-        return search.with_price(problem, price)
-
-    def _expected(self, problem: search.Problem) -> int:
-        """Clusters a start partition has."""
-        expected = _GUESS if self.n_clusters is None else int(self.n_clusters)
-        return min(expected, problem.cap, len(problem.table))
-
-    def _search(self, problem: search.Problem, given: list[Labels] | None) -> search.Solution:
+    def _search(self, config: FitConfig, given: list[Labels] | None) -> CraftResult:
         """The best of all starts."""
-        n_starts = len(given) if given is not None else 1 if self.init == "single" and problem.rules.coherent else int(self.n_init)
-        if problem.rules.by_length:
-            kind = self.init if isinstance(self.init, str) else "auto"
-            lines = [self._watched(problem, start, n_starts) for start in range(n_starts)]
-            return automatic_outcome(problem, lines, given, kind, self.n_clusters)
-        problem = self._priced(problem)
-        # one object for all starts: what it works out (the opening limits) is worked out once
-        line = replace(problem, n_threads=1) if search.side_by_side(problem, n_starts) > 1 else problem
+        init = self.init if isinstance(self.init, str) else "auto"
+        n_starts = len(given) if given is not None else 1 if init == "single" and config.spec.coherent else int(self.n_init)
+        if config.spec.by_length:
+            return automatic_fit(config, self._start_configs(config, n_starts), given, init, self.n_clusters)
+        n_expected = min(_N_EXPECTED if self.n_clusters is None else int(self.n_clusters), config.max_clusters, len(config.table))
+        config = at_price(config, self.cluster_price, self.n_clusters, n_expected)
+        return fixed_price_fit(self._start_configs(config, n_starts), given, init, n_expected, self.verbose)
 
-        def run(start: int) -> search.Solution:
-            if given is not None:
-                labels: Labels | None = given[start]
-            elif isinstance(self.init, str) and self.init == "auto" and not problem.rules.coherent:
-                labels = None
-            else:
-                kind = ("random", "farthest")[start % 2] if self.init == "auto" else self.init
-                labels = search.start_labels(line, kind, self._expected(problem), start)
-            solution = search.descend(self._watched(line, start, n_starts), labels, start)
-            if self.verbose:
-                print(
-                    f"CRAFT start {start + 1}/{n_starts}: {solution.moments.n_clusters} clusters, objective {solution.objective:.6g}, "
-                    f"{solution.n_iter} passes"
-                )
-            return solution
-
-        return search.by_first_appearance(search.best_of(search.run_starts(run, n_starts, problem)))
-
-    def _watched(self, problem: search.Problem, start: int, n_starts: int) -> search.Problem:
-        """The problem of one start, with whoever follows its passes (the command line) told."""
+    def _start_configs(self, config: FitConfig, n_starts: int) -> list[FitConfig]:
+        """The configuration of every start, with its own callback."""
         if self._progress is None:
-            return problem
-        return replace(problem, on_pass=partial(self._progress, start, n_starts))
+            return [config] * n_starts
+        return [replace(config, callback=partial(self._progress, start, n_starts)) for start in range(n_starts)]
 
-    def _print_pass(self, n_pass: int, n_clusters: int, objective: float) -> None:
-        print(f"  pass {n_pass}: {n_clusters} clusters, objective {objective:.6g}")
-
-    def _set_state(self, moments: Moments, rules: Rules, schema: Schema, encoding: NumericEncoding, shown: Moments) -> None:
-        """All fitted attributes that follow from exact sums: `moments` as the model sees the table, `shown` in its own units."""
-        self._moments, self._rules, self.schema_, self._encoding, self._shown = moments, rules, schema, encoding, shown
-        clusters = self._clusters = clusters_of(moments, Background(moments.total()), rules)
+    def _set_state(
+        self, moments: Moments, spec: ModelSpec, schema: Schema, encoding: NumericEncoding, moments_original_units: Moments
+    ) -> None:
+        """Set all fitted attributes that follow from exact sums: those of the encoded table, and those in the original units."""
+        self._moments, self._spec, self.schema_, self._encoding = moments, spec, schema, encoding
+        self._moments_original_units = moments_original_units
+        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec)
         self.n_clusters_ = moments.n_clusters
         self.cluster_price_ = clusters.price
         self.objective_ = clusters.objective
@@ -363,11 +325,13 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         for d, column in enumerate(encoding.source):
             self.feature_mask_[:, column] |= clusters.mask[:, d].astype(bool)
             self.feature_gains_[:, column] += clusters.gains[:, d]
-        own = clusters if shown is moments else Clusters(shown, Background(shown.total()), Rules())
-        grid, background = shown.grid, own.background
-        nothing = np.where(shown.present > 0, 0.0, np.nan)
-        self.centers_ = grid.centre + shown.means()[0] / grid.scale + nothing
-        self.variances_ = background.variance / own.precision / grid.scale**2 * (background.usable[: grid.p] > 0) + nothing
+        own = clusters
+        if moments_original_units is not moments:
+            own = Clusters(moments_original_units, Background(moments_original_units.total()), ModelSpec())
+        grid, background = own.moments.grid, own.background
+        undefined = np.where(own.moments.present > 0, 0.0, np.nan)
+        self.centers_ = grid.centre + own.moments.means()[0] / grid.scale + undefined
+        self.variances_ = background.variance / own.precision / grid.scale**2 * (background.usable[: grid.p] > 0) + undefined
         probability = own.level_probabilities()
         self.level_probabilities_ = [
             probability[:, start : start + levels] for start, levels in zip(grid.level_start, schema.n_levels, strict=True)
@@ -383,12 +347,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         return self._encoding.apply(self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__))
 
     def predict(self, X: Any) -> NDArray[np.int32]:
-        """Cheapest cluster of every row; columns are matched by name, levels by name.
+        """Cheapest cluster of every row; columns and levels are matched by name.
 
         Parameters
         ----------
         X : data frame, array (n, D) or MixedTable
-            With the columns of `fit`, in any order if they have names.
+            The columns of `fit`, in any order if they have names.
 
         Returns
         -------
@@ -396,9 +360,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         """
         table = self._read_new(X)
         labels = np.full(len(table), -1, np.int32)
-        lanes = -(-self.n_clusters_ // _kernel.PAD)
+        lanes = -(-self.n_clusters_ // craft_kernel.PAD)
         threads = threads_for(effective_n_threads(self.n_threads), len(table) * len(self._encoding.source) * lanes)
-        search.assign_only(table, self._clusters.tables(), labels, threads)
+        assign_only(table, self._clusters.tables(), labels, threads)
         return labels
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -407,8 +371,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         Returns
         -------
         ndarray (n, K)
-            Nats, background included, without the constant (1/2) log 2 pi of each numeric cell; the dtype of the
-            numeric columns. Its smallest entry names the cluster.
+            Nats, background included, without the constant (1/2) log 2 pi of each numeric cell. The cluster of a row is the column of
+            its smallest cost. The dtype is that of the numeric columns.
         """
         table = self._read_new(X)
         costs = self._costs(table)
@@ -417,7 +381,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     def _costs(self, table: MixedTable) -> NDArray[np.float64]:
         out = relative_costs(self._clusters, table)
         background = self._clusters.background
-        own = background.row_costs(table.numeric, table.codes) if self._rules.coherent else background.categorical_row_costs(table.codes)
+        own = background.row_costs(table.numeric, table.codes) if self._spec.coherent else background.categorical_row_costs(table.codes)
         out += own[:, None]
         return out
 
@@ -443,10 +407,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
     def _n_features_out(self) -> int:
         return self.n_clusters_
 
-    # ---- reading the result ----
+    # ---- interpretation ----
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """Margin of every row: nats by which it prefers its cluster to the next best; inf with one cluster.
+        """Margin of every row: nats by which it prefers its cluster to the second best; inf with one cluster.
 
         Parameters
         ----------
@@ -455,12 +419,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         Returns
         -------
         ndarray (n,) of float64
-            Near 0: a row between two clusters. 5: e^5 = 150 times likelier in its own.
+            Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own cluster.
         """
         return np.asarray(margins(self._clusters, self._read_new(X)))
 
     def explain(self, X: Any) -> Any:
-        """Why each row is where it is: per feature, the nats by which it speaks for the row's cluster against the next best.
+        """Contribution of every feature to the margin of every row, in nats.
 
         Parameters
         ----------
@@ -469,8 +433,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         Returns
         -------
         pandas.DataFrame
-            One row per row of X: `cluster`, `next` (-1 with one cluster), `size` (what the sizes of the two clusters say) and one
-            column per feature. Features and size add up to the margin. Needs pandas.
+            One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size` (contribution of the sizes of the
+            two clusters) and one column per feature. The contributions sum to the margin. Needs pandas.
         """
         table, pd = self._read_new(X), need_pandas()
         own, other, parts, sizes = contributions(self._clusters, table)
@@ -484,7 +448,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         return frame
 
     def cut(self, n_clusters: int) -> Labels:
-        """Labels at another number of clusters, from the merge path, for free.
+        """Labels at a smaller number of clusters, from the merge path, without a new fit.
 
         Parameters
         ----------
@@ -494,20 +458,20 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         Returns
         -------
         ndarray (n,) of int32
-            Numbered by first appearance. Where the path skips that number: the next smaller one it has.
+            Numbered by first appearance. If the path skips that number, the labels have the next smaller number on the path.
 
         Raises
         ------
         ValueError
-            More clusters than were found, or a model without a merge path.
+            More clusters than the model has, or a model without a merge path.
         """
         check_is_fitted(self)
         if not self.merge_path_:
-            raise ValueError("There is no merge path: only cluster_price='auto' keeps one.")
+            raise ValueError("This model has no merge path; fit it with cluster_price='auto'.")
         check_number("n_clusters", n_clusters, least=1, whole=True)
         if n_clusters > self.n_clusters_:
             raise ValueError(
-                f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters found; fit with n_clusters={n_clusters} "
+                f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters of this model; fit with n_clusters={n_clusters} "
                 "to split further."
             )
         at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= n_clusters)
@@ -515,14 +479,18 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Bas
         return labels
 
     def summary(self) -> Any:
-        """Each cluster in words: its size and its features by gain, beside the whole table.
+        """Size and selected features of every cluster, compared with the whole table.
 
         Returns
         -------
         pandas.DataFrame
-            One row per cluster and selected feature, largest gain first: cluster, rows, share, feature, gain in nats, what is
-            typical in the cluster, what is typical in the whole table. ``frame.attrs["merges"]`` lists (K, objective) down the
-            merge path, so that near ties are seen. Needs pandas (``pip install craftc[app]``).
+            One row per cluster and selected feature, largest gain first: cluster, rows, share, feature, gain in nats, typical values in
+            the cluster and in the whole table. ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how
+            close other numbers of clusters are. Needs pandas (``pip install craftc[app]``).
         """
         check_is_fitted(self)
         return cluster_summary(self)
+
+
+def _print_pass(n_pass: int, n_clusters: int, objective: float) -> None:
+    print(f"  pass {n_pass}: {n_clusters} clusters, objective {objective:.6g}")

@@ -1,28 +1,27 @@
-"""The moves of the search for the number of clusters: passes, merges, splits and forced merges on the description-length objective.
+"""Merge/split search for the number of clusters under the description-length price.
 
-Every accepted move lowers J, which depends on the partition alone, so the search ends. Merges and splits are priced from exact
-moments; rows are only touched by passes (fully parallel, no chain of openings) and by the one look a split takes at its cluster.
+Every accepted step lowers J, which depends on the partition alone, so the search ends. Merges and splits are priced from exact moments;
+the rows are read only by passes, which are fully parallel because no clusters open in them, and once for each cluster to be split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import compact, first_appearance, renumber
-from craftc._common.merge_path import MergePath
-from craftc._common.random import spread
+from craftc._common.labels import compact, renumber
+from craftc._common.random import CraftStream, spread
 from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
-from craftc._kernels import craft as _pass
-from craftc._kernels import craft_passes as _passes
-from craftc._kernels import craft_price as _kernel
-from craftc._kernels import moments as _moments
-from craftc.craft.description_length import PricedClusters, pricing_of
-from craftc.craft.fixed_price import Problem, drop_empty, settle_weightless
+from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_passes as passes_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc._kernels import moments as moments_kernel
+from craftc.craft.description_length import pricing_of
+from craftc.craft.fitting import FitConfig, drop_empty
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
@@ -31,19 +30,18 @@ _SOFT_PASSES = 10
 _FORCED_PAIRS = 5
 _FORCED_TRIES = 400
 START_CLUSTERS = 20
-_SPLIT_SAMPLE = 2048  # rows by which the cuts of a cluster are ranked
-_CELLS_AT_ONCE = 200_000_000  # cell visits between two looks for an interrupt, a fraction of a second
-_SPLIT_DRAW = 13  # first key of its random stream
-_MERGE_TIE, _SPLIT_TIE = 1e-9, 1e-6  # nats by which a merge, or a split and what follows it, must lower J
-_ROUNDING = 2.0**-46  # of N D nats: a change of J that is smaller may be rounding, and accepting it could go on for ever
+_SPLIT_SAMPLE = 2048  # rows by which the candidates of a cluster are ranked
+_CELLS_AT_ONCE = 200_000_000  # cell visits between two checks for an interrupt, a fraction of a second
+_MERGE_TOLERANCE, _SPLIT_TOLERANCE = 1e-9, 1e-6  # nats by which a merge, or a split with the passes after it, must lower J
+_ROUNDING = 2.0**-46  # of N D nats: a smaller change of J may be rounding, and a search that accepts it may not end
 _NO_ROWS = np.empty(0, np.int32)
 
 
 @dataclass
 class Partition:
-    """A partition in the search: labels, exact moments, and what each cluster costs.
+    """A partition in the search: labels, exact moments and costs of the clusters.
 
-    Arrays over clusters have room for `capacity`; the first `K` entries count.
+    Arrays over clusters have room for `capacity` clusters; the first `K` entries are in use.
     """
 
     labels: Labels
@@ -54,7 +52,7 @@ class Partition:
 
     @property
     def objective(self) -> float:
-        """Sum of the cluster costs: J less the background, nats."""
+        """Sum of the cluster costs: J less the cost of the background, nats."""
         return float(np.add.reduce(self.cost[: self.K]))
 
     def copy(self) -> Partition:
@@ -62,22 +60,22 @@ class Partition:
 
 
 @dataclass
-class Cuts:
-    """Candidate cuts of a cluster by number: one level against the rest, or above the mean."""
+class Candidates:
+    """Numbered candidate splits of a cluster: the rows with one level, or the rows above the mean, leave it."""
 
-    level_slot: NDArray[np.int32]  # (n_levels,) number of the cut, or -1
-    numeric_slot: NDArray[np.int32]  # (p,) number of the cut, or -1
-    threshold: Floats  # (p,) the mean, in deviations of the table
+    level_slot: NDArray[np.int32]  # (n_levels,) number of the candidate, or -1
+    numeric_slot: NDArray[np.int32]  # (p,) number of the candidate, or -1
+    threshold: Floats  # (p,) the mean, in standard deviations of the table
 
-    def only(self, c: int) -> Cuts:
-        """Cut c alone, as number 0."""
+    def only(self, c: int) -> Candidates:
+        """Candidate c alone, as number 0."""
         level, numeric = (np.where(slot == c, 0, -1).astype(np.int32) for slot in (self.level_slot, self.numeric_slot))
-        return Cuts(level, numeric, self.threshold)
+        return Candidates(level, numeric, self.threshold)
 
 
 @dataclass
 class Split:
-    """A way to cut a cluster in two, after its local passes."""
+    """A split of a cluster in two, after its local passes."""
 
     delta: float
     moved: NDArray[np.int32]  # rows that leave
@@ -86,92 +84,94 @@ class Split:
     mask: Mask  # (2, D)
 
 
-class Search:
-    """One line of search over a table; several may run side by side, each with a workplace of its own.
+class MergeSplitSearch:
+    """The search of one start; several may run in parallel, each with its own buffers.
 
     Parameters
     ----------
-    problem : Problem
-        With rules that price by description length; its cap bounds the clusters.
+    config : FitConfig
+        With the description-length price.
     n_threads : int
         Threads for the rows of a pass.
     """
 
-    def __init__(self, problem: Problem, n_threads: int) -> None:
-        self.problem, self.n_threads = problem, n_threads
-        self.pricing = pricing_of(problem.background, problem.rules, total=problem.total)
-        self.selection = _kernel.SELECTIONS[problem.rules.selection]
-        self.capacity = max(problem.cap, START_CLUSTERS)
-        grid, D = problem.background.grid, self.pricing.D
-        rounding = _ROUNDING * problem.background.weight * D
-        self._merge_tie, self._split_tie = max(_MERGE_TIE, rounding), max(_SPLIT_TIE, rounding)
-        self._slab = aligned((_passes.slab_size(self.pricing, self.capacity),))
-        self._scratch = aligned((n_threads, _passes.pass_scratch_size(self.pricing, self.capacity)))
+    def __init__(self, config: FitConfig, n_threads: int) -> None:
+        self.config, self.n_threads = config, n_threads
+        self.pricing = config.pricing
+        self.selection = price_kernel.SELECTIONS[config.spec.selection]
+        self.capacity = max(config.max_clusters, START_CLUSTERS)
+        grid, D = config.background.grid, self.pricing.D
+        rounding = _ROUNDING * config.background.weight * D
+        self._merge_tolerance, self._split_tolerance = max(_MERGE_TOLERANCE, rounding), max(_SPLIT_TOLERANCE, rounding)
+        self._slab = aligned((passes_kernel.slab_size(self.pricing, self.capacity),))
+        self._scratch = aligned((n_threads, passes_kernel.pass_scratch_size(self.pricing, self.capacity)))
         self._partial = np.zeros((n_threads if n_threads > 1 else 0, self.capacity, grid.width), np.int64)
-        self._work = np.empty((max(self.capacity, n_threads), _kernel.parts_size(self.pricing)))
+        self._work = np.empty((max(self.capacity, n_threads), price_kernel.parts_size(self.pricing)))
         self._union = np.empty((n_threads, grid.width), np.int64)
         self._mask = np.empty((max(n_threads, 2), D), np.uint8)
-        self._failed: set[bytes] = set()
+        self._rejected: set[bytes] = set()
         self.n_passes = 0
 
-    # ---- the steps ----
+    # ---- steps ----
 
     def partition(self, labels: Labels) -> Partition:
         """A partition from labels 0..K-1, priced."""
-        problem = self.problem
+        config = self.config
         K = int(labels.max()) + 1
         moments = Moments.of_partition(
-            problem.background.grid, problem.background.unit, problem.table, problem.weight, labels, K, self.n_threads
+            config.background.grid, config.background.count_weight, config.table, config.weight, labels, K, self.n_threads
         )
         drop_empty(moments, labels)
         K = moments.n_clusters
         groups = np.zeros((max(self.capacity, K), moments.grid.width), np.int64)
         groups[:K] = moments.groups
         part = Partition(labels, groups, K, np.empty(len(groups)), np.zeros((len(groups), self.pricing.D), np.uint8))
-        self._price(part)
+        self.price(part)
         return part
 
-    def _price(self, part: Partition, choose_given: bool = True) -> None:
+    def price(self, part: Partition, choose_given: bool = True) -> None:
+        """Masks and costs of the clusters from their moments."""
         K = part.K
         work = self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
-        _kernel.price_groups(part.groups[:K], self.pricing, self.selection, choose_given, work[:K], part.mask[:K], part.cost[:K])
+        price_kernel.price_groups(part.groups[:K], self.pricing, self.selection, choose_given, work[:K], part.mask[:K], part.cost[:K])
 
     def passes(self, part: Partition, selection: int | None = None, max_passes: int = _MAX_PASSES) -> int:
-        """Batch passes until nothing moves; returns how many were made."""
-        problem, table = self.problem, self.problem.table
-        grid = problem.background.grid
-        work = len(table) * (grid.p + grid.q) * (-(-part.K // _pass.PAD))
+        """Batch passes until convergence; returns their number."""
+        config, table = self.config, self.config.table
+        grid = config.background.grid
+        work = len(table) * (grid.p + grid.q) * (-(-part.K // craft_kernel.PAD))
         threads, path = threads_for(self.n_threads, work), np.empty(max_passes + 1)
         at_once = max(1, min(max_passes, int(_CELLS_AT_ONCE // max(work, 1))))
         made = last = 0
         while made < max_passes and last in (0, at_once):
-            if problem.stop.is_set():
+            if config.stop.is_set():
                 raise KeyboardInterrupt
-            part.K, last = _passes.passes(
-                table.numeric, table.codes, problem.weight, _NO_ROWS, part.labels, part.groups, part.K, self.pricing,
+            part.K, last = passes_kernel.passes(
+                table.numeric, table.codes, config.weight, _NO_ROWS, part.labels, part.groups, part.K, self.pricing,
                 self.selection if selection is None else selection, True, min(at_once, max_passes - made), self._slab, self._scratch,
                 self._partial, self._work, part.mask, part.cost, path, threads,
             )  # fmt: skip
             made += last
         self.n_passes += made
-        if problem.on_pass:
-            problem.on_pass(made, part.K, problem.background.cost + part.objective)
+        if config.callback:
+            config.callback(made, part.K, config.background.cost + part.objective)
         return made
 
-    def settle(self, part: Partition) -> None:
-        """Passes and merges in turn until no merge pays."""
+    def merge_until_stable(self, part: Partition) -> None:
+        """Passes and merges in turn until no merge lowers J."""
         while True:
             self.passes(part)
-            if not self._merge_while_it_pays(part):
+            if not self.merge_while_cheaper(part):
                 return
 
-    def _merge_while_it_pays(self, part: Partition) -> bool:
-        deltas = self._pair_deltas(part)
+    def merge_while_cheaper(self, part: Partition) -> bool:
+        """Merge the cheapest pair while that lowers J; returns whether any pair was merged."""
+        deltas = self.pair_deltas(part)
         before = part.K
-        place = np.arange(before, dtype=np.int32)  # where the clusters of the labels have gone
+        place = np.arange(before, dtype=np.int32)  # the present cluster of each cluster of the labels
         while part.K > 1:
             i, j = best_pair(deltas)
-            if not deltas[i, j] < -self._merge_tie:
+            if not deltas[i, j] < -self._merge_tolerance:
                 break
             deltas = self._merge(part, i, j, deltas)
             place[place == j] = i
@@ -180,192 +180,198 @@ class Search:
             relabel(part.labels, place)
         return before > part.K
 
-    def _pair_deltas(self, part: Partition, only: int = -1, deltas: Floats | None = None) -> Floats:
-        """(K, K) what each merge would add to J; +inf on and below the diagonal."""
+    def pair_deltas(self, part: Partition, only: int = -1, deltas: Floats | None = None) -> Floats:
+        """(K, K) change of J by each merge; +inf on and below the diagonal."""
         K = part.K
         if deltas is None:
             deltas = np.full((K, K), np.inf)
         threads = threads_for(self.n_threads, K * (K if only < 0 else 1) * self.pricing.grid.width * 20)
-        _kernel.pair_deltas(
+        price_kernel.pair_deltas(
             part.groups[:K], part.cost[:K], self.pricing, self.selection, part.mask[0], only, deltas,
             self._union, self._work, self._mask, threads,
         )  # fmt: skip
         return deltas
 
     def _merge(self, part: Partition, i: int, j: int, deltas: Floats) -> Floats:
-        """Cluster j joins i < j; later numbers shift down. Labels are the caller's. Returns the table of pairs that is left."""
+        """Merge cluster j into i < j; later clusters shift down and the caller updates the labels. Returns the deltas of the pairs left."""
         add_group(part.groups[i], part.groups[j], self.pricing)
         for array in (part.groups, part.cost, part.mask):
             array[j : part.K - 1] = array[j + 1 : part.K]
         part.K -= 1
         one = slice(i, i + 1)
-        _kernel.price_groups(part.groups[one], self.pricing, self.selection, False, self._work[:1], part.mask[one], part.cost[one])
+        price_kernel.price_groups(part.groups[one], self.pricing, self.selection, False, self._work[:1], part.mask[one], part.cost[one])
         rest = np.delete(np.arange(part.K + 1), j)
-        return self._pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)]))
+        return self.pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)]))
 
-    def grow(self, part: Partition) -> None:
-        """Split every cluster that a split makes cheaper, all together, settle, and again until none is left."""
+    def split_while_cheaper(self, part: Partition) -> None:
+        """Split all clusters whose best split lowers J, merge until stable, and repeat until no such cluster is left."""
         while True:
-            splits = [(split.delta, k, split) for k, split in self._paying_splits(part)]
+            splits = [(split.delta, k, split) for k, split in self._accepted_splits(part)]
             splits.sort(key=lambda entry: entry[:2])
-            splits = splits[: max(self.problem.cap - part.K, 0)]
+            splits = splits[: max(self.config.max_clusters - part.K, 0)]
             if not splits:
                 return
-            before = part.copy() if self.problem.rules.selection == "threshold" else None
+            before = part.copy() if self.config.spec.selection == "threshold" else None
             for _, k, split in splits:
-                self._apply(part, k, split)
-            self.settle(part)
-            if before is not None and part.objective >= before.objective - 1e-9:  # thresholds minimise nothing: passes may undo a split
+                self.apply_split(part, k, split)
+            self.merge_until_stable(part)
+            # the masks of "threshold" do not minimise J, and passes may undo a split
+            if before is not None and part.objective >= before.objective - 1e-9:
                 vars(part).update(vars(before))
                 return
 
-    def _paying_splits(self, part: Partition) -> Iterator[tuple[int, Split]]:
-        if self.problem.cap <= part.K:
+    def _accepted_splits(self, part: Partition) -> Iterator[tuple[int, Split]]:
+        """Clusters whose best split lowers J, with that split; a cluster that has none is not tried again."""
+        if self.config.max_clusters <= part.K:
             return
         for k in range(part.K):
             key = part.groups[k].tobytes()
-            if key in self._failed or part.groups[k, 0] * self.pricing.unit < 4:
+            if key in self._rejected or part.groups[k, 0] * self.pricing.count_weight < 4:
                 continue
             split = self.best_split(part, k)
-            if split is not None and split.delta < -self._split_tie:
+            if split is not None and split.delta < -self._split_tolerance:
                 yield k, split
             else:
-                self._failed.add(key)
+                self._rejected.add(key)
 
     def best_split(self, part: Partition, k: int, at_any_price: bool = False) -> Split | None:
-        """The best of the three most promising cuts of a cluster, each after its local passes.
+        """The best of the three most promising splits of a cluster, each after its local passes.
 
-        A cut of which the passes empty a side is no cut, unless there is no other and one is wanted at any price.
+        A split is rejected if the passes empty one side, unless `at_any_price` is set and all candidates are rejected.
         """
         grid = self.pricing.grid
-        cuts = Cuts(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
-        n_candidates = _kernel.propose_splits(part.groups[k], self.pricing, cuts.level_slot, cuts.numeric_slot, cuts.threshold)
+        candidates = Candidates(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
+        n_candidates = price_kernel.propose_splits(
+            part.groups[k], self.pricing, candidates.level_slot, candidates.numeric_slot, candidates.threshold
+        )
         if n_candidates == 0:
             return None
         rows = np.flatnonzero(part.labels == k).astype(np.int32)
         best: Split | None = None
-        sides, score = self._scored(part, k, rows, cuts, n_candidates)
+        sides, score = self._scored(part, k, rows, candidates, n_candidates)
         promising = three_best(score)
         for c in promising:
-            far = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._far_side(rows, cuts.only(c))
-            split = self._local_passes(part, k, rows, self._side(rows, c, cuts), far, _LOCAL_PASSES)
+            moments = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._leaving_moments(rows, candidates.only(c))
+            split = self._local_passes(part, k, rows, self._leaving_rows(rows, c, candidates), moments, _LOCAL_PASSES)
             if split is not None and (best is None or split.delta < best.delta - 1e-9):
                 best = split
         if best is None and at_any_price and promising:
             c = promising[0]
-            best = self._local_passes(part, k, rows, self._side(rows, c, cuts), self._far_side(rows, cuts.only(c)), 0)
+            moments = self._leaving_moments(rows, candidates.only(c))
+            best = self._local_passes(part, k, rows, self._leaving_rows(rows, c, candidates), moments, 0)
         return best
 
-    def _scored(self, part: Partition, k: int, rows: NDArray[np.int32], cuts: Cuts, n: int) -> tuple[Integers, Floats]:
-        """(n, width) far sides of the candidate cuts and (n,) what each would add to J; a large cluster is judged by a sample."""
+    def _scored(self, part: Partition, k: int, rows: NDArray[np.int32], candidates: Candidates, n: int) -> tuple[Integers, Floats]:
+        """(n, width) moments of the leaving rows and (n,) change of J of every candidate; a sample represents a large cluster."""
         group, cost, pricing = part.groups[k], part.cost[k], self.pricing
         if len(rows) <= _SPLIT_SAMPLE:
-            sides = self._sides(rows, cuts, n, -1)
+            sides = self._sides(rows, candidates, n, -1)
         else:
-            problem = self.problem
-            sample = rows[spread(len(rows), _SPLIT_SAMPLE, problem.seed, _SPLIT_DRAW, len(rows))]
-            sides = self._sides(sample, cuts, n + 1, n)
+            config = self.config
+            sample = rows[spread(len(rows), _SPLIT_SAMPLE, config.seed, CraftStream.SPLIT_SAMPLE, len(rows))]
+            sides = self._sides(sample, candidates, n + 1, n)
             scale_up = float(group[0]) / max(float(sides[n, 0]), 1.0)
-            pricing = pricing_of(problem.background, problem.rules, scale_up, problem.total)
+            pricing = pricing_of(config.background, config.spec, scale_up, config.total_weight)
             group, one = np.ascontiguousarray(sides[n]), self._mask[:1]
             one[:] = part.mask[0]
             whole = np.empty(1)
-            _kernel.price_groups(group[None], pricing, self.selection, False, self._work[:1], one, whole)
+            price_kernel.price_groups(group[None], pricing, self.selection, False, self._work[:1], one, whole)
             cost, sides = float(whole[0]), sides[:n]
         score = np.empty(n)
-        _kernel.split_scores(
+        price_kernel.split_scores(
             group, cost, sides, pricing, self.selection, part.mask[0], score, self._union, self._work, self._mask,
             threads_for(self.n_threads, 20 * sides.size),
         )  # fmt: skip
         return sides, score
 
-    def _sides(self, rows: NDArray[np.int32], cuts: Cuts, n: int, everything: int) -> Integers:
-        """(n, width) moments of the far side of every cut, and of all the rows in slot `everything`."""
-        grid, table = self.pricing.grid, self.problem.table
+    def _sides(self, rows: NDArray[np.int32], candidates: Candidates, n: int, everything: int) -> Integers:
+        """(n, width) moments of the rows that leave under every candidate, and of all rows as number `everything`."""
+        grid, table = self.pricing.grid, self.config.table
         threads = threads_for(self.n_threads, len(rows) * n * (grid.p + grid.q))
         sides = np.zeros((threads, n, grid.width), np.int64)
-        work = np.empty((threads, _kernel.split_work_size(self.pricing)))
-        _kernel.split_moments(
-            table.numeric, table.codes, self.problem.weight, rows, self.pricing, cuts.level_slot, cuts.numeric_slot, cuts.threshold,
-            everything, sides, work, threads,
+        work = np.empty((threads, price_kernel.split_work_size(self.pricing)))
+        price_kernel.split_moments(
+            table.numeric, table.codes, self.config.weight, rows, self.pricing, candidates.level_slot, candidates.numeric_slot,
+            candidates.threshold, everything, sides, work, threads,
         )  # fmt: skip
         first: Integers = sides[0]
         return first
 
-    def _far_side(self, rows: NDArray[np.int32], cut: Cuts) -> Integers:
-        """(width,) moments of the far side of one cut, numbered 0."""
-        far: Integers = self._sides(rows, cut, 1, -1)[0]
-        return far
+    def _leaving_moments(self, rows: NDArray[np.int32], candidate: Candidates) -> Integers:
+        """(width,) moments of the rows that leave under one candidate, numbered 0."""
+        leaving: Integers = self._sides(rows, candidate, 1, -1)[0]
+        return leaving
 
-    def _side(self, rows: NDArray[np.int32], c: int, cuts: Cuts) -> Labels:
-        """(m,) 1 for the rows on the far side of candidate c."""
-        table, grid = self.problem.table, self.pricing.grid
-        at = np.flatnonzero(cuts.level_slot == c)
+    def _leaving_rows(self, rows: NDArray[np.int32], c: int, candidates: Candidates) -> Labels:
+        """(m,) 1 for the rows that leave under candidate c."""
+        table, grid = self.config.table, self.pricing.grid
+        at = np.flatnonzero(candidates.level_slot == c)
         if len(at):
             d = int(np.searchsorted(grid.level_start, at[0], side="right")) - 1
             return np.asarray(table.codes[rows, d] == at[0] - grid.level_start[d], dtype=np.int32)
-        d = int(np.flatnonzero(cuts.numeric_slot == c)[0])
+        d = int(np.flatnonzero(candidates.numeric_slot == c)[0])
         z = (table.numeric[rows, d].astype(np.float64) - self.pricing.centre[d]) * self.pricing.scale[d]
-        return np.asarray(z > cuts.threshold[d], dtype=np.int32)
+        return np.asarray(z > candidates.threshold[d], dtype=np.int32)
 
     def _local_passes(
-        self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, far: Integers, max_passes: int
+        self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, leaving: Integers, max_passes: int
     ) -> Split | None:
-        """Two-cluster passes over the rows of cluster k; None when one side takes all."""
-        table, grid = self.problem.table, self.pricing.grid
-        groups = np.stack([part.groups[k], far])
-        subtract_group(groups[0], far, self.pricing)
+        """Passes with two clusters over the rows of cluster k; None if one side takes all rows."""
+        table, grid = self.config.table, self.pricing.grid
+        groups = np.stack([part.groups[k], leaving])
+        subtract_group(groups[0], leaving, self.pricing)
         mask = np.repeat(part.mask[:1], 2, axis=0)
         cost, path = np.empty(2), np.empty(max_passes + 1)
         threads = threads_for(self.n_threads, len(rows) * (grid.p + grid.q))
-        K, _ = _passes.passes(
-            table.numeric, table.codes, self.problem.weight, rows, side, groups, 2, self.pricing, self.selection, False,
+        K, _ = passes_kernel.passes(
+            table.numeric, table.codes, self.config.weight, rows, side, groups, 2, self.pricing, self.selection, False,
             max_passes, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
         )  # fmt: skip
         if K < 2:
             return None
         return Split(float(cost[0] + cost[1] - part.cost[k]), rows[side == 1], groups, cost, mask)
 
-    def _apply(self, part: Partition, k: int, split: Split) -> None:
-        """Cut cluster k; what leaves becomes the last cluster."""
+    def apply_split(self, part: Partition, k: int, split: Split) -> None:
+        """Split cluster k; the rows that leave become the last cluster."""
         part.labels[split.moved] = part.K
         for side, cluster in ((0, k), (1, part.K)):
             part.groups[cluster], part.cost[cluster], part.mask[cluster] = split.groups[side], split.cost[side], split.mask[side]
         part.K += 1
 
-    def learn_from(self, other: Search) -> None:
-        """Take over what another line over the same table found out."""
-        self._failed |= other._failed
+    def learn_from(self, other: MergeSplitSearch) -> None:
+        """Take over the rejected splits and the number of passes of another start."""
+        self._rejected |= other._rejected
         self.n_passes = max(self.n_passes, other.n_passes)
 
     def cross(self, part: Partition, other: Partition) -> Partition:
-        """What two partitions agree on, merged while it pays, settled and grown; the first one where that is no better."""
+        """The intersections of two partitions, merged and split while that lowers J; the first partition if the result is no better."""
         trial = self.partition(common_parts(part, other, self.capacity))
-        self._merge_while_it_pays(trial)
-        self.settle(trial)
-        self.grow(trial)
-        return trial if trial.objective < part.objective - self._split_tie else part
+        self.merge_while_cheaper(trial)
+        self.merge_until_stable(trial)
+        self.split_while_cheaper(trial)
+        return trial if trial.objective < part.objective - self._split_tolerance else part
 
     def forced_merges(self, part: Partition) -> Partition:
-        """Merge the cheapest pairs although J rises, let the rest find its place, and keep what ends lower."""
+        """Merge the cheapest pairs although J rises, run passes and splits, and keep the result if it has a lower J."""
         tried: set[bytes] = set()
         improved = True
         while improved and part.K > 1:
             improved = False
             for i, j in self._untried_pairs(part, tried):
                 trial = part.copy()
-                self._force(trial, i, j)
+                self.force_merge(trial, i, j)
                 self.passes(trial)
-                self.grow(trial)
-                if trial.objective < part.objective - self._split_tie:
+                self.split_while_cheaper(trial)
+                if trial.objective < part.objective - self._split_tolerance:
                     part, improved = trial, True
                     break
         return part
 
     def _untried_pairs(self, part: Partition, tried: set[bytes]) -> Iterator[tuple[int, int]]:
-        deltas = self._pair_deltas(part)
+        """The cheapest pairs whose union has not been tried, a few for each partition."""
+        deltas = self.pair_deltas(part)
         order = np.argsort(deltas, axis=None, kind="stable")[: part.K * (part.K - 1) // 2]
-        given = 0
+        n_pairs = 0
         for flat in order:
             i, j = divmod(int(flat), part.K)
             union = part.groups[i].copy()
@@ -373,14 +379,14 @@ class Search:
             key = union.tobytes()
             if key in tried:
                 continue
-            if given == _FORCED_PAIRS or len(tried) >= _FORCED_TRIES:
+            if n_pairs == _FORCED_PAIRS or len(tried) >= _FORCED_TRIES:
                 return
             tried.add(key)
-            given += 1
+            n_pairs += 1
             yield i, j
 
-    def _force(self, part: Partition, i: int, j: int) -> None:
-        """Merge i < j whatever it costs."""
+    def force_merge(self, part: Partition, i: int, j: int) -> None:
+        """Merge clusters i < j at any cost."""
         place = np.arange(part.K, dtype=np.int32)
         place[j] = i
         place[place > j] -= 1
@@ -390,90 +396,29 @@ class Search:
     # ---- the search ----
 
     def run(self, labels: Labels, soft: bool) -> Partition:
-        """Settle and grow from a start partition; a random one is softened first, for priced it would collapse at once."""
+        """Merges and splits from a start partition.
+
+        `soft` first runs passes at no price, for a random partition, which would collapse to one cluster at once under prices.
+        """
         part = self.partition(labels)
         if soft:
-            self.passes(part, _kernel.SELECTIONS["soft"], _SOFT_PASSES)
-            self._price(part)
-        self.settle(part)
-        self.grow(part)
+            self.passes(part, price_kernel.SELECTIONS["soft"], _SOFT_PASSES)
+            self.price(part)
+        self.merge_until_stable(part)
+        self.split_while_cheaper(part)
         return part
-
-    def towards(self, part: Partition, wish: int) -> None:
-        """Best merges down, or best splits up, to `wish` clusters (as near as the table allows)."""
-        while wish < part.K:
-            self.merge_best(part)
-        while wish > part.K:
-            if not self._split_somewhere(part):
-                return
-
-    def _split_somewhere(self, part: Partition) -> bool:
-        """The cheapest split that survives the passes, or, if none does, the cheapest as it stands."""
-        splits = [(split.delta, k, split) for k in range(part.K) if (split := self.best_split(part, k, at_any_price=True)) is not None]
-        splits.sort(key=lambda entry: entry[:2])
-        for _, k, split in splits:
-            trial = part.copy()
-            self._apply(trial, k, split)
-            self.passes(trial)
-            if trial.K > part.K:
-                vars(part).update(vars(trial))
-                return True
-        if splits:
-            self._apply(part, *splits[0][1:])
-        return bool(splits)
-
-    def merge_best(self, part: Partition) -> None:
-        """One step down the merge path."""
-        i, j = best_pair(self._pair_deltas(part))
-        self._force(part, i, j)
-        self.passes(part)
-
-    def merge_path(self, part: Partition) -> MergePath:
-        """The partition (labels by first appearance, every row in a cluster) and every one on the way down to one cluster."""
-        constant = self.problem.background.cost
-        path = MergePath(part.labels, part.K, constant + part.objective)
-        part = part.copy()
-        while part.K > 1:
-            before = part.labels.astype(np.uint8 if part.K <= 256 else np.int32)
-            self.merge_best(part)
-            self.reorder(part, first_appearance(self.settled(part), part.K))
-            path.append(part.K, constant + part.objective, before, part.labels)
-        return path
-
-    def settled(self, part: Partition) -> Labels:
-        """The partition's labels, rows of weight 0 that lost their cluster put into the cheapest."""
-        if len(self.problem.weight) and (part.labels < 0).any():
-            clusters = PricedClusters(self.moments(part), self.problem.background, self.problem.rules)
-            settle_weightless(self.problem, clusters.tables(), part.labels)
-        return part.labels
-
-    def reorder(self, part: Partition, order: NDArray[np.intp]) -> None:
-        """Number the clusters anew; none is lost."""
-        renumber(part.labels, np.argsort(order).astype(np.int32))
-        for array in (part.groups, part.cost, part.mask):
-            array[: part.K] = array[order]
 
     def moments(self, part: Partition) -> Moments:
         """Exact moments of a partition."""
-        moments = Moments(self.problem.background.grid, self.problem.background.unit, part.K)
+        moments = Moments(self.config.background.grid, self.config.background.count_weight, part.K)
         moments.groups[:] = part.groups[: part.K]
         return moments
-
-
-def clusters_at(problem: Problem, part: Partition, factor: float) -> int:
-    """Clusters that are left of a partition when merges alone follow a price that is `factor` times as high."""
-    rules = replace(problem.rules, price_factor=factor * problem.rules.price_factor)
-    search = Search(replace(problem, rules=rules), 1)
-    part = Partition(np.empty(0, np.int32), part.groups.copy(), part.K, part.cost.copy(), part.mask.copy())
-    search._price(part)
-    search._merge_while_it_pays(part)
-    return part.K
 
 
 def common_parts(part: Partition, other: Partition, room: int) -> Labels:
     """Labels of the intersections of two partitions, numbered by cluster of the first, then of the second.
 
-    Where there are more than `room`, the smallest stay with the largest one of their cluster in the first.
+    If there are more than `room`, the smallest are joined with the largest intersection of their cluster in the first partition.
     """
     cell = np.maximum(part.labels, 0) * np.int32(other.K) + np.maximum(other.labels, 0)  # a row without weight may have no cluster
     size = np.bincount(cell, minlength=part.K * other.K).reshape(part.K, other.K)
@@ -494,7 +439,7 @@ def best_pair(deltas: Floats) -> tuple[int, int]:
 
 
 def three_best(score: Floats) -> list[int]:
-    """Up to three finite scores, best first; within 1e-9 the earlier counts as better."""
+    """Positions of up to three finite scores, lowest first; within 1e-9 the earlier position is first."""
     chosen: list[int] = []
     score = score.copy()
     while len(chosen) < 3 and np.isfinite(score.min(initial=np.inf)):
@@ -508,11 +453,11 @@ def relabel(labels: Labels, place: NDArray[np.int32]) -> None:
     renumber(labels, np.append(place, np.int32(-1)))
 
 
-def add_group(group: Integers, other: Integers, pricing: _kernel.Pricing) -> None:
+def add_group(group: Integers, other: Integers, pricing: price_kernel.Pricing) -> None:
     """group += other, exactly."""
-    _moments.merge(group, other, 1, pricing.grid.first_numeric)
+    moments_kernel.merge(group, other, 1, pricing.grid.first_numeric)
 
 
-def subtract_group(group: Integers, other: Integers, pricing: _kernel.Pricing) -> None:
+def subtract_group(group: Integers, other: Integers, pricing: price_kernel.Pricing) -> None:
     """group -= other, exactly."""
-    _moments.merge(group, other, -1, pricing.grid.first_numeric)
+    moments_kernel.merge(group, other, -1, pricing.grid.first_numeric)

@@ -1,12 +1,12 @@
-"""A fitted CRAFT as one file, which can be loaded without running anything that stands in it.
+"""A fitted CRAFT as one file, which can be loaded without executing anything that it contains.
 
 The file is an ``.npz`` archive of plain arrays, never of pickled objects. Its member ``model`` is a
-JSON text (UTF-8): format name and version, parameters, schema, what becomes of each numeric column,
-rules, and the few numbers of the fit. The others are the exact sums of every cluster (``groups``)
-and the grid on which they are integers (``centre``, ``scale``), the same of the table in its own
-units (``shown_...``) where that is another one, and what is known of each row: ``labels``,
-``margins`` and its clusters down the merge path. All else follows from the sums, bit for bit, and
-is computed on loading.
+JSON text (UTF-8): format name and version, parameters, schema, encoding of the numeric columns,
+specification of the model (``rules``), and the scalars of the fit. The other members are the exact
+sums of every cluster (``groups``) and the grid on which they are integers (``centre``, ``scale``);
+the same of the table in its original units (``shown_...``), where the encoding changes it; and per
+row ``labels``, ``margins`` and the clusters along the merge path. Everything else follows from the
+sums, bit for bit, and is computed on loading.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from craftc._about import version
 from craftc._common.atomic_write import replacing
 from craftc._common.merge_path import MergeStep
 from craftc._kernels.moments import Grid
-from craftc.craft.clusters import Rules
 from craftc.craft.estimator import CRAFT
+from craftc.craft.parameters import ModelSpec
 from craftc.table import Schema
 from craftc.table.moments import Moments, level_starts
 from craftc.table.numeric_encoding import NumericEncoding, Recipe
@@ -61,8 +61,8 @@ _ARRAYS = {
     "merge_objectives": "float64",
     "merge_labels": "int32",  # or uint8: (rows, steps), so that a row's numbers are neighbours
 }
-_SHOWN = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
-_FOREIGN = "{} is not a craftc model; give a file that craftc.save_model wrote."
+_ORIGINAL_UNITS = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
+_FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 
 
@@ -78,8 +78,8 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    An `init` given as arrays is stored as "auto", a `random_state` that is no whole number as None:
-    they play no part once the model is fitted.
+    An `init` given as arrays is stored as "auto", a `random_state` that is not an integer as None:
+    a fitted model does not use them.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         "schema": model.schema_.to_dict(),
         "encoding": model._encoding.to_dict(),
         "feature_names": hasattr(model, "feature_names_in_"),
-        "rules": asdict(model._rules),
+        "rules": asdict(model._spec),
         "unit": moments.unit,
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
@@ -123,11 +123,11 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         **_path_arrays(model.merge_path_, len(model.labels_)),
     }
     if not model._encoding.identity:
-        shown = model._shown
+        original = model._moments_original_units
         arrays |= {
-            "shown_groups": shown.groups,
-            "shown_centre": shown.grid.centre,
-            "shown_scale": shown.grid.scale,
+            "shown_groups": original.groups,
+            "shown_centre": original.grid.centre,
+            "shown_scale": original.grid.scale,
         }
     with replacing(path, "wb") as file:
         np.savez_compressed(
@@ -136,7 +136,7 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
 
 
 def _path_arrays(steps: Sequence[MergeStep], n: int) -> Arrays:
-    """The merge path as arrays; small numbers, as there are seldom more than 256 clusters."""
+    """The merge path as arrays; labels are uint8 up to 256 clusters."""
     labels = np.empty((n, len(steps)), np.result_type(np.uint8, *(step.labels for step in steps)))
     for column, step in zip(labels.T, steps, strict=True):
         column[:] = step.labels
@@ -148,7 +148,7 @@ def _path_arrays(steps: Sequence[MergeStep], n: int) -> Arrays:
 
 
 def load_model(path: str | os.PathLike[str]) -> CRAFT:
-    """Read what `save_model` wrote; all that can be asked of it gives the same bits.
+    """Load a model that `save_model` wrote; all its results have the same bits.
 
     Parameters
     ----------
@@ -157,28 +157,28 @@ def load_model(path: str | os.PathLike[str]) -> CRAFT:
     Returns
     -------
     CRAFT
-        Fitted.
+        The fitted estimator.
 
     Raises
     ------
     ValueError
-        The file is no craftc model, is damaged, or was written in a newer format.
+        The file is not a craftc model, is damaged, or has a newer format.
     """
-    shown = repr(os.fspath(path))
+    name = repr(os.fspath(path))
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
-            raise ValueError(_FOREIGN.format(shown))
+            raise ValueError(_FOREIGN.format(name))
         file.seek(0)
-        head, arrays = _read(file, shown)
+        head, arrays = _read(file, name)
     try:
         return _rebuild(head, arrays)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise ValueError(_DAMAGED.format(shown, f"{type(error).__name__}: {error}")) from error
+        raise ValueError(_DAMAGED.format(name, f"{type(error).__name__}: {error}")) from error
 
 
-def _read(file: Any, shown: str) -> tuple[dict[str, Any], Arrays]:
+def _read(file: Any, name: str) -> tuple[dict[str, Any], Arrays]:
     """The JSON text and the arrays of a model file."""
-    foreign = _FOREIGN.format(shown)
+    foreign = _FOREIGN.format(name)
     try:
         with np.load(file, allow_pickle=False) as archive:
             if "model" not in archive.files:
@@ -191,47 +191,49 @@ def _read(file: Any, shown: str) -> tuple[dict[str, Any], Arrays]:
                 raise ValueError(foreign)
             if written > FORMAT_VERSION:
                 raise ValueError(
-                    f"{shown} was written by a newer craftc (format {written}, this one reads up "
+                    f"{name} was written by a newer craftc (format {written}, this one reads up "
                     f"to {FORMAT_VERSION}); update craftc."
                 )
-            arrays = {name: archive[name] for name in _ARRAYS}
-            arrays |= {name: archive[name] for name in _SHOWN if name in archive.files}
+            arrays = {member: archive[member] for member in _ARRAYS}
+            arrays |= {member: archive[member] for member in _ORIGINAL_UNITS if member in archive.files}
     except _BROKEN as error:
-        raise ValueError(_DAMAGED.format(shown, error or type(error).__name__)) from error
+        raise ValueError(_DAMAGED.format(name, error or type(error).__name__)) from error
     except ValueError as error:
-        if str(error).startswith(shown):
+        if str(error).startswith(name):
             raise
         raise ValueError(foreign) from error
     return head, arrays
 
 
 def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
-    """The model; anything a kernel would trip over is refused here."""
+    """The model; whatever the kernels rely on is checked here."""
     _demand(head["estimator"] == "CRAFT", f"it holds a {head['estimator']}")
-    for name, dtype in (_ARRAYS | _SHOWN).items():
+    for name, dtype in (_ARRAYS | _ORIGINAL_UNITS).items():
         found = str(arrays[name].dtype) if name in arrays else dtype
         right = found in (dtype, "uint8") if name == "merge_labels" else found == dtype
         _demand(right, f"{name} has dtype {found}")
     schema, encoding = _columns(head)
-    unit = head["unit"]
-    _demand(isinstance(unit, float) and 0 < unit < np.inf, "the weights have no unit")
-    moments = shown = _moments(arrays, "", encoding.schema, unit)
+    count_weight = head["unit"]
+    valid = isinstance(count_weight, float) and 0 < count_weight < np.inf
+    _demand(valid, "the weight of a count is not a positive number")
+    moments = original_units = _moments(arrays, "", encoding.schema, count_weight)
     if not encoding.identity:
-        shown = _moments(arrays, "shown_", schema, unit)
-        alike = np.array_equal(moments.groups[:, 0], shown.groups[:, 0])
+        original_units = _moments(arrays, "shown_", schema, count_weight)
+        alike = np.array_equal(moments.groups[:, 0], original_units.groups[:, 0])
         _demand(alike, "the two tables of sums have different clusters")
     K, labels, margins = moments.n_clusters, arrays["labels"], arrays["margins"]
     _demand(labels.ndim == 1, "labels have a wrong shape")
-    _demand(bool(((labels >= 0) & (labels < K)).all()), "the labels name clusters that are not there")
+    _demand(bool(((labels >= 0) & (labels < K)).all()), "the labels contain unknown clusters")
     _demand(margins.shape == labels.shape, "margins have a wrong shape")
     _demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
     _demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
 
     model = CRAFT(**head["parameters"])
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # sums that no table has
+        warnings.simplefilter("error")  # impossible sums
         try:
-            model._set_state(moments, _rules(head["rules"]), schema, encoding, shown)
+            spec = _spec(head["rules"])
+            model._set_state(moments, spec, schema, encoding, original_units)
         except Warning as warning:
             raise ValueError(str(warning)) from warning
     model.labels_, model.objective_path_ = labels, arrays["objective_path"]
@@ -244,22 +246,22 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
     return model
 
 
-def _rules(state: dict[str, Any]) -> Rules:
-    """The rules of the model, each one there and of its kind."""
-    rules = Rules(**state)
-    _demand(state.keys() == asdict(rules).keys(), "the rules are not complete")
-    known = rules.model in ("likelihood", "paper", "paper-fixed")
-    known &= rules.selection in ("priced", "fixed", "free", "threshold", "global")
-    _demand(known, "the rules are unknown")
+def _spec(state: dict[str, Any]) -> ModelSpec:
+    """The specification of the model, complete and of valid types."""
+    spec = ModelSpec(**state)
+    _demand(state.keys() == asdict(spec).keys(), "the specification of the model is not complete")
+    known = spec.model in ("likelihood", "paper", "paper-fixed")
+    known &= spec.selection in ("priced", "fixed", "free", "threshold", "global")
+    _demand(known, "the model or selection is unknown")
     for name, value in state.items():
         text, optional = name in ("model", "selection"), name in ("price", "sharing")
         fits = text or (value is None and optional) or type(value) in (int, float)
-        _demand(fits, f"{name} is no number")
-    return rules
+        _demand(fits, f"{name} is not a number")
+    return spec
 
 
 def _columns(head: dict[str, Any]) -> tuple[Schema, NumericEncoding]:
-    """The columns of the table, and how its numbers enter the model."""
+    """The columns of the table, and the encoding of the numeric ones."""
     schema = Schema.from_dict(head["schema"])
     positions = np.concatenate([schema.numeric_index, schema.categorical_index])
     each_once = sorted(positions.tolist()) == list(range(schema.n_columns))
@@ -269,12 +271,12 @@ def _columns(head: dict[str, Any]) -> tuple[Schema, NumericEncoding]:
     _demand(schema.missing in ("ignore", "category", "error"), "the schema is not complete")
     encoding = NumericEncoding.from_dict(head["encoding"], schema)
     for recipe in encoding.recipes:
-        _demand(_possible(recipe), "the encoding of a numeric column makes no sense")
+        _demand(_possible(recipe), "the encoding of a numeric column is impossible")
     return schema, encoding
 
 
 def _possible(recipe: Recipe) -> bool:
-    """Tell whether a column could have been encoded in this way."""
+    """Whether a column can have this encoding."""
     values, scores = recipe.values, recipe.scores
     if values.ndim != 1 or scores.shape != (values.shape if recipe.rest == "ranks" else (0,)):
         return False
@@ -287,7 +289,7 @@ def _possible(recipe: Recipe) -> bool:
     return recipe.rest in ("values", "ranks") and len(values) > 0
 
 
-def _moments(arrays: Arrays, prefix: str, schema: Schema, unit: float) -> Moments:
+def _moments(arrays: Arrays, prefix: str, schema: Schema, count_weight: float) -> Moments:
     """The exact sums of every cluster of a table with these columns."""
     centre, scale = arrays[f"{prefix}centre"], arrays[f"{prefix}scale"]
     p, n_levels = len(schema.numeric_index), schema.n_levels
@@ -299,13 +301,13 @@ def _moments(arrays: Arrays, prefix: str, schema: Schema, unit: float) -> Moment
     fits = groups.ndim == 2 and len(groups) > 0 and groups.shape[1] == grid.width
     _demand(fits, "the sums do not fit the schema")
     _demand(bool((groups[:, 0] > 0).all()), "a cluster is empty")
-    moments = Moments(grid, unit, len(groups))
+    moments = Moments(grid, count_weight, len(groups))
     moments.groups[:] = groups
     return moments
 
 
 def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
-    """The partitions on the way down to one cluster."""
+    """The partitions of the merge path."""
     clusters, objectives = arrays["merge_clusters"], arrays["merge_objectives"]
     labels = arrays["merge_labels"]
     fits = labels.shape == (n, len(clusters)) and objectives.shape == clusters.shape
@@ -317,7 +319,7 @@ def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
     steps = []
     for K, objective, column in zip(clusters.tolist(), objectives.tolist(), labels.T, strict=True):
         known = bool(((column >= 0) & (column < K)).all())
-        _demand(known, "the merge path names clusters that are not there")
+        _demand(known, "the merge path contains unknown clusters")
         kind = np.uint8 if K <= 256 else np.int32
         steps.append(MergeStep(K, objective, column.astype(kind)))
     return steps

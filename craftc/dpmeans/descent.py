@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +148,7 @@ class Descent:
         self._bounded, self._rested, self._before = False, True, self.mu[:0]
         centres = _kernel.Centres(self.mu, points.reference, points.reach, self.limit, points.single)
         while place < len(points):
-            capacity, stop = len(self.sums.counts), min(place + self._rows_at_once(4), len(points))
+            capacity, stop = len(self.sums.counts), min(place + rows_at_once(4 * self.mu.size), len(points))
             mu, travelled = np.zeros((capacity, D)), np.empty(capacity, np.float32)
             place, K, here, looked, far, shrunk = _kernel.collapse(
                 points.X, centres, mu, np.zeros((capacity + _kernel.PAD, D + 1), np.float32), np.empty(capacity + _kernel.PAD, np.float32),
@@ -179,7 +180,7 @@ class Descent:
             _kernel.gaps(self.mu, np.arange(self.K, dtype=np.int32), 0.5 * self._scale, half)
             _kernel.gaps(self.mu, fresh, self._scale, gap)
         moved = beyond = 0
-        rows = self._rows_at_once()
+        rows = rows_at_once(self.mu.size)
         for first in range(0, len(points), rows):
             here, far, scanned = _kernel.assign(
                 points.X, self._centres, self.labels, self.upper, self.lower, self.sums, drift, others, half, fresh, gap, first,
@@ -191,10 +192,6 @@ class Descent:
         # where centres and columns are few, bounds are dearer to keep than a look at all, unless nearly every row stays
         self._calm = self.K * points.X.shape[1] >= _WIDE or moved < len(points) / 200
         return moved, beyond
-
-    def _rows_at_once(self, slowness: int = 1) -> int:
-        """Rows of one kernel call: an interrupt is looked for between two."""
-        return max(_WINDOW, int(_PRODUCTS_AT_ONCE // (slowness * self.K * self.points.X.shape[1])))
 
     @property
     def _few_are_cheap(self) -> bool:
@@ -234,31 +231,6 @@ class Descent:
         self.sums.grow(self.K)
         self._bounded = False
 
-    @classmethod
-    def nearest(cls, points: Points, centers: Floats) -> tuple[Labels, float]:
-        """Labels of the nearest centres, and the largest squared distance."""
-        descent = cls._assigned(points, centers, -1.0)
-        row = _kernel.farthest(points.X, descent.mu, descent._scale, descent.labels, descent.upper)
-        distance = np.empty(1)
-        _kernel.own_distances(points.X, descent.mu, descent.labels, row, distance)
-        return descent.labels, float(distance[0])
-
-    @classmethod
-    def nearest_within(cls, points: Points, centers: Floats, limit: float) -> Labels:
-        """Labels of the nearest centres; -1 where they are beyond the limit."""
-        descent = cls._assigned(points, centers, limit)
-        descent.labels[descent.upper < 0] = -1
-        return descent.labels
-
-    @classmethod
-    def _assigned(cls, points: Points, centers: Floats, limit: float) -> Descent:
-        """Every row at the nearest of given centres, marked if it is beyond the limit."""
-        descent = cls(points, limit, len(centers) + 1, np.zeros(len(points), np.int32), _ANY_ORDER)
-        descent.limit = limit
-        descent.go_on_from(centers)
-        descent._assign()
-        return descent
-
     def polish(self, path: list[float], told: Callable[[int, float], None]) -> int:
         """Collapsed sweeps until no row moves; returns how many."""
         return self.run(self.collapsed, path, _MAX_POLISH, told)[0]
@@ -284,6 +256,23 @@ class Descent:
         inertia = points.inertia(self.labels, centers)
         objective = inertia + self.price(self.K)
         return Outcome(self.labels, centers, sizes, inertia, objective, [*path[:-1], objective], n_iter, converged)
+
+
+def nearest(X: NDArray[Any], centers: Floats, n_threads: int) -> tuple[Labels, Floats]:
+    """Labels of the nearest centres (ties: the lowest) and the squared distances to them."""
+    labels, squared = np.empty(len(X), np.int32), np.empty(len(X))
+    centers = np.ascontiguousarray(centers)
+    threads = threads_for(n_threads, X.size * (2 + len(centers) / 8))
+    step = rows_at_once(centers.size)
+    for first in range(0, len(X), step):
+        rows = slice(first, first + step)
+        _kernel.nearest(X[rows], centers, labels[rows], squared[rows], threads)
+    return labels, squared
+
+
+def rows_at_once(products: int) -> int:
+    """Rows of one kernel call, each of which costs so many multiplications: interrupts are checked between two calls."""
+    return max(_WINDOW, _PRODUCTS_AT_ONCE // products)
 
 
 def others_moved(drift: NDArray[np.float32], fresh: NDArray[np.int32]) -> NDArray[np.float32]:

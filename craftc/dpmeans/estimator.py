@@ -21,7 +21,7 @@ from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice, check_flag, check_labels, check_number, check_weight
 from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans import gaussian
-from craftc.dpmeans.descent import Descent, Outcome
+from craftc.dpmeans.descent import Descent, Outcome, nearest
 from craftc.dpmeans.penalty import MOST_CHOSEN, choose_penalty, farthest_first
 
 MODES = ("serial", "delayed", "collapsed")
@@ -338,8 +338,8 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         if rows is points:
             return penalty, None
         # more rows have stray ones further out, which are not to open clusters of their own, nor when the means move a little
-        labels, distance = Descent.nearest(points, best.centers)
-        return max(penalty, _MARGIN * distance), compact(labels)
+        labels, squared = nearest(points.X, best.centers, points.n_threads)
+        return max(penalty, _MARGIN * float(squared.max())), compact(labels)
 
     def _start_labels(self, points: Points, seed: int, start: int) -> Labels:
         """The partition a start begins with."""
@@ -350,7 +350,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         if self.init == "random":
             return compact((uniform(seed, _LABEL_DRAW, start, np.arange(n)) * K).astype(np.int32))
         rows, _ = farthest_first(points, K)
-        return compact(Descent.nearest(points, points.X[np.unique(rows)].astype(np.float64))[0])
+        return compact(nearest(points.X, points.X[np.unique(rows)].astype(np.float64), points.n_threads)[0])
 
     def _given_labels(self, n: int) -> Labels | None:
         """Labels given as `init`, 0..K-1."""
@@ -423,10 +423,10 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
                 raise ValueError("open_cluster=True compares squared distances with lambda^2; full covariances have no such rule.")
             labels: Labels = gaussian.costs(table, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
             return labels
-        points = Points(table, None, effective_n_threads(self.n_threads))
-        if not open_cluster:
-            return Descent.nearest(points, self.cluster_centers_)[0]
-        return Descent.nearest_within(points, self.cluster_centers_, self.cluster_penalty_)
+        labels, squared = nearest(table, self.cluster_centers_, effective_n_threads(self.n_threads))
+        if open_cluster:
+            labels[squared > self.cluster_penalty_] = -1
+        return labels
 
     def transform(self, X: ArrayLike) -> Floats:
         """Distances to the centres (full covariances: Mahalanobis distances).

@@ -182,7 +182,7 @@ def test_warnings_are_notes(run, tmp_path):
         lines.append(f"{x},{2 * x + 1},{rng.gauss(0, 1)}")
     code, said, err = run("cluster", write(tmp_path / "t.csv", "\n".join(lines)))
     assert (code, err) == (0, "")
-    assert "\nNote: Columns 'a' and 'b' say (nearly) the same;" in said
+    assert "\nNote: Columns 'a' and 'b' are near-duplicates" in said
     assert "Warning" not in said
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from craftc import BPMeans, GraphSpectralFeatures, plot
 from craftc.datasets import load_heart
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pytest.importorskip("networkx")
@@ -158,6 +158,7 @@ def test_more_variables_than_colours():
 # ---- where ----
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize(
     ("n_numeric", "levels", "top"), [(6, (4, 3, 3, 3, 1, 1, 1), 30), (6, (8, 16, 7, 14, 6, 5, 1, 41), 60), (2, (1,), 3), (1, (1,), 1)]
 )

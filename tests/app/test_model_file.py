@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 import craftc
 from craftc import CRAFT, load_model, save_model
 from craftc.datasets import load_heart
-from tests.conftest import random_table
+from tests.common import random_table
 
 FITTED = [
     "objective_",
@@ -78,9 +78,9 @@ def check_equal(model, again, X):
     assert summary.attrs == other.attrs
     pd.testing.assert_frame_equal(model.explain(X), again.explain(X), check_exact=True)
     assert len(model.merge_path_) == len(again.merge_path_)
-    for step, twin in zip(model.merge_path_, again.merge_path_, strict=True):
-        assert step[:2] == twin[:2]
-        np.testing.assert_array_equal(step.labels, twin.labels)
+    for step, restored in zip(model.merge_path_, again.merge_path_, strict=True):
+        assert step[:2] == restored[:2]
+        np.testing.assert_array_equal(step.labels, restored.labels)
     if model.merge_path_:
         for k in range(1, model.n_clusters_ + 1):
             assert same_bits(model.cut(k), again.cut(k))
@@ -133,6 +133,7 @@ def test_every_encoding(numeric, weighted, tmp_path):
     assert (tmp_path / "model").stat().st_size < 60_000
 
 
+@pytest.mark.slow
 def test_many_clusters(tmp_path):
     """More than 256, so that labels no longer fit one byte."""
     X = np.repeat(np.eye(20)[:, ::-1] * 9.0 + np.arange(20)[:, None], 15, axis=0)
@@ -142,9 +143,9 @@ def test_many_clusters(tmp_path):
         model.fit(X + np.random.default_rng(0).normal(size=X.shape))
     assert model.n_clusters_ > 256
     again = round_trip(model, tmp_path)
-    for step, twin in zip(model.merge_path_, again.merge_path_, strict=True):
-        assert step[:2] == twin[:2]
-        np.testing.assert_array_equal(step.labels, twin.labels)
+    for step, restored in zip(model.merge_path_, again.merge_path_, strict=True):
+        assert step[:2] == restored[:2]
+        np.testing.assert_array_equal(step.labels, restored.labels)
 
 
 def test_one_cluster(tmp_path):
@@ -367,7 +368,7 @@ def test_encodings_that_make_no_sense(tmp_path, change):
     ],
 )
 def test_rules_that_make_no_sense(saved, change):
-    rewrite(saved, rules=asdict(load_model(saved)._rules) | change)
+    rewrite(saved, rules=asdict(load_model(saved)._spec) | change)
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(saved)
 

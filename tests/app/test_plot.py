@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, plot
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("agg")

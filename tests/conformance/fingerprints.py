@@ -22,7 +22,7 @@ from craftc import (
 )
 from craftc._common import threads
 from craftc._kernels import parallel
-from tests.conftest import random_table
+from tests.common import random_table
 
 _rng = np.random.default_rng(0)
 GROUPS = _rng.integers(0, 4, 900)

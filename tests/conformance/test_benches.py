@@ -38,8 +38,10 @@ ESTIMATORS = {
 }
 KERNELS = {  # where the hot steps of a kernel module are timed alone
     "bpmeans": ["bpmeans.Sweep"],
-    "bpmeans_fit": ["bpmeans.Sweep"],  # the C of one fit, which bpmeans runs
+    "bpmeans_collapsed": ["bpmeans.Fit"],
+    "bpmeans_fit": ["bpmeans.Sweep"],  # the least squares fit after each sweep
     "bpmeans_rows": ["bpmeans.Rows"],
+    "bpmeans_start": ["bpmeans.Start"],
     "covariates": ["covariates.EdgePass", "covariates.Steps"],
     "craft": ["kernels.Assign", "kernels.Refit"],
     "craft_passes": ["kernels.Automatic"],
@@ -76,6 +78,7 @@ FOUND = list(found())
 NAMES = [each.id for each in FOUND]
 
 
+@pytest.mark.slow_except(12)
 @pytest.mark.parametrize(("cls", "method"), FOUND)
 def test_benchmark_runs(cls, method):
     if cls is None:

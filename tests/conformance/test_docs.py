@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import craftc
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -53,6 +53,7 @@ def test_every_public_name_is_in_the_reference():
         assert f".. automodule:: craftc.{module}\n" in reference
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("example", GALLERY, ids=lambda example: example.stem)
 def test_examples_run(example, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="the examples draw with matplotlib")
@@ -126,6 +127,7 @@ def test_terms_are_in_the_glossary():
     assert used <= glossary
 
 
+@pytest.mark.slow
 def test_performance_has_every_table_and_a_picture_of_every_table_of_times(performance, tmp_path):
     pytest.importorskip("matplotlib", reason="the page's pictures are drawn with matplotlib")
     source = text_of(ROOT / "benches" / "peers" / "README.md")

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def test_a_checkout_without_kernels_says_what_to_do(tmp_path):

@@ -12,8 +12,8 @@ import pytest
 
 import craftc
 from craftc._kernels import parallel
+from tests.common import ROOT
 from tests.conformance.fingerprints import MODELS
-from tests.conftest import ROOT
 
 LEVELS = ("baseline", "v3", "v4")
 
@@ -28,6 +28,7 @@ def fingerprints(level, threads):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("level", LEVELS)
 def test_instruction_sets(level):
     ran, found = fingerprints(level, 1)
@@ -37,6 +38,7 @@ def test_instruction_sets(level):
     assert set(found) == set(MODELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 7])
 def test_threads(threads):
     assert fingerprints("v4", threads)[1] == fingerprints("v4", 1)[1]

@@ -6,7 +6,7 @@ import ast
 from enum import IntEnum
 
 from craftc._common import random
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def streams():

@@ -52,6 +52,7 @@ def test_one_fitted_estimator(name, shared):
     assert digest(fitted_numbers(fitted)) == own
 
 
+@pytest.mark.slow_except(14)
 @pytest.mark.parametrize("name", MODELS)
 def test_fits_of_one_table(name, shared):
     expected = digest(fitted_numbers(fit(name, 1)))
@@ -82,6 +83,7 @@ def test_fits_of_other_sizes_side_by_side():
         np.testing.assert_array_equal(labels, alone[thread])
 
 
+@pytest.mark.slow
 def test_every_module_imported_by_many_threads():
     """First imports race: names of the package are looked up when they are first asked for."""
     script = (

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
 if not FOLDER.is_dir():

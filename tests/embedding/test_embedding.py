@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 import craftc
 from craftc._kernels import embed
-from tests.conftest import ROOT, need
+from tests.common import ROOT, need
 
 HERE = ROOT / "tests" / "embedding"
 MODULES = {"downstream_cython": "rider", "downstream_c": "plain"}
@@ -99,6 +99,7 @@ def installed(request):
     return ROOT if request.param == "checkout" else request.getfixturevalue("wheel")
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("downstream", MODULES)
 def test_a_downstream_extension_computes_what_craftc_computes(downstream, installed, tmp_path):
     need("setuptools", *(["Cython"] if downstream == "downstream_cython" else []))
@@ -109,6 +110,7 @@ def test_a_downstream_extension_computes_what_craftc_computes(downstream, instal
     assert re.search(r"^\d\d checks$", said, re.MULTILINE), said
 
 
+@pytest.mark.slow
 def test_every_instruction_set_gives_the_same(tmp_path):
     need("setuptools")
     library = compiled("downstream_c", tmp_path, ROOT)
@@ -118,6 +120,7 @@ def test_every_instruction_set_gives_the_same(tmp_path):
         assert code == 0, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "source"), [("cython", "shops.pyx"), ("c", "assign.c")])
 def test_the_examples_of_the_documentation_run(language, source, tmp_path):
     need("setuptools", *(["Cython"] if language == "cython" else []))

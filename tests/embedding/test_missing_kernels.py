@@ -11,7 +11,7 @@ import sysconfig
 import pytest
 
 from craftc._kernels import parallel
-from tests.conftest import ROOT, need
+from tests.common import ROOT, need
 
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
@@ -58,6 +58,7 @@ def test_kernels_that_do_not_load(package):
     assert "cannot load them (" in said
 
 
+@pytest.mark.slow
 def test_kernels_compiled_for_another_processor(package, tmp_path):
     """`-march=` of a newer processor: told before an illegal instruction ends the process."""
     if not sys.platform.startswith("linux") or shutil.which("gcc") is None or b"avx512fp16" in processor_flags():

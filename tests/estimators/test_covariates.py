@@ -1,11 +1,11 @@
-"""Convex covariate clustering: optima against the twin and frozen references, certificates, similarities, paths, invariances."""
+"""Convex covariate clustering: optima against the reference and frozen references, certificates, similarities, paths, invariances."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
@@ -16,9 +16,11 @@ from sklearn.metrics import adjusted_mutual_info_score
 from craftc import ConvexCovariateClustering
 from craftc.covariates import correlation_similarity, estimator, knn_similarity
 from craftc.covariates.evidence import SIGMAS, log_evidence
-from tests.twins import covariates as twin
+from tests.common import examples
+from tests.reference import covariates as ref
+from tests.reference import covariates_evidence as ref_evidence
 
-FROZEN = [instance for instance in twin.frozen() if instance["ridge"] > 0]
+FROZEN = [instance for instance in ref.frozen() if instance["ridge"] > 0]
 every_frozen = pytest.mark.parametrize(
     "stored", FROZEN, ids=[f"{k}-{f['recipe']['kind']}-{f['recipe']['d']}-{f['nu']:.3g}" for k, f in enumerate(FROZEN)]
 )
@@ -31,8 +33,8 @@ def model_of(nu, S, **more):
 
 
 def objective_of(model, X, y, S, nu):
-    """J by the twin."""
-    return twin.objective(model.coef_, model.intercept_, X, y, S, nu, model.ridge, model.sparsity)
+    """J by the reference."""
+    return ref.objective(model.coef_, model.intercept_, X, y, S, nu, model.ridge, model.sparsity)
 
 
 def small(seed, kind=None):
@@ -40,14 +42,14 @@ def small(seed, kind=None):
     rng = np.random.default_rng(seed)
     kind = kind or KINDS[int(rng.integers(len(KINDS)))]
     c, d, n = int(rng.integers(2, 5)), int(rng.integers(2, 13)), int(rng.integers(12, 50))
-    return *twin.recipe(kind, d, n, c, seed), float(10 ** rng.uniform(-2, 1.5))
+    return *ref.recipe(kind, d, n, c, seed), float(10 ** rng.uniform(-2, 1.5))
 
 
 def check_state(model, X):
     """Labels in order of appearance, columns of a cluster equal to the last bit, everything centred over the classes."""
     labels = model.covariate_labels_
     assert (labels.dtype, labels.shape) == (np.int32, (X.shape[1],))
-    np.testing.assert_array_equal(labels, twin.canonical(labels))
+    np.testing.assert_array_equal(labels, ref.canonical(labels))
     assert model.n_clusters_ == labels.max() + 1
     assert (model.coef_.shape, model.intercept_.shape) == ((len(model.classes_), X.shape[1]), (len(model.classes_),))
     first = np.unique(labels, return_index=True)[1]
@@ -70,7 +72,7 @@ def assert_same_bits(a, b):
 
 @every_frozen
 def test_frozen_instances(stored):
-    X, y, S = twin.build(stored["recipe"])
+    X, y, S = ref.build(stored["recipe"])
     model = model_of(stored["nu"], S, ridge=stored["ridge"], sparsity=stored["gamma"]).fit(X, y)
     check_state(model, X)
     assert model.objective_ == pytest.approx(stored["objective"], rel=1e-9)
@@ -82,7 +84,7 @@ def test_frozen_instances(stored):
 
 @every_frozen
 def test_frozen_instances_at_the_end_of_a_path(stored):
-    X, y, S = twin.build(stored["recipe"])
+    X, y, S = ref.build(stored["recipe"])
     path = stored["nu"] * 2.0 ** np.arange(4, -1, -1)
     frame = model_of(path, S, ridge=stored["ridge"], sparsity=stored["gamma"]).fit(X, y).path_
     assert frame["fusion_penalty"].tolist() == path.tolist()
@@ -91,23 +93,23 @@ def test_frozen_instances_at_the_end_of_a_path(stored):
     np.testing.assert_array_equal(frame["labels"].iloc[-1], stored["labels"])
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), ridge=st.sampled_from([0.02, 0.1, 1.0]))
-def test_random_problems_equal_the_twin(seed, ridge):
+def test_random_problems_equal_the_reference(seed, ridge):
     X, y, S, nu = small(seed)
-    check_against_twin(X, y, S, nu, ridge, 0.0)
+    check_against_reference(X, y, S, nu, ridge, 0.0)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), ridge=st.sampled_from([0.02, 0.1, 1.0]), sparsity=st.sampled_from([0.3, 1.5, 6.0]))
-def test_random_problems_with_sparsity_equal_the_twin(seed, ridge, sparsity):
+def test_random_problems_with_sparsity_equal_the_reference(seed, ridge, sparsity):
     X, y, S, nu = small(seed)
-    check_against_twin(X, y, S, nu, ridge, sparsity)
+    check_against_reference(X, y, S, nu, ridge, sparsity)
 
 
-def check_against_twin(X, y, S, nu, ridge, sparsity):
-    """The same optimum; the same partition where the twin's is certain."""
-    reference = twin.reference_solution(X, y, S, nu, ridge, sparsity)
+def check_against_reference(X, y, S, nu, ridge, sparsity):
+    """The same optimum; the same partition where the reference's is certain."""
+    reference = ref.reference_solution(X, y, S, nu, ridge, sparsity)
     model = model_of(nu, S, ridge=ridge, sparsity=sparsity).fit(X, y)
     check_state(model, X)
     assert model.objective_ == pytest.approx(reference.objective, rel=1e-9, abs=1e-12)
@@ -120,12 +122,12 @@ def check_against_twin(X, y, S, nu, ridge, sparsity):
         np.testing.assert_array_equal(~model.coef_.any(axis=0), reference.zero)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), tol=st.sampled_from([1e-2, 1e-4, 1e-6, 1e-8]), sparsity=st.sampled_from([0.0, 0.0, 1.5]))
 def test_the_gap_bounds_the_excess(seed, tol, sparsity):
     X, y, S, nu = small(seed)
     model = model_of(nu, S, sparsity=sparsity, tol=tol).fit(X, y)
-    reference = twin.reference_solution(X, y, S, nu, 0.1, sparsity)
+    reference = ref.reference_solution(X, y, S, nu, 0.1, sparsity)
     dual = model.objective_ / (1.0 + model.duality_gap_)
     assert -1e-9 <= model.duality_gap_ <= tol
     assert reference.objective - model.objective_ <= 1e-9 * reference.objective
@@ -133,7 +135,7 @@ def test_the_gap_bounds_the_excess(seed, tol, sparsity):
 
 
 def test_a_search_cut_short_says_so():
-    X, y, S = twin.build(FROZEN[1]["recipe"])
+    X, y, S = ref.build(FROZEN[1]["recipe"])
     with pytest.warns(ConvergenceWarning, match=r"did not reach every optimum: the largest relative gap is .*, tol=1e-09"):
         model = model_of(FROZEN[1]["nu"], S, max_iter=2).fit(X, y)
     assert model.duality_gap_ > 1e-9
@@ -152,7 +154,7 @@ def test_order_of_covariates_and_classes_and_scale_of_the_similarity(seed, spars
     model = model_of(nu, S, sparsity=sparsity).fit(X, y)
     near = {"rtol": 0, "atol": 2e-5 * max(np.abs(model.coef_).max(), 1.0)}
     moved = model_of(nu, S[np.ix_(order, order)], sparsity=sparsity).fit(X[:, order], y)
-    np.testing.assert_array_equal(moved.covariate_labels_, twin.canonical(model.covariate_labels_[order]))
+    np.testing.assert_array_equal(moved.covariate_labels_, ref.canonical(model.covariate_labels_[order]))
     np.testing.assert_allclose(moved.coef_, model.coef_[:, order], **near)
     renamed = model_of(nu, S, sparsity=sparsity).fit(X, names[y])
     np.testing.assert_array_equal(renamed.covariate_labels_, model.covariate_labels_)
@@ -168,7 +170,7 @@ def test_order_of_covariates_and_classes_and_scale_of_the_similarity(seed, spars
 @pytest.mark.parametrize("c", [2, 3, 4])
 @pytest.mark.parametrize("without", ["penalty", "edges"])
 def test_without_fusion_it_is_ridge_logistic_regression(c, without):
-    X, y, S = twin.recipe("dense", 8, 60, c, 3)
+    X, y, S = ref.recipe("dense", 8, 60, c, 3)
     model = model_of(0.0, S, ridge=0.3) if without == "penalty" else model_of(5.0, np.zeros_like(S), ridge=0.3)
     model.fit(X, y)
     # two classes: one weight vector w = b_1 - b_0, whose |w|^2 is 2 |B|^2
@@ -181,9 +183,9 @@ def test_without_fusion_it_is_ridge_logistic_regression(c, without):
 
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 def test_a_path_may_end_without_fusion(sparsity):
-    X, y, S = twin.recipe("dense", 8, 60, 3, 3)
+    X, y, S = ref.recipe("dense", 8, 60, 3, 3)
     frame = model_of([4.0, 0.5, 0.0], S, sparsity=sparsity).fit(X, y).path_
-    reference = twin.reference_solution(X, y, S, 0.0, 0.1, sparsity)
+    reference = ref.reference_solution(X, y, S, 0.0, 0.1, sparsity)
     assert frame["objective"].iloc[-1] == pytest.approx(reference.objective, rel=1e-9)
     np.testing.assert_array_equal(frame["labels"].iloc[-1], reference.labels)
     single = model_of(0.0, S, sparsity=sparsity).fit(X, y)
@@ -198,14 +200,14 @@ def test_a_huge_penalty_gives_the_components(seed):
     S = np.triu(rng.random((d, d)) * (rng.random((d, d)) < 1.5 / d), 1)
     S += S.T
     model = model_of(1e5, S).fit(X, y)
-    np.testing.assert_array_equal(model.covariate_labels_, twin.canonical(connected_components(S)[1]))
-    sums = X @ twin.expansion(model.covariate_labels_)
+    np.testing.assert_array_equal(model.covariate_labels_, ref.canonical(connected_components(S)[1]))
+    sums = X @ ref.expansion(model.covariate_labels_)
     alone = model_of(0.0, np.zeros((sums.shape[1],) * 2)).fit(sums / np.sqrt(np.bincount(model.covariate_labels_)), y)
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)
 
 
 def test_a_covariate_without_edges_stays_alone():
-    X, y, S = twin.recipe("flat", 6, 60, 3, 0)
+    X, y, S = ref.recipe("flat", 6, 60, 3, 0)
     S[2] = S[:, 2] = 0.0
     assert model_of(1e4, S).fit(X, y).covariate_labels_.tolist() == [0, 0, 1, 0, 0, 0]
 
@@ -213,7 +215,7 @@ def test_a_covariate_without_edges_stays_alone():
 @pytest.mark.parametrize("similarity", [None, "knn", "correlation", [[1.0]]])
 @pytest.mark.parametrize("nu", [0.0, 3.0, None])
 def test_one_covariate(similarity, nu):
-    X, y, _ = twin.recipe("chain", 4, 40, 3, 0)
+    X, y, _ = ref.recipe("chain", 4, 40, 3, 0)
     model = model_of(nu, similarity).fit(X[:, :1], y)
     check_state(model, X[:, :1])
     assert model.covariate_labels_.tolist() == [0]
@@ -221,7 +223,7 @@ def test_one_covariate(similarity, nu):
 
 
 def test_enough_sparsity_leaves_the_intercept():
-    X, y, S = twin.recipe("dense", 8, 60, 3, 0)
+    X, y, S = ref.recipe("dense", 8, 60, 3, 0)
     model = model_of(1.0, S, sparsity=1e4).fit(X, y)
     assert not model.coef_.any()
     assert model.covariate_labels_.tolist() == [0] * 8
@@ -231,7 +233,7 @@ def test_enough_sparsity_leaves_the_intercept():
 
 
 def test_constant_and_copied_columns():
-    X, y, _ = twin.recipe("chain", 6, 60, 3, 1)
+    X, y, _ = ref.recipe("chain", 6, 60, 3, 1)
     X[:, 0], X[:, 3] = 0.0, X[:, 2]
     for similarity in (None, "knn"):
         check_state(model_of(1.0, similarity).fit(X, y), X)
@@ -243,7 +245,7 @@ def test_constant_and_copied_columns():
 
 
 def test_forms_of_a_similarity_are_equal():
-    X, y, S = twin.recipe("knn", 12, 60, 3, 1)
+    X, y, S = ref.recipe("knn", 12, 60, 3, 1)
     model = model_of(1.0, S).fit(X, y)
     diagonal = S + np.diag(np.arange(12.0))
     stored = sparse.csr_array(S), sparse.csc_matrix(S), sparse.coo_array(S), S.tolist(), pd.DataFrame(S), np.asfortranarray(S)
@@ -253,7 +255,7 @@ def test_forms_of_a_similarity_are_equal():
 
 
 def test_similarities_by_name():
-    X, y, _ = twin.recipe("chain", 14, 60, 3, 1)
+    X, y, _ = ref.recipe("chain", 14, 60, 3, 1)
     X += X[:, :1]
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
     assert_same_bits(model_of(1.0, None).fit(X, y), model_of(1.0, "correlation").fit(X, y))
@@ -308,7 +310,7 @@ def test_knn_similarity_of_nonsense(embedding):
 
 
 def test_the_default_path_ends_where_all_are_alone():
-    X, y, S = twin.recipe("dense", 8, 60, 3, 2)
+    X, y, S = ref.recipe("dense", 8, 60, 3, 2)
     frame = ConvexCovariateClustering(similarity=S).fit(X, y).path_
     assert frame["fusion_penalty"].to_numpy() == pytest.approx(60 * 2.0 ** (-0.1 * np.arange(len(frame))))
     assert frame["n_clusters"].tolist()[-3:] == [8, 8, 8]
@@ -321,7 +323,7 @@ def test_the_default_path_ends_where_all_are_alone():
 
 @pytest.mark.parametrize("sparsity", [0.0, 1.0])
 def test_the_frame_of_a_path(sparsity):
-    X, y, S = twin.recipe("dense", 12, 80, 3, 4)
+    X, y, S = ref.recipe("dense", 12, 80, 3, 4)
     path = np.geomspace(40, 0.01, 25)
     model = model_of(path, S, sparsity=sparsity).fit(X, y)
     frame = model.path_
@@ -341,7 +343,7 @@ def test_the_frame_of_a_path(sparsity):
 
 
 def test_one_penalty_has_one_point_and_no_evidence():
-    X, y, S = twin.recipe("dense", 8, 60, 3, 2)
+    X, y, S = ref.recipe("dense", 8, 60, 3, 2)
     single, listed = (model_of(nu, S).fit(X, y) for nu in (1.0, [1.0]))
     assert_same_bits(single, listed)
     assert len(single.path_) == 1
@@ -357,7 +359,7 @@ def test_every_clustering_is_scored_once(monkeypatch):
         return log_evidence(X, loss, fit, sigma, full)
 
     monkeypatch.setattr(estimator, "log_evidence", counted)
-    X, y, S = twin.recipe("dense", 12, 80, 3, 4)
+    X, y, S = ref.recipe("dense", 12, 80, 3, 4)
     frame = ConvexCovariateClustering(similarity=S).fit(X, y).path_
     keys = [labels.tobytes() for labels in frame["labels"]]
     assert len(scored) == len(set(keys)) < len(keys)
@@ -366,19 +368,19 @@ def test_every_clustering_is_scored_once(monkeypatch):
 
 @pytest.mark.parametrize("selection", ["evidence", "evidence-full", "evidence-accuracy"])
 def test_a_path_returns_the_map_fit_whose_evidence_is_highest(selection):
-    X, y, S = twin.recipe("dense", 10, 80, 3, 4)
+    X, y, S = ref.recipe("dense", 10, 80, 3, 4)
     model = model_of(np.geomspace(40, 0.01, 15), S, selection=selection).fit(X, y)
     check_state(model, X)
-    fitted = twin.map_fit(X, y, model.covariate_labels_, model.sigma_)
+    fitted = ref_evidence.map_fit(X, y, model.covariate_labels_, model.sigma_)
     np.testing.assert_allclose(model.coef_, fitted.B[:, model.covariate_labels_], rtol=0, atol=1e-4 * np.abs(fitted.B).max())
     kind = "full" if selection == "evidence-full" else "diagonal"
     for labels, evidence in zip(model.path_["labels"], model.path_["evidence"], strict=True):
-        assert evidence == pytest.approx(twin.log_evidence(X, y, labels, model.sigma_, kind), rel=1e-5, abs=1e-4)
+        assert evidence == pytest.approx(ref_evidence.log_evidence(X, y, labels, model.sigma_, kind), rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize("agree", [True, False])
 def test_synthetic_groups_are_found(agree):
-    X, y, S, truth = twin.synthetic(40, 40, agree, 1)
+    X, y, S, truth = ref.synthetic(40, 40, agree, 1)
     for selection, least in (("evidence-accuracy", 1.0), ("evidence", 0.9)):
         model = ConvexCovariateClustering(similarity=S, selection=selection).fit(X, y)
         assert any(np.array_equal(labels, truth) for labels in model.path_["labels"])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
@@ -15,44 +15,47 @@ from sklearn.exceptions import ConvergenceWarning
 
 from craftc import ConvexCovariateClustering
 from craftc._common import threads
-from craftc._fusion import first_order, paper_admm
-from craftc._fusion import path as covariates_path
-from craftc._fusion.datafits import Loss
+from craftc._fusion import first_order, newton, paper_admm
+from craftc._fusion.datafits import Multinomial
 from craftc._fusion.first_order import EdgeAdmm
-from craftc._fusion.graph import graph_of
 from craftc._fusion.paper_admm import PaperAdmm
-from craftc._fusion.problem import Reduced, Task
+from craftc._fusion.problem import Coarsening, Subproblem
+from craftc.covariates.similarity import graph_of
+from tests.common import examples
 from tests.estimators.test_covariates import assert_same_bits, check_state, every_frozen, model_of, objective_of, small
-from tests.twins import covariates as twin
+from tests.reference import covariates as ref
+from tests.reference import covariates_paper as ref_paper
 
-NO_RIDGE = next(instance for instance in twin.frozen() if instance["ridge"] == 0)
-SPARSITY = [instance for instance in twin.frozen() if instance["gamma"] > 0]
-PLAIN = [instance for instance in twin.frozen() if instance["gamma"] == 0 and instance["ridge"] > 0]
+NO_RIDGE = next(instance for instance in ref.frozen() if instance["ridge"] == 0)
+SPARSITY = [instance for instance in ref.frozen() if instance["gamma"] > 0]
+PLAIN = [instance for instance in ref.frozen() if instance["gamma"] == 0 and instance["ridge"] > 0]
 SOLVERS = ("certified", "admm")
 
 
 def problem(X, y, S, nu, ridge, sparsity=0.0):
-    """A task on all covariates, and the loss's first coefficients."""
-    loss, graph = Loss(y, int(y.max()) + 1), graph_of(S, X, sparsity)
-    reduced = Reduced(X, loss, graph, np.arange(graph.d + 1, dtype=np.int32))
-    task = Task(reduced, reduced.radius(graph.radius(nu)), ridge, loss.unit(X), 1e-9, loss.least, 1)
-    return task, loss.start(graph.d + 1)
+    """The problem on all covariates, its first coefficients, and dual variables of zero."""
+    datafit, graph = Multinomial(y, int(y.max()) + 1), graph_of(S, X, sparsity)
+    coarsening = Coarsening(X, datafit, graph, np.arange(graph.d + 1, dtype=np.int32))
+    radius, scale = coarsening.radius(graph.radius(nu)), datafit.coefficient_scale(X)
+    subproblem = Subproblem(coarsening, radius, ridge, scale, 1e-9, datafit.objective_floor, 1)
+    return subproblem, datafit.start(graph.d + 1), np.zeros((len(graph.edge), datafit.q))
 
 
-def in_classes(task, theta):
+def in_classes(subproblem, theta):
     """B (c, d) of coefficients in the basis."""
-    return task.reduced.loss.basis @ theta[:-1].T
+    return subproblem.coarsening.datafit.basis @ theta[:-1].T
 
 
 def fitted(stored, **more):
     """A model of a stored instance, and its data."""
-    X, y, S = twin.build(stored["recipe"])
+    X, y, S = ref.build(stored["recipe"])
     return ConvexCovariateClustering(stored["nu"], similarity=S, ridge=stored["ridge"], sparsity=stored["gamma"], **more).fit(X, y), X, y, S
 
 
 # ---- the merge test and the ADMM with one vector per edge ----
 
 
+@pytest.mark.slow_except(5)
 @pytest.mark.parametrize("solver", SOLVERS)
 @every_frozen
 def test_the_true_partition_at_the_usual_tolerance(stored, solver):
@@ -65,10 +68,11 @@ def test_the_true_partition_at_the_usual_tolerance(stored, solver):
     np.testing.assert_array_equal(np.flatnonzero(~model.coef_.any(axis=0)), stored["zero"])
 
 
+@pytest.mark.slow_except(5)
 @pytest.mark.parametrize("solver", SOLVERS)
 @every_frozen
 def test_the_true_partition_at_the_end_of_a_path(stored, solver):
-    X, y, S = twin.build(stored["recipe"])
+    X, y, S = ref.build(stored["recipe"])
     path = stored["nu"] * 2.0 ** np.arange(4, -1, -1)
     model = ConvexCovariateClustering(path, similarity=S, ridge=stored["ridge"], sparsity=stored["gamma"], solver=solver).fit(X, y)
     last = model.path_.iloc[-1]
@@ -77,6 +81,7 @@ def test_the_true_partition_at_the_end_of_a_path(stored, solver):
     np.testing.assert_array_equal(last["labels"], stored["labels"])
 
 
+@pytest.mark.slow_except(5)
 @every_frozen
 def test_admm_is_as_exact_as_asked(stored):
     model, X, _, _ = fitted(stored, solver="admm", tol=1e-9)
@@ -89,14 +94,15 @@ def test_admm_is_as_exact_as_asked(stored):
 @pytest.mark.parametrize("stored", SPARSITY, ids=["dense", "blocks"])
 def test_admm_is_as_exact_along_a_path(stored):
     """Where the optimal duals are not unique, they may go on moving when the coefficients no longer do."""
-    X, y, S = twin.build(stored["recipe"])
+    X, y, S = ref.build(stored["recipe"])
     path = stored["nu"] * 2.0 ** np.arange(4, -1, -1)
     model = model_of(path, S, sparsity=stored["gamma"], solver="admm", max_iter=2000).fit(X, y)
     assert model.path_["gap"].between(-1e-9, 1e-9).all()
     assert model.path_["objective"].iloc[-1] == pytest.approx(stored["objective"], rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.slow
+@examples(40)
 @given(seed=st.integers(0, 10**6), sparsity=st.sampled_from([0.0, 0.0, 1.5]), ridge=st.sampled_from([0.02, 0.1, 1.0]))
 def test_admm_finds_the_certified_optimum(seed, sparsity, ridge):
     X, y, S, nu = small(seed)
@@ -110,7 +116,7 @@ def test_admm_finds_the_certified_optimum(seed, sparsity, ridge):
 
 @pytest.mark.parametrize("sparsity", [0.0, 1.0])
 def test_a_warm_path_equals_cold_fits(sparsity):
-    X, y, S = twin.recipe("dense", 12, 80, 3, 4)
+    X, y, S = ref.recipe("dense", 12, 80, 3, 4)
     path = np.geomspace(40, 0.01, 9)
     frame = model_of(path, S, sparsity=sparsity, solver="admm").fit(X, y).path_
     for k, nu in enumerate(path):
@@ -123,7 +129,7 @@ def test_a_warm_path_equals_cold_fits(sparsity):
 @pytest.mark.parametrize("without", ["penalty", "edges", "covariates"])
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 def test_extremes_of_the_iterations(solver, without, sparsity):
-    X, y, S = twin.recipe("dense", 8, 60, 2, 3)
+    X, y, S = ref.recipe("dense", 8, 60, 2, 3)
     nu = 2.0
     if without == "penalty":
         nu = 0.0
@@ -139,17 +145,18 @@ def test_extremes_of_the_iterations(solver, without, sparsity):
 
 @pytest.mark.parametrize("solver", ["admm", "paper"])
 def test_paths_of_the_iterations_may_end_without_fusion(solver):
-    X, y, S = twin.recipe("dense", 8, 60, 3, 3)
+    X, y, S = ref.recipe("dense", 8, 60, 3, 3)
     frame = model_of([4.0, 0.5, 0.0], S, solver=solver).fit(X, y).path_
-    reference = twin.reference_solution(X, y, S, 0.0, 0.1)
+    reference = ref.reference_solution(X, y, S, 0.0, 0.1)
     assert frame["objective"].iloc[-1] == pytest.approx(reference.objective, rel=1e-6)
     assert frame["labels"].iloc[-1].tolist() == list(range(8))
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("c", [12, 70])
 def test_many_classes(solver, c):
-    X, y, S = twin.recipe("flat", 5, 3 * c, c, 0)
+    X, y, S = ref.recipe("flat", 5, 3 * c, c, 0)
     y = np.tile(np.arange(c), 3)
     X = X + np.random.default_rng(1).normal(size=(c, 2)).repeat([2, 3], axis=1)[y]
     for nu in (0.5, 1e3):
@@ -172,27 +179,28 @@ def test_admm_cut_short_says_so():
 # ---- the paper's iteration ----
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize(
     ("kind", "c", "weights", "relax"),
     [("dense", 3, "uniform", 1.0), ("chain", 2, "uniform", 1.0), ("flat", 2, "S", 1.0), ("chain", 3, "S", 1.7), ("knn", 4, "S", 1.7)],
 )
 def test_one_vector_per_edge_goes_the_papers_way(monkeypatch, kind, c, weights, relax):
-    monkeypatch.setattr(first_order, "_STEPS", 40)
+    monkeypatch.setattr(first_order, "_NEWTON_STEPS", 40)
     monkeypatch.setattr(first_order, "_PRODUCTS", 1000)
-    X, y, S = twin.recipe(kind, 6, 40, c, 1)
+    X, y, S = ref.recipe(kind, 6, 40, c, 1)
     nu, times = 1.5, 30
-    task, theta = problem(X, y, S, nu, 0.1)
-    _, _, s = twin.edge_list(S)
+    subproblem, theta, dual = problem(X, y, S, nu, 0.1)
+    _, _, s = ref.edge_list(S)
     rho = np.ones(len(s)) if weights == "uniform" else s / s.mean()
-    solver = EdgeAdmm(task, theta, np.zeros((len(s), c - 1)), rho)
+    solver = EdgeAdmm(subproblem, theta, dual, rho)
     ours = []
     for _ in range(times):
         solver.iterate(relax, 1e-11)
-        ours.append(in_classes(task, solver.theta))
+        ours.append(in_classes(subproblem, solver.theta))
     settled = {"max_iter": times, "min_iter": times, "inner_tol": 1e-12, "iterates": True}
-    theirs = [twin.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **settled)]
+    theirs = [ref_paper.edge_admm(X, y, S, nu, 0.1, weights=weights, relax=relax, **settled)]
     if weights == "uniform" and relax == 1.0:
-        theirs.append(twin.paper_admm(X, y, S, nu, 0.1, **settled))
+        theirs.append(ref_paper.paper_admm(X, y, S, nu, 0.1, **settled))
     for other in theirs:
         assert len(other.iterates) == times
         np.testing.assert_allclose(ours, other.iterates, rtol=0, atol=1e-8)
@@ -203,41 +211,44 @@ def tightly(look, start, **more):
     return minimize(look, start, **more, options={"gtol": 1e-11, "ftol": 1e-16, "maxiter": 5000, "maxcor": 30})
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize(("kind", "c", "nu"), [("dense", 3, 0.3), ("chain", 2, 1.0), ("blocks", 3, 0.5), ("knn", 4, 0.3)])
-def test_the_papers_iteration_equals_the_twin(monkeypatch, kind, c, nu):
-    X, y, S = twin.recipe(kind, 6, 40, c, 1)
-    theirs = twin.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
-    task, theta = problem(X, y, S, nu, 0.1)
-    usual = PaperAdmm(10000).solve(task, theta)
+def test_the_iteration_of_the_paper_equals_the_reference(monkeypatch, kind, c, nu):
+    X, y, S = ref.recipe(kind, 6, 40, c, 1)
+    theirs = ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10)
+    subproblem, theta, dual = problem(X, y, S, nu, 0.1)
+    usual = PaperAdmm(10000).solve(subproblem, theta, dual)
     monkeypatch.setattr(paper_admm, "minimize", tightly)
-    found = PaperAdmm(10000).solve(task, theta)
-    assert found.steps == theirs.n_iter > 11
-    np.testing.assert_allclose(in_classes(task, found.theta), theirs.B, rtol=0, atol=1e-6)
+    found = PaperAdmm(10000).solve(subproblem, theta, dual)
+    assert found.n_iter == theirs.n_iter > 11
+    np.testing.assert_allclose(in_classes(subproblem, found.theta), theirs.B, rtol=0, atol=1e-6)
     np.testing.assert_array_equal(found.fused > 0, theirs.fused)
-    assert abs(usual.steps - theirs.n_iter) <= 0.1 * theirs.n_iter + 2
-    np.testing.assert_allclose(in_classes(task, usual.theta), theirs.B, rtol=0, atol=1e-3)
+    assert abs(usual.n_iter - theirs.n_iter) <= 0.1 * theirs.n_iter + 2
+    np.testing.assert_allclose(in_classes(subproblem, usual.theta), theirs.B, rtol=0, atol=1e-3)
 
 
-def test_the_papers_warm_start_equals_the_twin(monkeypatch):
+@pytest.mark.slow
+def test_the_warm_start_equals_the_reference(monkeypatch):
     monkeypatch.setattr(paper_admm, "minimize", tightly)
-    X, y, S = twin.recipe("dense", 6, 40, 3, 1)
+    X, y, S = ref.recipe("dense", 6, 40, 3, 1)
     paper, warm = PaperAdmm(10000), None
     for nu in (1.0, 0.5, 0.45):
-        task, theta = problem(X, y, S, nu, 0.1)
-        found, warm = paper.solve(task, theta), twin.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
-        assert found.steps == warm.n_iter
-        np.testing.assert_allclose(in_classes(task, found.theta), warm.B, rtol=0, atol=1e-6)
+        subproblem, theta, dual = problem(X, y, S, nu, 0.1)
+        found, warm = paper.solve(subproblem, theta, dual), ref_paper.paper_admm(X, y, S, nu, 0.1, inner_tol=1e-10, start=warm)
+        assert found.n_iter == warm.n_iter
+        np.testing.assert_allclose(in_classes(subproblem, found.theta), warm.B, rtol=0, atol=1e-6)
 
 
 def test_eleven_iterations_are_forced():
-    X, y, S = twin.recipe("dense", 6, 60, 3, 1)
-    task, theta = problem(X, y, S, 0.5, 0.1)
+    X, y, S = ref.recipe("dense", 6, 60, 3, 1)
+    subproblem, theta, dual = problem(X, y, S, 0.5, 0.1)
     paper = PaperAdmm(10000)
-    assert paper.solve(task, theta).steps > 11
-    assert paper.solve(task, theta).steps == 11
+    assert paper.solve(subproblem, theta, dual).n_iter > 11
+    assert paper.solve(subproblem, theta, dual).n_iter == 11
     assert not paper.exhausted
 
 
+@pytest.mark.slow_except(3)
 @every_frozen
 def test_the_papers_solver_on_frozen_instances(stored):
     model, X, y, S = fitted(stored, solver="paper")
@@ -270,13 +281,14 @@ def test_without_a_ridge(solver):
         assert -1e-9 <= model.duality_gap_ <= 1e-6
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 def test_no_ridge_is_the_limit_of_small_ones(seed, solver, sparsity):
-    X, y, S = twin.recipe("dense", 6, 80, 3, seed)
+    X, y, S = ref.recipe("dense", 6, 80, 3, seed)
     model = ConvexCovariateClustering(1.0, similarity=S, ridge=0, sparsity=sparsity, solver=solver, tol=1e-7).fit(X, y)
-    reference = twin.reference_solution(X, y, S, 1.0, 0.0, sparsity)
+    reference = ref.reference_solution(X, y, S, 1.0, 0.0, sparsity)
     assert model.objective_ == pytest.approx(reference.objective, rel=1e-7)
     assert model.duality_gap_ <= 1e-7
     near = model_of(1.0, S, ridge=1e-9, sparsity=sparsity, tol=1e-7).fit(X, y)
@@ -285,10 +297,11 @@ def test_no_ridge_is_the_limit_of_small_ones(seed, solver, sparsity):
     np.testing.assert_allclose(model.coef_, reference.B, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("solver", [*SOLVERS, "paper"])
 @pytest.mark.parametrize("nu", [0.5, [1.0, 0.1]])
 def test_classes_that_sums_tell_apart(solver, nu):
-    X, y, S, _ = twin.synthetic(20, 40, True, 1)
+    X, y, S, _ = ref.synthetic(20, 40, True, 1)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         model = ConvexCovariateClustering(nu, similarity=S, ridge=0, solver=solver, max_iter=300).fit(X, y)
@@ -302,13 +315,14 @@ def test_classes_that_sums_tell_apart(solver, nu):
 # ---- reduced problems that are too large for Newton steps ----
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("sparsity", [0.0, 1.5])
 @pytest.mark.parametrize("kind", ["dense", "knn"])
 def test_large_reduced_problems(monkeypatch, kind, sparsity):
-    X, y, S = twin.recipe(kind, 16, 80, 3, 4)
+    X, y, S = ref.recipe(kind, 16, 80, 3, 4)
     path = np.geomspace(20, 0.05, 8)
     usual = ConvexCovariateClustering(path, similarity=S, sparsity=sparsity).fit(X, y)
-    monkeypatch.setattr(covariates_path, "MOST", 10)
+    monkeypatch.setattr(newton, "MAX_UNKNOWNS", 10)
     large = ConvexCovariateClustering(path, similarity=S, sparsity=sparsity).fit(X, y)
     assert large.path_["n_clusters"].max() > 5
     for ours, theirs in zip(large._points, usual._points, strict=True):
@@ -322,7 +336,7 @@ def test_large_reduced_problems_of_sparse_tables(monkeypatch):
     X, y = counts()
     path = np.geomspace(10, 0.1, 5)
     usual = ConvexCovariateClustering(path).fit(X, y)
-    monkeypatch.setattr(covariates_path, "SPARSE", 10)
+    monkeypatch.setattr(newton, "MAX_UNKNOWNS_SPARSE", 10)
     large = ConvexCovariateClustering(path).fit(sparse.csr_array(X), y)
     assert large.path_["n_clusters"].max() > 5
     for ours, theirs in zip(large._points, usual._points, strict=True):
@@ -337,7 +351,7 @@ def test_large_reduced_problems_of_sparse_tables(monkeypatch):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("sparsity", [0.0, 4.0])
 def test_points_of_a_path(solver, sparsity):
-    X, y, S = twin.build(SPARSITY[0]["recipe"])
+    X, y, S = ref.build(SPARSITY[0]["recipe"])
     path = SPARSITY[0]["nu"] * np.array([4.0, 2.0, 1.0, 0.5])
     model = model_of(path, S, sparsity=sparsity, solver=solver).fit(X, y)
     check_state(model, X)
@@ -369,12 +383,13 @@ def counts(seed=0, n=90, d=40, c=3):
 SPARSE = {"csr": sparse.csr_array, "csc": sparse.csc_matrix, "coo": sparse.coo_array}
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("form", SPARSE)
 @pytest.mark.parametrize("similarity", [None, "correlation", "given"])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_sparse_tables_equal_dense_ones(form, similarity, solver):
     X, y = counts()
-    S = twin.recipe("knn", X.shape[1], 10, 2, 0)[2] if similarity == "given" else similarity
+    S = ref.recipe("knn", X.shape[1], 10, 2, 0)[2] if similarity == "given" else similarity
     table = SPARSE[form](X)
     dense, ours = (ConvexCovariateClustering(0.5, similarity=S, solver=solver).fit(rows, y) for rows in (X, table))
     assert 1 < dense.n_clusters_ < X.shape[1]
@@ -394,6 +409,7 @@ def test_sparse_tables_equal_dense_ones(form, similarity, solver):
     np.testing.assert_allclose(ours.decision_function(table), ours.decision_function(X), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("selection", ["evidence", "evidence-full", "evidence-accuracy"])
 def test_a_path_of_a_sparse_table(selection):
     X, y = counts()
@@ -409,6 +425,7 @@ def test_a_path_of_a_sparse_table(selection):
         np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_sparse_tables_of_other_numbers():
     X, y = counts()
     for table in (sparse.csr_array(X.astype(np.float32)), sparse.csr_array(X.astype(np.int64)), sparse.csr_matrix(X)):
@@ -419,6 +436,7 @@ def test_sparse_tables_of_other_numbers():
     np.testing.assert_allclose(ours.coef_, dense.coef_, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("tol", [1e-7, 1e-9, 1e-11])
 def test_sparse_tables_are_certified_as_asked(tol):
     X, y = counts()
@@ -461,16 +479,16 @@ def test_sparsity_on_a_sparse_table(sparsity):
 def test_the_same_bits_on_more_threads(monkeypatch, solver):
     """Sums of blocks of edges are added in one order, whoever made them."""
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
-    monkeypatch.setattr(covariates_path, "MOST", 10)
+    monkeypatch.setattr(newton, "MAX_UNKNOWNS", 10)
     blocks = []
-    made = first_order.Edges.__init__
+    made = first_order.EdgeDuals.__init__
 
     def counted(edges, *given):
         made(edges, *given)
         blocks.append(SimpleNamespace(blocks=len(edges.work), n_threads=edges.n_threads))
 
-    monkeypatch.setattr(first_order.Edges, "__init__", counted)
-    X, y, S = twin.build(PLAIN[2]["recipe"])
+    monkeypatch.setattr(first_order.EdgeDuals, "__init__", counted)
+    X, y, S = ref.build(PLAIN[2]["recipe"])
     models = []
     for n_threads in (1, 2, 3):
         blocks.clear()

@@ -1,18 +1,18 @@
-"""The automatic number of clusters against its NumPy twin, and what it promises."""
+"""The automatic number of clusters against its reference implementation in NumPy, and what it promises."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import CRAFT, MixedTable
 from craftc.craft.merge_split import common_parts
 from craftc.datasets import load_heart, make_mixed
-from tests.conftest import random_table
-from tests.twins import automatic as twin
+from tests.common import examples, random_table
+from tests.reference import automatic_search as ref_search
 
 
 def structured(seed, n=120):
@@ -24,11 +24,11 @@ def structured(seed, n=120):
 
 
 def fit_both(table, starts, weight=None, **parameters):
-    """(CRAFT, twin) from the same start partitions."""
+    """(CRAFT, reference) from the same start partitions."""
     names = {"fraction": "feature_fraction", "k_max": "max_clusters"}
     ours = CRAFT(init=starts, numeric="raw", n_threads=1, **{names.get(name, name): value for name, value in parameters.items()})
     ours.fit(table, sample_weight=weight)
-    theirs = twin.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
+    theirs = ref_search.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
     return ours, theirs
 
 
@@ -44,7 +44,7 @@ def assert_same(ours, theirs, table):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("selection", ["priced", "free", "fixed", "global", "threshold"])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_twin_agrees(seed, selection):
+def test_the_reference_agrees(seed, selection):
     table = structured(seed) if seed % 2 else random_table(seed, n=80)
     rng = np.random.default_rng(seed)
     starts = [np.zeros(len(table), int), rng.integers(0, 6, len(table)), rng.integers(0, 3, len(table))]
@@ -54,7 +54,7 @@ def test_the_twin_agrees(seed, selection):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("seed", range(6))
-def test_the_twin_agrees_with_weights_and_prices(seed):
+def test_the_reference_agrees_with_weights_and_prices(seed):
     table = structured(100 + seed, n=90)
     rng = np.random.default_rng(seed)
     weight = rng.integers(0, 3, 90).astype(float) if seed % 2 else rng.random(90) * 3
@@ -66,7 +66,7 @@ def test_the_twin_agrees_with_weights_and_prices(seed):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("wish", [1, 2, 4, 7])
-def test_the_twin_agrees_on_a_wished_number_and_the_path(wish):
+def test_the_reference_agrees_on_a_target_number_and_the_path(wish):
     table = structured(7)
     starts = [np.arange(120) % 5]
     ours, theirs = fit_both(table, starts, n_clusters=wish)
@@ -99,7 +99,7 @@ def test_clusters_that_are_there_are_found(n_clusters):
     assert adjusted_rand_score(made.target, model.labels_) > 0.9
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 10**6))
 def test_every_better_start_and_step_lowers_the_objective(seed):
     table = random_table(seed, n=60)
@@ -183,7 +183,7 @@ def test_suspicious_tables_are_told():
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 400)
     frame = pd.DataFrame({"a": pd.Categorical(a), "again": pd.Categorical(np.array(["u", "v", "w"])[a]), "x": rng.normal(size=400)})
-    with pytest.warns(UserWarning, match="'a' and 'again' say"):
+    with pytest.warns(UserWarning, match="'a' and 'again' are near-duplicates"):
         CRAFT(random_state=0).fit(frame)
     made = rng.normal(size=(1000, 2)) @ rng.normal(size=(2, 30)) + 0.7 * rng.normal(size=(1000, 30))
     with pytest.warns(UserWarning, match="price_factor"):

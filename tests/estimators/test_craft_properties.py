@@ -12,15 +12,15 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import CRAFT, MixedTable
 from craftc._common import threads as parallel
-from craftc.craft.clusters import price_terms
+from craftc.craft.parameters import price_terms
 from craftc.datasets import load_heart
-from tests.conftest import ROOT, random_table
+from tests.common import ROOT, examples, random_table
 
 
 def assert_same_bits(a, b):
@@ -38,7 +38,7 @@ def from_data(X, q, **parameters):
     return CRAFT(categorical=list(range(X.shape[1] - q, X.shape[1])), **parameters).fit(X)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(
     seed=st.integers(0, 10**6),
     selection=st.sampled_from(["fixed", "free", "global"]),
@@ -92,10 +92,11 @@ def quiet_fit(model, table, weight=None):
         return model.fit(table, sample_weight=weight)
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
         "from craftc._common import threads; threads.SMALL_WORK = 0\n"
-        "import hashlib, numpy as np; from craftc import CRAFT; from tests.conftest import random_table\n"
+        "import hashlib, numpy as np; from craftc import CRAFT; from tests.common import random_table\n"
         "h = hashlib.sha256()\n"
         "for seed in range(8):\n"
         "    t = random_table(seed, n=1500)\n"

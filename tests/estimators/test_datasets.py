@@ -12,7 +12,7 @@ import pytest
 
 from craftc.datasets import load_heart, make_mixed, make_monks, make_subspaces, monk_rule
 from craftc.metrics import contingency, purity
-from tests.twins import craft
+from tests.reference import craft
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYOUTS = ("2a", "2b", "2c", "3a", "3b", "3c", "4a", "4c")

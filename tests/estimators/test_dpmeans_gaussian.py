@@ -1,4 +1,4 @@
-"""Clusters with covariances (Appendix E) equal their twin, and say so where they cannot be had."""
+"""Clusters with covariances (Appendix E) equal their reference implementation, and say so where they cannot be had."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from craftc import DPMeans
-from tests.twins import dpmeans as twin
+from tests.reference import dpmeans as ref
 
 
 def clouds(seed, n=60, D=2, K=3):
@@ -21,7 +21,7 @@ def clouds(seed, n=60, D=2, K=3):
 @pytest.mark.parametrize("weights", [None, "whole", "real"])
 @pytest.mark.parametrize("covariance", ["full", "full-sized", "known"])
 @pytest.mark.parametrize("seed", range(10))
-def test_against_the_twin(seed, covariance, weights):
+def test_against_the_reference(seed, covariance, weights):
     D = 1 + seed % 3
     X, rng = clouds(seed, D=D)
     X = X.astype(np.float32) if seed % 2 else X
@@ -36,7 +36,7 @@ def test_against_the_twin(seed, covariance, weights):
         known = root @ root.transpose(0, 2, 1) + 0.3 * np.eye(D)
     ours = DPMeans(penalty, covariance=covariance if known is None else known, covariance_prior=phi, **fixed).fit(X, sample_weight=weight)
     sized = covariance == "full-sized"
-    theirs = twin.fit_gaussian(X, start, penalty, phi=phi, sized=sized, covariances=known, weight=weight, max_iter=300)
+    theirs = ref.fit_gaussian(X, start, penalty, phi=phi, sized=sized, covariances=known, weight=weight, max_iter=300)
     np.testing.assert_array_equal(ours.labels_, theirs.labels)
     assert ours.objective_ == pytest.approx(theirs.objective, rel=1e-9, abs=1e-9 * len(X))
     np.testing.assert_allclose(ours.objective_path_, theirs.path, rtol=1e-9, atol=1e-9 * len(X))
@@ -58,7 +58,7 @@ def test_new_rows(seed, covariance):
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     distances = model.transform(X)
     for k in range(model.n_clusters_):
-        expected = [twin.mahalanobis2(x, model.cluster_centers_[k], model.covariances_[k]) ** 0.5 for x in X]
+        expected = [ref.mahalanobis2(x, model.cluster_centers_[k], model.covariances_[k]) ** 0.5 for x in X]
         np.testing.assert_allclose(distances[:, k], expected, rtol=1e-9)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.transform(X), distances)

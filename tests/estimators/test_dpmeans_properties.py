@@ -10,15 +10,15 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import DPMeans
 from craftc._common import threads as parallel
-from tests.conftest import ROOT
-from tests.twins import dpmeans as twin
+from tests.common import ROOT, examples
+from tests.reference import dpmeans as ref
 
 MODES = ("serial", "delayed", "collapsed")
 
@@ -41,7 +41,7 @@ def assert_same_bits(a, b):
 # ---- the objective ----
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(
     seed=st.integers(0, 10**6),
     mode=st.sampled_from(MODES),
@@ -78,11 +78,11 @@ def test_the_objective_never_rises_with_fractional_weights(seed, mode):
     model = DPMeans(3.0, mode=mode, polish=True).fit(X, sample_weight=weight)
     path, scatter = model.objective_path_, 2.0 * float(((X - X.mean(axis=0)) ** 2).sum())
     assert (np.diff(path) <= 1e-12 * (path[:-1] + scatter)).all()
-    assert model.objective_ == pytest.approx(twin.objective(X, model.labels_, 3.0, weight), rel=1e-10)
+    assert model.objective_ == pytest.approx(ref.objective(X, model.labels_, 3.0, weight), rel=1e-10)
     np.testing.assert_allclose(model.cluster_sizes_, np.bincount(model.labels_, weight), rtol=1e-8)
 
 
-PARTITIONS = {n: np.array(list(twin.partitions(n))) for n in range(5, 9)}
+PARTITIONS = {n: np.array(list(ref.partitions(n))) for n in range(5, 9)}
 
 
 def optimum(X, penalty):
@@ -93,6 +93,7 @@ def optimum(X, penalty):
     return float(((step**2).sum() - ((sums**2).sum(axis=2) / sizes).sum(axis=1) + penalty * labels.max(axis=1)).min())
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize(
     ("mode", "polish", "init", "share"),
     [
@@ -132,7 +133,7 @@ def test_polish_never_hurts_and_leaves_no_move_of_one_row(seed, mode):
         for k in range(polished.n_clusters_ + 1):
             labels = polished.labels_.copy()
             labels[n] = k
-            assert twin.objective(X, labels, 6.0) >= polished.objective_ * (1.0 - 1e-11)
+            assert ref.objective(X, labels, 6.0) >= polished.objective_ * (1.0 - 1e-11)
 
 
 @pytest.mark.parametrize("init", ["single", "random"])
@@ -167,6 +168,7 @@ def test_the_same_bits_on_any_number_of_threads(mode, dtype):
         np.testing.assert_array_equal(fits[0].predict(X, open_cluster=True), other.predict(X, open_cluster=True))
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("parameters", [{}, {"n_clusters": 6}, {"init": "farthest"}, {"init": "random", "n_init": 3}])
 def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, parameters):
@@ -179,6 +181,7 @@ def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, paramet
         assert_same_bits(clone(fits[0]).fit(X[:2000]).partial_fit(X[2000:]), clone(other).fit(X[:2000]).partial_fit(X[2000:]))
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set_and_block_size():
     script = (
         "from craftc._common import threads; threads.SMALL_WORK = 0\n"

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable
 from craftc._common.threads import effective_n_threads, most_threads
 from craftc._fusion.newton import cholesky
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def centres(n_rows=1200, n_centres=120):
@@ -150,6 +150,7 @@ def test_cholesky_ends():
         cholesky(np.full((2, 2), np.nan), 4.0)
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("seed", [5, 6, 8])
 @pytest.mark.parametrize("scale", [1e6, 1e9, 1e15])
 @pytest.mark.parametrize("options", [{"ridge": 0.0, "max_iter": 200}, {}, {"sparsity": 0.5}], ids=str)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, f1_score, normalized_mutual_info_score
 
@@ -25,7 +25,8 @@ from craftc.metrics import (
     separability,
     total_cluster_label_entropy,
 )
-from tests.twins import spectral as twin
+from tests.common import examples
+from tests.reference import spectral as ref
 
 NUMBERS = (chance_rand_index, cluster_label_entropy, macro_f1, nmi, purity, rand_index, total_cluster_label_entropy)
 MEASURES = (contingency, *NUMBERS)
@@ -98,22 +99,22 @@ def test_names_of_clusters_do_not_matter(rows):
 
 
 @given(pairs)
-def test_rand_and_total_entropy_are_those_of_the_twin(rows):
+def test_rand_and_total_entropy_are_those_of_the_reference(rows):
     true, pred = zip(*rows, strict=True)
     total = total_cluster_label_entropy(true, pred)
-    assert total == pytest.approx(twin.label_entropy(pred, true))
+    assert total == pytest.approx(ref.label_entropy(pred, true))
     assert 0.0 <= total <= len(set(pred)) * log(len(set(true))) + 1e-12
     assume(len(rows) > 1)
     chance = chance_rand_index(true, pred)
-    assert rand_index(true, pred) == pytest.approx(twin.rand(pred, true))
+    assert rand_index(true, pred) == pytest.approx(ref.rand(pred, true))
     assert rand_index(true, pred) == pytest.approx(share_treated_alike(true, pred))
-    assert chance == pytest.approx(twin.chance_rand(list(Counter(pred).values()), list(Counter(true).values())))
+    assert chance == pytest.approx(ref.chance_rand(list(Counter(pred).values()), list(Counter(true).values())))
     assert 0.0 <= chance <= 1.0
     if chance < 1.0:  # the adjusted index takes the same chance off
         assert (rand_index(true, pred) - chance) / (1.0 - chance) == pytest.approx(adjusted_rand_score(true, pred))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=6))
 def test_chance_is_the_mean_over_all_permutations(rows):
     true, pred = zip(*rows, strict=True)
@@ -224,17 +225,17 @@ def test_bad_labels_get_a_sentence(measure, labels, sentence):
 
 
 @given(tables(least_columns=2))
-def test_eigen_diffusion_is_that_of_the_twin(table):
+def test_eigen_diffusion_is_that_of_the_reference(table):
     features, _ = table
     alpha = eigen_diffusion(features)
     assert 0.0 < alpha <= 1.0
-    assert alpha == pytest.approx(twin.alpha(features))
+    assert alpha == pytest.approx(ref.alpha(features))
 
 
 @given(tables())
-def test_separability_is_that_of_the_twin(table):
+def test_separability_is_that_of_the_reference(table):
     features, labels = table
-    assert separability(features, labels) == pytest.approx(twin.separability(features, labels), rel=1e-6, abs=1e-12)
+    assert separability(features, labels) == pytest.approx(ref.separability(features, labels), rel=1e-6, abs=1e-12)
 
 
 @given(tables(least_columns=2), st.integers(0, 2**32 - 1), st.sampled_from([-3.0, 1e-9, 1e200, 1e-200]))
@@ -317,7 +318,7 @@ def test_separability_with_singular_widths():
     J = separability(features, labels)
     assert J > 1.0
     assert separability(np.hstack([features, features]), labels) == pytest.approx(J)
-    assert twin.separability(np.hstack([features, features]), labels) == pytest.approx(J)
+    assert ref.separability(np.hstack([features, features]), labels) == pytest.approx(J)
     assert separability(np.column_stack([features, np.full(30, 0.1)]), labels) == pytest.approx(J)
     assert separability(np.column_stack([features, 0.1 * labels]), labels) == pytest.approx(J)
     for _ in range(10):  # turned, that direction has a width by rounding
@@ -358,8 +359,8 @@ def test_kinds_of_features(features):
     plain = next(frames())
     labels = [0, 0, 1, 1, 1, 2, 2, 2]
     before = np.array(features)
-    assert eigen_diffusion(features) == pytest.approx(twin.alpha(np.array(plain, float)))
-    assert separability(features, labels) == pytest.approx(twin.separability(np.array(plain, float), labels))
+    assert eigen_diffusion(features) == pytest.approx(ref.alpha(np.array(plain, float)))
+    assert separability(features, labels) == pytest.approx(ref.separability(np.array(plain, float), labels))
     assert (np.array(features) == before).all()
 
 

@@ -1,88 +1,15 @@
-"""How numeric columns enter the model: every rule on columns made for it, the same cells later."""
+"""Numeric columns in the model: every rule on columns made for it, exactness of the factors, weights and order."""
 
-import dataclasses
-import json
-import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
-from craftc import MixedTable
-from craftc.table import numeric_encoding as module
-from craftc.table.numeric_encoding import NumericEncoding
-from tests.conftest import random_table
-
-MODES = ("auto", "rank", "raw")
-
-
-def table_of(*columns, dtype=None):
-    """A table of numeric columns x0, x1, ..."""
-    return MixedTable.from_data(np.column_stack(columns).astype(float), dtype=dtype, categorical=[])
-
-
-def fit(*columns, weight=None, mode="auto", dtype=None):
-    return NumericEncoding.fit(table_of(*columns, dtype=dtype), weight, mode)
-
-
-def words(*columns, **options):
-    """What is said of the first column."""
-    return fit(*columns, **options).describe()[0][1]
-
-
-def later(encoding, *columns):
-    """The derived table of new rows."""
-    return encoding.apply(encoding.input_schema.encode(np.column_stack(columns)))
-
-
-def decode(table):
-    """Derived columns by name; categorical ones as lists of levels, None where missing."""
-    out = {name: table.numeric[:, d] for d, name in enumerate(table.numeric_names)}
-    for d, (name, levels) in enumerate(zip(table.categorical_names, table.levels, strict=True)):
-        out[name] = [(*levels, None)[code] for code in table.codes[:, d]]
-    return out
-
-
-def assert_same_table(a, b):
-    assert a.schema == b.schema
-    assert a.numeric.dtype == b.numeric.dtype
-    assert a.codes.dtype == b.codes.dtype
-    np.testing.assert_array_equal(a.numeric, b.numeric)
-    np.testing.assert_array_equal(a.codes, b.codes)
-
-
-def assert_same_encoding(a, b):
-    assert a.to_dict() == b.to_dict()
-    assert a.schema == b.schema
-    np.testing.assert_array_equal(a.source, b.source)
-
-
-def bell(n, scale=1.0):
-    """n numbers as normal as can be."""
-    return scale * ndtri((np.arange(n) + 0.5) / n)
-
-
-def any_column(rng, n):
-    """A column of a random kind: levels, spikes and a tail, a bell, holes in all of them."""
-    kind = rng.integers(4)
-    if kind == 0:
-        x = rng.integers(0, rng.integers(1, 25), n).astype(float)
-    elif kind == 1:
-        x = np.where(rng.random(n) < 0.4, 0.0, rng.lognormal(size=n).round(2))
-    elif kind == 2:
-        x = rng.normal(size=n).round(1)
-    else:
-        spiked = rng.random(n)
-        x = rng.standard_t(3, n)
-        x[spiked < 0.7], x[spiked < 0.4] = -1.0, 2.0
-    x[rng.random(n) < 0.1] = np.nan
-    x[0] = 1.0
-    return x
-
+from tests.common import examples
+from tests.estimators.numeric_cases import any_column, assert_same_encoding, assert_same_table, bell, decode, fit, later, table_of, words
 
 # ---------------------------------------------------------------- the rules
 
@@ -247,8 +174,8 @@ def test_the_noise_of_real_tables():
         "value 0 set apart (50 %), rest by rank": [np.where(np.arange(n) % 2, tail, 0.0)],
         "7 values: categories": [rng.integers(0, 7, n)],
     }
-    for expected, examples in columns.items():
-        for x in examples:
+    for expected, columns_of_kind in columns.items():
+        for x in columns_of_kind:
             assert words(x) == expected
 
 
@@ -293,7 +220,7 @@ def test_factors_of_two_spikes_and_a_rest_of_numbers():
     assert factors == pytest.approx(direct, rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6))
 def test_every_cell_can_be_told_from_its_pieces(seed):
     x = any_column(np.random.default_rng(seed), 150)
@@ -320,7 +247,7 @@ def test_every_cell_can_be_told_from_its_pieces(seed):
 # ---------------------------------------------------------------- weights, order
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), mode=st.sampled_from(["auto", "rank"]))
 def test_a_weight_is_so_many_rows(seed, mode):
     rng = np.random.default_rng(seed)
@@ -353,7 +280,7 @@ def test_rows_of_weight_zero_are_not_looked_at_but_encoded():
     assert decode(derived)["x0"][-1] is None
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), weighted=st.booleans())
 def test_the_order_of_the_rows_does_not_matter(seed, weighted):
     rng = np.random.default_rng(seed)
@@ -374,228 +301,3 @@ def test_negative_zero_is_zero():
     assert encoding.schema.columns[0] == "x0 = 0"
     assert decode(later(encoding, [-0.0, 0.0]))["x0 = 0"] == [True, True]
     assert fit([-0.0, 0.0, 1.0]).schema.levels == ((0, 1),)
-
-
-# ---------------------------------------------------------------- later rows
-
-
-def test_later_numbers_go_between_the_knots_and_stop_at_the_ends():
-    x = np.exp(bell(40))
-    encoding = fit(x)
-    values, scores = encoding.recipes[0].values, encoding.recipes[0].scores
-    middle = (values[1:] + values[:-1]) / 2
-    got = later(encoding, [*middle, -5.0, 1e300, np.nan]).numeric[:, 0]
-    np.testing.assert_allclose(got[:39], (scores[1:] + scores[:-1]) / 2, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(got[39:], [scores[0], scores[-1], np.nan])
-
-
-def test_only_the_very_value_is_the_spike():
-    x = np.concatenate([np.full(100, 0.3), np.exp(bell(99))])
-    encoding = fit(x)
-    got = decode(later(encoding, [0.3, np.nextafter(0.3, 1), np.nan]))
-    assert got["x0 = 0.3"] == [True, False, None]
-    assert np.isnan(got["x0 (rest)"][[0, 2]]).all()
-    assert -2 < got["x0 (rest)"][1] < 0
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_a_row_depends_on_itself_alone(dtype, seed):
-    rng = np.random.default_rng(seed)
-    table = table_of(*(any_column(rng, 80) for _ in range(4)), dtype=dtype)
-    encoding = NumericEncoding.fit(table, None, "auto")
-    whole = encoding.apply(table)
-    assert_same_table(encoding.apply(table), whole)
-    for i in rng.integers(0, 80, 5):
-        assert_same_table(encoding.apply(table.take([i])), whole.take([i]))
-
-
-def test_rows_across_the_slices(monkeypatch):
-    rng = np.random.default_rng(5)
-    table = random_table(6, n=101, p=3, q=2)
-    encoding = NumericEncoding.fit(table, rng.random(101), "rank")
-    whole = encoding.apply(table)
-    monkeypatch.setattr(module, "_ROWS", 7)
-    assert_same_table(encoding.apply(table), whole)
-    assert_same_table(encoding.apply(table.take(slice(0, 0))), whole.take(slice(0, 0)))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_many_values_are_ranked_by_knots(dtype):
-    rng = np.random.default_rng(7)
-    x = rng.lognormal(sigma=2, size=50_000).astype(dtype)
-    x[:9000] = x[0]  # a tie that is no spike
-    table = table_of(x, dtype=dtype)
-    encoding = NumericEncoding.fit(table, None, "auto")
-    recipe = encoding.recipes[0]
-    assert encoding.describe()[0][1] == "by rank"
-    assert 2000 < len(recipe.values) <= module.MAX_KNOTS  # tails and ties need few
-    assert (recipe.values[0], recipe.values[-1]) == (x.min(), x.max())
-    assert (np.diff(recipe.values) > 0).all()
-    derived = encoding.apply(table).numeric[:, 0]
-    assert derived.dtype == dtype
-    exact = ndtri((stats.rankdata(x) - 0.5) / len(x))
-    step = (exact.max() - exact.min()) / (module.MAX_KNOTS - 1)
-    assert np.abs(derived - exact).max() < 3 * step < 0.01
-    order = np.argsort(x)
-    assert (np.diff(derived[order]) >= 0).all()
-
-
-def test_the_very_number_of_knots_is_kept_whole():
-    x = np.exp(bell(module.MAX_KNOTS))
-    recipe = fit(x).recipes[0]
-    np.testing.assert_array_equal(recipe.values, x)
-    recipe = fit(np.exp(bell(module.MAX_KNOTS + 1))).recipes[0]
-    assert len(recipe.values) <= module.MAX_KNOTS
-
-
-@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1.0, 1e300])
-def test_no_range_is_too_small_or_too_large(scale):
-    x = np.concatenate([np.arange(-20, 20), [9000, 9000.5]]) * scale
-    derived = fit(x).apply(table_of(x)).numeric[:, 0]
-    assert np.isfinite(derived).all()
-    assert words(x) == "by rank"
-    top = np.finfo(float).max
-    wide = fit(np.concatenate([bell(30), [-top, top]]))
-    assert np.isfinite(later(wide, [-top, 0.0, top / 3, 5e-324]).numeric).all()
-
-
-def test_knots_next_to_nothing_apart():
-    close = 5e-324 * np.array([0, 2])  # the slope between them overflows
-    encoding = fit(np.concatenate([close, np.exp(bell(30))]))
-    lower, between, upper = later(encoding, [0.0, 5e-324, 1e-323]).numeric[:, 0]
-    assert lower < upper
-    assert np.isfinite(between)
-
-
-def test_tables_of_another_schema_are_refused():
-    encoding = fit(np.exp(bell(20)))
-    with pytest.raises(ValueError, match="another schema"):
-        encoding.apply(table_of(bell(20), bell(20)))
-
-
-# ---------------------------------------------------------------- the derived table
-
-
-def mixed(n=60, dtype=np.float64):
-    """Spiked, city, bell, tail, few: the second column is categorical."""
-    tail = np.exp(bell(n))
-    X = [np.where(np.arange(n) % 2, tail, 0.0), np.arange(n) % 3, bell(n), tail, np.arange(n) % 4]
-    return MixedTable.from_data(np.column_stack(X).astype(dtype), categorical=[1])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_derived_columns_stand_where_their_sources_stood(dtype):
-    table = mixed(dtype=dtype)
-    encoding = NumericEncoding.fit(table, None, "auto")
-    derived = encoding.apply(table)
-    assert derived.schema is encoding.schema
-    assert derived.schema.columns == ("x0 = 0", "x0 (rest)", "x1", "x2", "x3", "x4")
-    assert derived.numeric_names == ("x0 (rest)", "x2", "x3")
-    assert derived.categorical_names == ("x0 = 0", "x1", "x4")
-    assert encoding.source.dtype == np.intp
-    assert encoding.source.tolist() == [0, 2, 3, 0, 1, 4]
-    assert [name for name, _ in encoding.describe()] == ["x0", "x2", "x3", "x4"]
-    assert derived.numeric.dtype == derived.schema.dtype == dtype
-    assert derived.codes.dtype == np.uint8
-    for block in (derived.numeric, derived.codes):
-        assert block.flags.c_contiguous
-    assert (derived.codes <= derived.n_levels).all()
-    np.testing.assert_array_equal(derived.codes[:, 1], table.codes[:, 0])
-    np.testing.assert_array_equal(derived.numeric[:, 1], table.numeric[:, 1])
-    assert derived.levels[1] is table.levels[0]
-    assert derived.schema.missing == table.schema.missing
-
-
-def test_wide_codes_stay_wide():
-    n = 600
-    table = MixedTable.from_data(
-        np.column_stack([np.arange(n) % 300, np.arange(n) % 2, np.exp(bell(n))]), categorical=[0]
-    )
-    assert table.codes.dtype == np.uint16
-    derived = NumericEncoding.fit(table, None, "auto").apply(table)
-    assert derived.codes.dtype == np.uint16
-    np.testing.assert_array_equal(derived.codes, [[i % 300, i % 2] for i in range(n)])
-
-
-def test_float32_is_decided_as_its_own_values():
-    x = np.concatenate([np.full(50, 0.1), np.exp(bell(50))]).astype(np.float32)
-    encoding = fit(x, dtype=np.float32)
-    assert encoding.schema.columns == ("x0 = 0.1", "x0 (rest)")
-    got = later(encoding, np.array([0.1, 0.25], np.float32))
-    assert got.numeric.dtype == np.float32
-    assert decode(got)["x0 = 0.1"] == [True, False]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_nothing_to_do_is_no_copy(mode):
-    numbers = table_of(bell(50))
-    encoding = NumericEncoding.fit(numbers, None, mode)
-    assert encoding.identity == (mode != "rank")
-    assert (encoding.apply(numbers) is numbers) == encoding.identity
-    levels = random_table(1, n=30, p=0, q=3)
-    encoding = NumericEncoding.fit(levels, None, mode)
-    assert encoding.identity
-    assert encoding.apply(levels) is levels
-    assert encoding.describe() == []
-    assert encoding.source.tolist() == [0, 1, 2]
-
-
-def test_raw_is_the_identity_of_any_table():
-    table = mixed()
-    encoding = NumericEncoding.fit(table, np.ones(len(table)), "raw")
-    assert encoding.identity
-    assert encoding.apply(table) is table
-    assert encoding.schema is table.schema
-    assert encoding.source.tolist() == [0, 2, 3, 4, 1]
-
-
-def test_the_table_of_the_fit_is_not_written_on():
-    table = mixed()
-    numeric, codes = table.numeric.copy(), table.codes.copy()
-    for block in (table.numeric, table.codes):
-        block.flags.writeable = False
-    NumericEncoding.fit(table, np.ones(len(table)), "auto").apply(table)
-    np.testing.assert_array_equal(table.numeric, numeric)
-    np.testing.assert_array_equal(table.codes, codes)
-
-
-def test_memory_is_the_derived_table_and_little_more():
-    rng = np.random.default_rng(8)
-    table = MixedTable.from_data(rng.lognormal(size=(100_000, 8)))
-    encoding = NumericEncoding.fit(table, None, "auto")
-    tracemalloc.start()
-    derived = encoding.apply(table)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < derived.nbytes + 3 * 2**20
-
-
-# ---------------------------------------------------------------- files
-
-
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), dtype=st.sampled_from([np.float32, np.float64]))
-def test_through_json_and_pickle_to_the_last_bit(seed, dtype):
-    rng = np.random.default_rng(seed)
-    table = table_of(*(any_column(rng, 90) for _ in range(3)), dtype=dtype)
-    encoding = NumericEncoding.fit(table, rng.random(90), "auto")
-    text = json.dumps(encoding.to_dict(), allow_nan=False)
-    copies = (
-        NumericEncoding.from_dict(json.loads(text), table.schema),
-        pickle.loads(pickle.dumps(encoding)),
-    )
-    for again in copies:
-        assert_same_encoding(again, encoding)
-        assert again.describe() == encoding.describe()
-        for a, b in zip(again.recipes, encoding.recipes, strict=True):
-            for part in dataclasses.fields(a):
-                np.testing.assert_array_equal(getattr(a, part.name), getattr(b, part.name))
-        assert_same_table(again.apply(table), encoding.apply(table))
-
-
-def test_an_encoding_of_other_columns_is_refused():
-    state = fit(bell(20)).to_dict()
-    with pytest.raises(ValueError, match=r"1 numeric column\(s\) and the schema 2"):
-        NumericEncoding.from_dict(state, table_of(bell(20), bell(20)).schema)

@@ -12,7 +12,7 @@ from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Factoriser
 from craftc.spectral.pseudo_likelihood import Hats, Parameters, PseudoLikelihood, log_grid
 from craftc.table import MixedTable
-from tests.twins import spectral as twin
+from tests.reference import spectral as ref
 
 BETA, EPS = 2.0, 0.2
 
@@ -58,17 +58,17 @@ def case():
     likelihood = PseudoLikelihood(
         encoding, table, codes, beta=BETA, eps=EPS, grid_size=6, softmax=True, hat=None, n_threads=1, free=True
     )
-    data = twin.encode(X.iloc[:, :3].to_numpy(float), X.iloc[:, 3:].to_numpy(object), BETA)
-    model = twin.pseudo_model(data.x, data.p1, data.groups, approximation.table(), eps=EPS, beta=BETA, m=6)
+    data = ref.encode(X.iloc[:, :3].to_numpy(float), X.iloc[:, 3:].to_numpy(object), BETA)
+    model = ref.pseudo_model(data.x, data.p1, data.groups, approximation.table(), eps=EPS, beta=BETA, m=6)
     rng = np.random.default_rng(3)
-    theta, b, _ = twin.unpack(model, 0.5 * rng.normal(size=twin.n_free(model, True)), True)
+    theta, b, _ = ref.unpack(model, 0.5 * rng.normal(size=ref.n_free(model, True)), True)
     return likelihood, model, Parameters(theta, b, rng.normal(size=(3, 13)))
 
 
-def test_the_value_is_that_of_the_twin_with_other_unary_terms():
+def test_the_value_is_that_of_the_reference_with_other_unary_terms():
     likelihood, model, at = case()
     hats = Hats(log_grid(BETA, EPS, 6), EPS)
-    value = twin.pseudo(model, at.theta, at.b, np.zeros((3, 2)))[0]
+    value = ref.pseudo(model, at.theta, at.b, np.zeros((3, 2)))[0]
     for s in range(3):
         flat = logsumexp(model.table @ at.theta[s], b=model.weights, axis=1)
         bent = logsumexp(model.table @ at.theta[s] + at.c[s], b=model.weights, axis=1)

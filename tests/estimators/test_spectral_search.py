@@ -28,6 +28,7 @@ def large(n=17_000, seed=0):
 OPTIONS = {"default": {}, "dense": {"conditionals": "dense"}, "logistic": {"groups": "logistic", "unary": False}}
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_sample_leads_to_the_optimum_of_all_rows(monkeypatch, options):
     X = large()
@@ -54,6 +55,7 @@ def objective_of(encoding, table, codes):
     return Objective(PseudoLikelihood(encoding, table, codes, **settings), 0.1, True)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("sampled", ["few", "one row many times", "other columns' order"])
 def test_a_sample_that_misleads_costs_steps_only(sampled):
     X = large(2000)

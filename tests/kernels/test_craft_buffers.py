@@ -10,10 +10,11 @@ from craftc._kernels import craft_passes as kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels import spectral as spectral_kernel
-from craftc.craft.clusters import Background, Rules
+from craftc.craft.background import Background
 from craftc.craft.description_length import pricing_of
+from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
-from tests.conftest import random_table
+from tests.common import random_table
 
 GUARD = 1.2345e-67
 N_GUARDS = 512  # more than the 172 doubles by which the tables once were too short
@@ -40,7 +41,7 @@ def one_pass(capacity, short=0, n_threads=1, K=None, **shape):
     labels = (np.arange(len(table)) % K).astype(np.int32)
     grid = integer_grid(table, np.empty(0, np.int64))
     whole = Moments.of_partition(grid, 1.0, table, np.empty(0, np.int64), np.zeros(len(table), np.int32), 1)
-    pricing = pricing_of(Background(whole), Rules(price=None, selection="priced"))
+    pricing = pricing_of(Background(whole), ModelSpec(price=None, selection="priced"))
     groups = Moments.of_partition(grid, 1.0, table, np.empty(0, np.int64), labels, K).groups.copy()
     buffers = {
         "slab": guarded(kernel.slab_size(pricing, capacity) - short),
@@ -88,7 +89,7 @@ def test_rows_without_a_finite_cost_keep_their_cluster(n_clusters, cost):
     base[:n_clusters] = constant[:n_clusters] = cost
     square, linear, offset = np.zeros((3, 2, lanes))
     columns = np.arange(2, dtype=np.intp), np.empty(0, np.intp)
-    tables = craft_kernel.Tables(
+    tables = craft_kernel.CostTables(
         n_clusters, grid, np.zeros(2), np.ones(2), base, constant, square, linear, offset, np.zeros((0, lanes)), *columns
     )
     before = (np.arange(19) % n_clusters).astype(np.int32)

@@ -1,4 +1,4 @@
-"""The kernels of CRAFT against NumPy twins written from the maths."""
+"""The kernels of CRAFT against reference implementations in NumPy, written from the formulas."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 from craftc._common.threads import aligned
 from craftc._common.weights import integer_weights
 from craftc._kernels import craft as kernel
-from craftc.craft.clusters import Background, Clusters, Rules
-from craftc.craft.fixed_price import assign_only
+from craftc.craft.background import Background
+from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
-from tests.conftest import random_table
+from tests.common import random_table
 
 
 def fitted(seed, n=120, n_clusters=5, **shape):
@@ -22,10 +23,10 @@ def fitted(seed, n=120, n_clusters=5, **shape):
     labels = (np.random.default_rng(seed).permutation(n) % n_clusters).astype(np.int32)
     total = Moments.of_partition(grid, unit, table, weight, np.zeros(n, np.int32), 1)
     moments = Moments.of_partition(grid, unit, table, weight, labels, n_clusters)
-    return table, Clusters(moments, Background(total), Rules(fraction=1.0))
+    return table, Clusters(moments, Background(total), ModelSpec(fraction=1.0))
 
 
-def twin_costs(table, clusters):
+def reference_costs(table, clusters):
     """own - background of every row and cluster, cell by cell."""
     background, K = clusters.background, len(clusters.mask)
     p, out = table.numeric.shape[1], np.zeros((len(table), K))
@@ -52,7 +53,7 @@ def test_costs_and_assignment(n_clusters, dtype):
     tables = clusters.tables()
     out = np.empty((len(table), n_clusters))
     kernel.costs(table.numeric, table.codes, tables, aligned((1, kernel.scratch_size(tables))), out)
-    np.testing.assert_allclose(out, twin_costs(table, clusters), atol=1e-9)
+    np.testing.assert_allclose(out, reference_costs(table, clusters), atol=1e-9)
     labels = np.full(len(table), -1, np.int32)
     assign_only(table, tables, labels, 1)
     np.testing.assert_array_equal(labels, out.argmin(axis=1))
@@ -64,7 +65,7 @@ def test_any_number_of_columns(p, q):
     tables = clusters.tables()
     out = np.empty((len(table), 5))
     kernel.costs(table.numeric, table.codes, tables, aligned((1, kernel.scratch_size(tables))), out)
-    np.testing.assert_allclose(out, twin_costs(table, clusters), atol=1e-9)
+    np.testing.assert_allclose(out, reference_costs(table, clusters), atol=1e-9)
 
 
 def test_only_selected_features_cost():
@@ -75,7 +76,7 @@ def test_only_selected_features_cost():
     assert tables.numeric.tolist() == [1, 3]
     out = np.empty((len(table), 5))
     kernel.costs(table.numeric, table.codes, tables, aligned((1, kernel.scratch_size(tables))), out)
-    np.testing.assert_allclose(out, twin_costs(table, clusters), atol=1e-9)
+    np.testing.assert_allclose(out, reference_costs(table, clusters), atol=1e-9)
     assert (out[:, 1] == 0).all()
 
 
@@ -93,15 +94,15 @@ def test_a_row_costs_the_same_wherever_it_stands():
 
 def test_a_row_stays_unless_it_gains():
     table, clusters = fitted(7, n=40, p=2, q=0, n_clusters=1)
-    both = Clusters(clusters.moments, clusters.background, clusters.rules)
+    both = Clusters(clusters.moments, clusters.background, clusters.spec)
     both.moments.open()
-    both.moments.groups[1] = both.moments.groups[0]  # twins: every row costs the same in both
-    twins = Clusters(both.moments, clusters.background, clusters.rules)
+    both.moments.groups[1] = both.moments.groups[0]  # equal clusters: every row costs the same in both
+    equal = Clusters(both.moments, clusters.background, clusters.spec)
     labels = (np.arange(40) % 2).astype(np.int32)
-    assign_only(table, twins.tables(), labels, 1)
+    assign_only(table, equal.tables(), labels, 1)
     np.testing.assert_array_equal(labels, np.arange(40) % 2)
     fresh = np.full(40, -1, np.int32)
-    assign_only(table, twins.tables(), fresh, 1)
+    assign_only(table, equal.tables(), fresh, 1)
     assert (fresh == 0).all()
 
 

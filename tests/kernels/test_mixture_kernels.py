@@ -11,7 +11,7 @@ from scipy.special import betaln, digamma, gammaln, logsumexp, xlogy
 from craftc import FeatureSelectionMixture
 from craftc._kernels.mixture import Mixture, Rows
 from craftc.mixture.variational import Ascent, Plan
-from tests.twins.mixture import Twin
+from tests.reference.mixture import ReferenceMixture
 
 DUST = 2.0**-60
 
@@ -221,8 +221,8 @@ def test_the_exponential_is_good_to_the_last_digits():
 # ---- on the way ----
 
 
-def ascent_and_twin(seed, component, selection, missing=0.1, K=5, concentration=5.0):
-    """An ascent and the twin after the same sweeps; one component is empty, one nearly so."""
+def ascent_and_reference(seed, component, selection, missing=0.1, K=5, concentration=5.0):
+    """An ascent and the reference after the same sweeps; one component is empty, one nearly so."""
     rng = np.random.default_rng(seed)
     n, D = 40, 6
     group = rng.integers(0, 3, n)
@@ -236,31 +236,31 @@ def ascent_and_twin(seed, component, selection, missing=0.1, K=5, concentration=
     table = model._table(X)
     ascent = Ascent(table, model._beliefs(), Plan(1, 0.0, False, Event()), 1)
     ascent.start_from(R)
-    twin = Twin(X, R, **parameters)
+    ref = ReferenceMixture(X, R, **parameters)
     for _ in range(2):
         ascent.sweeps(ascent.bound(), 0.0, 1)
-        twin.sweep()
-    return ascent, twin
+        ref.sweep()
+    return ascent, ref
 
 
 @pytest.mark.parametrize("selection", ["local", "global", "shared"])
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
 @pytest.mark.parametrize("seed", range(4))
 def test_gains_of_pairs(seed, component, selection):
-    ascent, twin = ascent_and_twin(seed, component, selection)
+    ascent, ref = ascent_and_reference(seed, component, selection)
     gains = ascent.mixture.pair_gains()
-    alive = np.flatnonzero(twin.N > 0)
+    alive = np.flatnonzero(ref.N > 0)
     assert 1 < len(alive) < 5
     expected = np.zeros((5, 5))
     for i in alive:
         for j in alive[alive > i]:
-            expected[i, j] = twin.merge_gain(i, j)
+            expected[i, j] = ref.merge_gain(i, j)
     np.testing.assert_allclose(gains, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
 def test_join_adds_up_and_restore_goes_back(component):
-    ascent, _ = ascent_and_twin(0, component, "local")
+    ascent, _ = ascent_and_reference(0, component, "local")
     q = ascent.mixture
     i, j = np.flatnonzero(q.size > 0)[:2]
     kept, state = [array.copy() for array in (q.size, q.reach, q.s1, q.s2)], q.state()
@@ -283,7 +283,7 @@ def test_join_adds_up_and_restore_goes_back(component):
 
 
 def test_a_climb_ends_where_the_rise_is_small():
-    ascent, _ = ascent_and_twin(1, "gaussian", "local", missing=0.0)
+    ascent, _ = ascent_and_reference(1, "gaussian", "local", missing=0.0)
     q, state, before = ascent.mixture, ascent.mixture.state(), ascent.bound()
     path = ascent.sweeps(before, -np.inf, 30)
     assert len(path) == 30
@@ -297,7 +297,7 @@ def test_a_climb_ends_where_the_rise_is_small():
 
 
 def test_sorting_raises_the_bound_and_moves_all_tables_alike():
-    ascent, twin = ascent_and_twin(2, "gaussian", "local", concentration=0.5)
+    ascent, ref = ascent_and_reference(2, "gaussian", "local", concentration=0.5)
     q = ascent.mixture
     order = np.random.default_rng(0).permutation(5)
     for array in (q.size, q.reach, q.s1, q.s2, q.p, q.divergence):
@@ -319,4 +319,4 @@ def test_sorting_raises_the_bound_and_moves_all_tables_alike():
     many.size[:] = [1.0, 2.0, 3.0, 4.0, 30.0]
     many.sort()
     assert many.size.tolist() == [1.0, 2.0, 3.0, 4.0, 30.0]
-    np.testing.assert_allclose(q.size, twin.N[np.argsort(-twin.N, kind="stable")], rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(q.size, ref.N[np.argsort(-ref.N, kind="stable")], rtol=1e-8, atol=1e-12)

@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc._common.weights import integer_weights
 from craftc._kernels import moments as kernel
 from craftc.table.moments import Moments, integer_grid
-from tests.conftest import random_table
+from tests.common import examples, random_table
 
 WORD = 1 << 64
 
@@ -31,7 +31,7 @@ def wrap(value):
     return value - (1 << 128) if value >= 1 << 127 else value
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     a=st.integers(-(1 << 127), (1 << 127) - 1),
     b=st.integers(-(1 << 127), (1 << 127) - 1),

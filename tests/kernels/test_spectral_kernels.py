@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 
 from craftc._kernels import spectral as kernel
 from craftc._kernels.spectral import CUT, HOLE, LANES, TILE, Conditionals, hals_rows
-from tests.conftest import ROOT
-from tests.twins.spectral import grid, similarity
+from tests.common import ROOT
+from tests.reference.spectral import grid, similarity
 
 EPS = 0.2
 NAMES = ("log_z", "node", "near", "table", "bias", "cell", "lift")
@@ -398,6 +398,7 @@ def test_sweeps_have_the_same_bits_on_any_number_of_threads():
 # ---- instruction sets ----
 
 
+@pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set():
     script = (
         "import hashlib, numpy as np\n"

@@ -1,0 +1,1 @@
+"""Starts of the feature models: functions for the other kernels, none for Python."""

@@ -1,0 +1,170 @@
+"""The number of features: the path of K-features solutions for K = 1, 2, ..., and the K of least cost or least description length."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from craftc._common.random import FeatureStream, spread
+from craftc._common.typing import Bits, Floats
+from craftc._kernels import bpmeans as bpmeans_kernel
+from craftc.bpmeans.restarts import (
+    FeatureData,
+    FeatureFit,
+    FitConfig,
+    best_restart,
+    choose,
+    exchange_budget,
+    exchange_draws,
+    exchange_features,
+    from_memberships,
+    is_small,
+    pack,
+    run_for,
+    run_to_convergence,
+    threads_within,
+    unpack,
+)
+
+_CHOICE_ROWS = 4096  # a larger table chooses K from a sample of this size
+_PATIENCE = 2  # numbers of features tried without a shorter description
+
+
+@dataclass
+class ModelPath:
+    """The best K-features solutions for K = 0, 1, ...; the entry of K = 0 is None."""
+
+    fits: list[FeatureFit | None]
+    errors: list[float]
+
+    def interval(self, K: int) -> tuple[float, float]:
+        """lambda^2 between which K features are better than K + 1 and K - 1."""
+        low = self.errors[K] - self.errors[K + 1] if len(self.errors) > K + 1 else 0.0
+        high = self.errors[K - 1] - self.errors[K] if K else np.inf
+        return low, high
+
+
+def stepwise(data: FeatureData, config: FitConfig, penalty: float) -> tuple[ModelPath, int]:
+    """K-features for K = 1, 2, ... until SSE + K lambda^2 no longer falls; returns the path and the best K, which may be 0."""
+    path = ModelPath([None], [data.scatter])
+    costs = [data.scatter]
+    for K in range(1, config.cap + 1):
+        _extend(path, data, config, K)
+        costs.append(path.errors[K] + K * penalty)
+        if K > 1 and not costs[K] < costs[K - 1]:
+            break
+    return path, int(np.argmin(costs))
+
+
+def shortest_description(data: FeatureData, config: FitConfig) -> tuple[ModelPath, int]:
+    """K-features for K = 1, 2, ..., and the K of least description length.
+
+    A large table chooses K from a sample of its rows; the features found there are then fitted to all rows.
+    """
+    if len(data) > _CHOICE_ROWS:
+        return _shortest_of_sample(data, config)
+    path = ModelPath([None], [data.scatter])
+
+    def best() -> int:
+        lengths = [description_length(data, fit, error) for fit, error in zip(path.fits, path.errors, strict=True)]
+        return int(np.argmin(lengths))
+
+    for K in range(1, config.cap + 1):
+        _extend(path, data, config, K)
+        if K - best() >= _PATIENCE:
+            break
+    for K in range(len(path.errors) - 2, 0, -1):
+        _improve_from_above(path, data, config, K)
+    return path, best()
+
+
+def _shortest_of_sample(data: FeatureData, config: FitConfig) -> tuple[ModelPath, int]:
+    some = spread(len(data), _CHOICE_ROWS, config.seed, FeatureStream.CHOICE_SAMPLE)
+    sample = FeatureData(np.ascontiguousarray(data.X[some]), data.n_threads)
+    path, K = shortest_description(sample, config)
+    path.errors = [error * data.scatter / sample.scatter for error in path.errors]
+    found = path.fits[K]
+    path.fits = [None] * len(path.fits)
+    if found is not None:
+        fixed = config.with_features(K)
+        run = run_for(sample, fixed, threads_within(sample, fixed), gram=False)
+        run.start(found.masks, found.n_features)
+        masks = choose(data.X, run.features, config.exact, data.n_threads)
+        path.fits[K] = from_memberships(data, fixed, masks, run.n_features)
+    return path, K
+
+
+def _extend(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> None:
+    """Append K features: the better of the best restart and the solution for K - 1 with one more feature."""
+    config = config.with_features(K)
+    fit, before = best_restart(data, config), path.fits[-1]
+    if before is not None and before.n_features == K - 1:
+        run = run_for(data, config, threads_within(data, config))
+        run.exchange(before.masks, K - 1, -1, exchange_draws(config, config.n_init, 0, bpmeans_kernel.TRIALS))
+        grown = run_to_convergence(run, config, None)
+        budget = exchange_budget(data, config, K, grown.n_iter)
+        grown = exchange_features(data, config, grown, config.n_init + 1, run, 1, budget)
+        fit = grown if grown.objective < fit.objective else fit
+    config.callback(f"K = {K}: {fit.objective:.6g}")
+    path.fits.append(fit)
+    path.errors.append(min(fit.objective, path.errors[-1]))
+
+
+def _improve_from_above(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> None:
+    """Replace the solution for K by that for K + 1 without one feature where that is better."""
+    config, now, more = config.with_features(K), path.fits[K], path.fits[K + 1]
+    if now is None or more is None or more.n_features != K + 1:
+        return
+    Z, dropped = unpack(more.masks, K + 1), list(range(K + 1))
+    if not is_small(data, config):  # only the feature of least removal cost
+        run = run_for(data, config.with_features(K + 1), threads_within(data, config))
+        run.start(more.masks, K + 1)
+        dropped = [int(np.argmin(run.removal_costs()))]
+    fewer = min((from_memberships(data, config, pack(np.delete(Z, k, 1)), K) for k in dropped), key=lambda fit: fit.objective)
+    if fewer.objective < now.objective:
+        path.fits[K], path.errors[K] = fewer, fewer.objective
+
+
+def description_length(data: FeatureData, fit: FeatureFit | None, error: float) -> float:
+    """Description length in nats: N D / 2 log V + K D / 2 log(N S / V) + the entropy of the memberships.
+
+    V = SSE / (N D) is the residual variance and S that of the table: the D values of a feature are coded within S at the precision to
+    which N rows of variance V determine them (with S = V this is the (K D / 2) log N of BIC).
+    """
+    n, D = data.X.shape
+    least = max(1e-14 * data.scatter, np.finfo(float).tiny)
+    left = max(error, least) / (n * D)
+    length = 0.5 * n * D * math.log(left)
+    if fit is not None and fit.n_features:
+        variance = max(data.points.scatter, least) / (n * D)
+        length += 0.5 * fit.n_features * D * math.log(max(n * variance / left, 1.0))
+        length += membership_entropy(unpack(fit.masks, fit.n_features))
+    return float(length)
+
+
+def membership_entropy(Z: Bits) -> float:
+    """Nats of Z column by column, each coded alone or conditionally on the earlier column that predicts it best.
+
+    A feature and its complement therefore cost no more than the feature and one of every row, which give the same sums.
+    """
+    bits = Z.astype(np.float64)
+    n, K = bits.shape
+    both, size = bits.T @ bits, bits.sum(axis=0)
+    total: float = 0.0
+    for k in range(K):
+        alone = _entropy(np.array([size[k], n - size[k]]))
+        given = [
+            _entropy(np.array([both[k, j], size[j] - both[k, j]]))
+            + _entropy(np.array([size[k] - both[k, j], n - size[k] - size[j] + both[k, j]]))
+            for j in range(k)
+        ]
+        total += float(min([alone, *given]))
+    return total
+
+
+def _entropy(counts: Floats) -> float:
+    """Nats of a sequence in which the two values have these counts."""
+    counts = counts[counts > 0]
+    return float(counts.sum() * np.log(counts.sum()) - counts @ np.log(counts)) if len(counts) else 0.0

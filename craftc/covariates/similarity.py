@@ -1,0 +1,122 @@
+"""Similarities of covariates, computed or given, and the graph along which covariates may be fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
+
+from craftc._common.typing import Floats
+from craftc._common.validation import check_choice
+from craftc._fusion.datafits import squares
+from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
+
+SIMILARITIES = ("correlation", "knn")
+
+
+def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> Any:
+    """A sparse similarity of covariates from vectors that describe them, such as word embeddings.
+
+    Parameters
+    ----------
+    embedding : array (d, p)
+        A row for every covariate.
+    n_neighbors : int, default=8
+        Two covariates get an edge if one is among the `n_neighbors` nearest neighbours of the other.
+
+    Returns
+    -------
+    scipy.sparse array (d, d)
+        ``exp(-|v_i - v_j|^2 / (2 s^2))``, s the median distance to the last neighbour; symmetric, with an empty diagonal.
+
+    Examples
+    --------
+    >>> from craftc.covariates import knn_similarity
+    >>> knn_similarity([[0.0], [0.1], [5.0], [5.1]], 1).nnz
+    4
+    """
+    vectors = np.asarray(embedding, np.float64)
+    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+        raise ValueError(f"embedding must be finite, with a row for every covariate, got shape {vectors.shape}.")
+    d, k = len(vectors), min(n_neighbors, len(vectors) - 1)
+    if k < 1:
+        return sparse.csr_array((d, d))
+    distance, place = NearestNeighbors(n_neighbors=k).fit(vectors).kneighbors()
+    size = np.median(distance[:, -1]) or 1.0
+    near = sparse.csr_array((np.exp(-0.5 * (distance / size) ** 2).ravel(), (np.repeat(np.arange(d), k), place.ravel())), (d, d))
+    return near.maximum(near.T)
+
+
+def correlation_similarity(X: Any, n_neighbors: int = N_NEIGHBORS) -> Any:
+    """A sparse similarity of the columns: the positive correlations of each with those it correlates with most.
+
+    Parameters
+    ----------
+    X : array or sparse array (n, d)
+    n_neighbors : int, default=8
+        Largest correlations kept per column.
+
+    Returns
+    -------
+    scipy.sparse array (d, d)
+        Symmetric, with an empty diagonal.
+    """
+    n, d = X.shape
+    k = min(n_neighbors, d - 1)
+    if k < 1:
+        return sparse.csr_array((d, d))
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    if sparse.issparse(X):
+        spread, norm = X, np.sqrt(np.maximum(np.asarray(squares(X).sum(axis=0)).ravel() - n * mean**2, 0.0))
+    else:
+        spread = X - mean
+        norm = np.sqrt((spread**2).sum(axis=0))
+    inverse = np.divide(1.0, norm, where=norm > 0, out=np.zeros(d))
+    rows, columns, values = [], [], []
+    for i in range(d):
+        product = (X.T @ X[:, [i]].toarray())[:, 0] - n * mean * mean[i] if sparse.issparse(X) else spread.T @ spread[:, i]
+        correlation = product * inverse * inverse[i]
+        correlation[i] = -np.inf
+        best = np.argsort(-correlation, kind="stable")[:k]
+        best = best[correlation[best] > 1e-12]
+        rows.append(np.full(len(best), i))
+        columns.append(best)
+        values.append(np.minimum(correlation[best], 1.0))
+    near = sparse.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (d, d))
+    return near.maximum(near.T)
+
+
+def _standardised(X: Any) -> Floats:
+    """Columns as vectors for "knn"."""
+    if sparse.issparse(X):
+        raise ValueError(
+            "similarity='knn' takes columns as vectors and needs a dense X, got a sparse one; pass similarity='correlation', or "
+            "knn_similarity(...) of vectors that describe the covariates."
+        )
+    spread = X.std(axis=0)
+    return np.asarray(((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).T)
+
+
+def graph_of(similarity: Any, X: Any, sparsity: float) -> Graph:
+    """The edges of a similarity (None: "correlation"), and the edges to the zero node that the group lasso adds."""
+    d = X.shape[1]
+    if similarity is None or isinstance(similarity, str):
+        built_in: dict[str, Callable[[], Any]] = {
+            "correlation": lambda: correlation_similarity(X),
+            "knn": lambda: knn_similarity(_standardised(X)),
+        }
+        name = "correlation" if similarity is None else similarity
+        check_choice("similarity", name, SIMILARITIES, "or a callable, or an array (d, d)")
+        similarity = built_in[name]()
+    elif callable(similarity):
+        similarity = similarity(X)
+    edge, weight = edges_of(similarity, d, "similarity", "covariate")
+    group_lasso = np.zeros(len(edge), bool)
+    if sparsity > 0:
+        edge = np.concatenate([edge, np.stack([np.arange(d), np.full(d, d)], axis=1)])
+        weight, group_lasso = np.append(weight, np.full(d, sparsity)), np.append(group_lasso, np.ones(d, bool))
+    return Graph(d, np.ascontiguousarray(edge, np.int32), weight, group_lasso)

@@ -1,0 +1,147 @@
+"""What every search of CRAFT shares: the configuration of a fit, its result, parallel starts, and clusters without weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Event
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.estimator import FitResult
+from craftc._common.labels import renumber
+from craftc._common.merge_path import MergeStep
+from craftc._common.random import uniform
+from craftc._common.threads import aligned, map_side_by_side, threads_for
+from craftc._common.typing import Floats, Integers, Labels
+from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc.craft.background import Background
+from craftc.craft.clusters import assign_only
+from craftc.craft.description_length import pricing_of
+from craftc.craft.parameters import ModelSpec
+from craftc.table import MixedTable
+from craftc.table.moments import Moments
+
+T = TypeVar("T")
+
+_WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run in parallel
+
+
+@dataclass
+class FitConfig:
+    """A table, and how its partition is searched.
+
+    Parameters
+    ----------
+    table : MixedTable
+    weight : ndarray (n,) of int64
+        Counts of the rows; empty: all one.
+    background : Background
+    spec : ModelSpec
+    max_clusters : int
+    max_iter : int
+    seed : int
+    n_threads : int
+    capped_weight : ndarray (n,), optional
+        min(w, 1) of every row; None: all one.
+    callback : callable, optional
+        Called with (pass, number of clusters, objective).
+    total_weight : float, optional
+        Weight of the rows, if they are only some of the rows of the background.
+    stop : Event
+        Once set, all searches that share it raise KeyboardInterrupt at their next pass.
+    """
+
+    table: MixedTable
+    weight: Integers
+    background: Background
+    spec: ModelSpec
+    max_clusters: int
+    max_iter: int
+    seed: int
+    n_threads: int
+    capped_weight: Floats | None = None
+    callback: Callable[[int, int, float], None] | None = None
+    total_weight: float | None = None
+    stop: Event = field(default_factory=Event)
+
+    @cached_property
+    def pricing(self) -> price_kernel.Pricing:
+        """Prices and selection of features."""
+        return pricing_of(self.background, self.spec, total_weight=self.total_weight)
+
+    def threads(self, n_clusters: int) -> int:
+        """Threads for one pass over n_clusters."""
+        lanes = -(-n_clusters // craft_kernel.PAD)
+        grid = self.background.grid
+        return threads_for(self.n_threads, len(self.table) * (grid.p + grid.q) * lanes)
+
+    def scratch(self, tables: craft_kernel.CostTables, n_threads: int) -> Floats:
+        """Scratch of every thread, each on its own cache lines."""
+        return aligned((n_threads, craft_kernel.scratch_size(tables)))
+
+    def random_row(self, *key: int) -> int:
+        """A random row of weight > 0."""
+        draw = uniform(self.seed, *key)
+        if not len(self.weight):
+            return int(draw * len(self.table))
+        positive = np.flatnonzero(self.weight)
+        return int(positive[int(draw * len(positive))])
+
+    def moments(self, labels: Labels, n_clusters: int) -> Moments:
+        """Exact moments of a partition."""
+        background = self.background
+        return Moments.of_partition(
+            background.grid, background.count_weight, self.table, self.weight, labels, n_clusters, self.n_threads
+        )
+
+    def of_rows(self, rows: NDArray[np.intp]) -> FitConfig:
+        """The same configuration for some of the rows, with the background of the whole table."""
+        weight = self.weight[rows] if len(self.weight) else self.weight
+        capped = None if self.capped_weight is None else self.capped_weight[rows]
+        total = float(weight.sum()) * self.background.count_weight if len(weight) else float(len(rows))
+        return replace(self, table=self.table.take(rows), weight=weight, capped_weight=capped, total_weight=total)
+
+
+@dataclass
+class CraftResult(FitResult):
+    """A partition, its clusters numbered by first appearance, and how it was found."""
+
+    labels: Labels
+    moments: Moments
+    spec: ModelSpec
+    merge_path: Sequence[MergeStep] = ()
+    n_clusters_at_4: int | None = None  # clusters left at four times the price
+
+
+def drop_empty(moments: Moments, labels: Labels) -> None:
+    """Remove clusters without weight; the others keep their order. Rows of weight 0 in them get label -1."""
+    kept = np.flatnonzero(moments.groups[:, 0])
+    if len(kept) < moments.n_clusters:
+        number = np.full(moments.n_clusters + 1, -1, np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        renumber(labels, number)
+        moments.keep(kept)
+
+
+def assign_zero_weight_rows(config: FitConfig, tables: craft_kernel.CostTables, labels: Labels) -> None:
+    """Assign rows again whose cluster was dropped; only rows of weight 0 can have lost theirs."""
+    if len(config.weight) and (labels < 0).any():
+        assign_only(config.table, tables, labels, 1)
+
+
+def n_parallel_starts(config: FitConfig, n_starts: int) -> int:
+    """Starts that run in parallel: several, where a pass is too short to be shared by threads but a whole start is worth a thread."""
+    if n_starts == 1:
+        return 1
+    cells = len(config.table) * (config.background.grid.p + config.background.grid.q)
+    return config.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
+
+
+def run_starts(run: Callable[[int], T], n_starts: int, config: FitConfig) -> list[T]:
+    """The result of every start, in order; after an interrupt the other starts end at their next pass."""
+    return map_side_by_side(run, range(n_starts), n_parallel_starts(config, n_starts), config.stop)

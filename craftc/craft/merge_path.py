@@ -1,0 +1,80 @@
+"""From the result of the search to another number of clusters, and down the merge path to one cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from craftc._common.labels import first_appearance, renumber
+from craftc._common.merge_path import MergePath
+from craftc.craft.clusters import Clusters
+from craftc.craft.fitting import assign_zero_weight_rows
+from craftc.craft.merge_split import MergeSplitSearch, Partition, best_pair
+
+
+def reach_n_clusters(search: MergeSplitSearch, part: Partition, target_n_clusters: int) -> None:
+    """Best merges down, or best splits up, to the target, or as near as the table allows."""
+    while target_n_clusters < part.K:
+        merge_best(search, part)
+    while target_n_clusters > part.K:
+        if not _split_best(search, part):
+            return
+
+
+def _split_best(search: MergeSplitSearch, part: Partition) -> bool:
+    """The cheapest split that remains after passes over all rows; if there is none, the cheapest split without passes."""
+    splits = [(split.delta, k, split) for k in range(part.K) if (split := search.best_split(part, k, at_any_price=True)) is not None]
+    splits.sort(key=lambda entry: entry[:2])
+    for _, k, split in splits:
+        trial = part.copy()
+        search.apply_split(trial, k, split)
+        search.passes(trial)
+        if trial.K > part.K:
+            vars(part).update(vars(trial))
+            return True
+    if splits:
+        search.apply_split(part, *splits[0][1:])
+    return bool(splits)
+
+
+def merge_best(search: MergeSplitSearch, part: Partition) -> None:
+    """One step down the merge path: the cheapest merge, then passes."""
+    i, j = best_pair(search.pair_deltas(part))
+    search.force_merge(part, i, j)
+    search.passes(part)
+
+
+def number_by_first_appearance(search: MergeSplitSearch, part: Partition) -> None:
+    """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
+    config = search.config
+    if len(config.weight) and (part.labels < 0).any():
+        tables = Clusters(search.moments(part), config.background, config.spec).tables()
+        assign_zero_weight_rows(config, tables, part.labels)
+    order = first_appearance(part.labels, part.K)
+    renumber(part.labels, np.argsort(order).astype(np.int32))
+    for array in (part.groups, part.cost, part.mask):
+        array[: part.K] = array[order]
+
+
+def merge_path(search: MergeSplitSearch, part: Partition) -> MergePath:
+    """The partition, numbered by first appearance, and every partition on the way down to one cluster."""
+    constant = search.config.background.cost
+    path = MergePath(part.labels, part.K, constant + part.objective)
+    part = part.copy()
+    while part.K > 1:
+        before = part.labels.astype(np.uint8 if part.K <= 256 else np.int32)
+        merge_best(search, part)
+        number_by_first_appearance(search, part)
+        path.append(part.K, constant + part.objective, before, part.labels)
+    return path
+
+
+def n_clusters_at(search: MergeSplitSearch, part: Partition, factor: float) -> int:
+    """Clusters that are left of a partition if clusters are merged while that lowers J at `factor` times the price."""
+    spec = replace(search.config.spec, price_factor=factor * search.config.spec.price_factor)
+    scaled = MergeSplitSearch(replace(search.config, spec=spec), 1)
+    part = Partition(np.empty(0, np.int32), part.groups.copy(), part.K, part.cost.copy(), part.mask.copy())
+    scaled.price(part)
+    scaled.merge_while_cheaper(part)
+    return part.K

@@ -1,0 +1,189 @@
+"""Seeds and start partitions of CRAFT: one-point clusters, farthest-first traversal, k-means++."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from craftc._common.labels import chunks, compact
+from craftc._common.random import CraftStream, uniform
+from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._kernels import craft as craft_kernel
+from craftc.craft.clusters import NO_MOMENTS, assign_only, cost_tables
+from craftc.craft.fitting import FitConfig
+from craftc.craft.parameters import ModelSpec
+from craftc.table.moments import Moments
+
+_SAMPLE = 1 << 16  # rows among which seeds are sought
+
+
+def one_point(config: FitConfig, row: int, count_weight: float) -> Moments:
+    """Moments of one row with weight `count_weight`."""
+    one = np.zeros(1, np.int32)
+    return Moments.of_partition(
+        config.background.grid, count_weight, config.table.take(np.array([row])), np.empty(0, np.int64), one, 1
+    )
+
+
+def one_point_tables(point: Moments, mask: Mask, config: FitConfig) -> craft_kernel.CostTables:
+    """Cost tables of a one-point cluster: its mean is the row, its standard deviation that of the table (paper: 1)."""
+    background, spec = config.background, config.spec
+    shift = (point.means()[0] - background.mean) / np.sqrt(background.variance)
+    precision = np.ones_like(shift)
+    extra = np.zeros(1)
+    if not spec.coherent:
+        precision = background.unit_precision[None].copy()
+        extra += spec.f_delta * mask.sum()
+    return cost_tables(point.groups, point.unit, background, spec, shift, precision, mask, extra)
+
+
+def one_point_gains(config: FitConfig, rows: slice, weight: Floats) -> Floats:
+    """(rows, D) gains of the one-point clusters of some rows, of the given weights (rows,); 0 for missing cells."""
+    background = config.background
+    p = background.grid.p
+    numeric, codes = config.table.numeric[rows], config.table.codes[rows]
+    gains = np.zeros((len(numeric), p + len(background.grid.level_start)))
+    z = (numeric.astype(np.float64) - background.centre) * background.scale
+    gains[:, :p] = np.nan_to_num(0.5 * weight[:, None] * z * z, copy=False)
+    for d, start in enumerate(background.grid.level_start):
+        eta = background.frequency[start + codes[:, d].astype(np.intp)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = (weight + eta) * np.log((weight + eta) / ((weight + 1.0) * eta))
+            gains[:, p + d] = np.where(eta > 0, own - (1.0 - eta) * np.log(weight + 1.0), 0.0)
+    return gains * background.usable
+
+
+def one_point_own_costs(config: FitConfig) -> Floats:
+    """(n,) cost of every row, relative to the background, under its own one-point cluster with all features."""
+    background, n = config.background, len(config.table)
+    p, own = background.grid.p, np.zeros(len(config.table))
+    for rows in chunks(n):
+        gains = one_point_gains(config, rows, np.ones(rows.stop - rows.start))
+        own[rows] -= gains[:, :p].sum(axis=1)
+        for d, level in enumerate(background.grid.level_start):
+            eta = background.frequency[level + config.table.codes[rows, d].astype(np.intp)]
+            known = (eta > 0) & (background.usable[p + d] > 0)
+            own[rows] -= np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
+    return own
+
+
+def start_labels(config: FitConfig, kind: str, n_clusters: int, start: int) -> Labels:
+    """(n,) a start partition: "single", "random" or "farthest" (nearest of n_clusters farthest-first seeds)."""
+    labels = np.zeros(len(config.table), np.int32)
+    if kind == "single" or n_clusters == 1 or not config.background.usable.any():
+        return labels
+    if kind == "farthest":
+        return compact(farthest_first(config, n_clusters, start)[0])
+    for rows in chunks(len(labels)):
+        draws = uniform(config.seed, start, CraftStream.LABEL, np.arange(rows.start, rows.stop, dtype=np.uint64))
+        labels[rows] = (draws * n_clusters).astype(np.int32)
+    return compact(labels)
+
+
+def reassign_to_seed(config: FitConfig, row: int, k: int, labels: Labels, best: Floats) -> None:
+    """Assign rows to seed k where its one-point cluster with all features is strictly cheaper than all seeds before it."""
+    table, everything = config.table, config.background.usable[None].copy()
+    tables, threads = one_point_tables(one_point(config, row, 1.0), everything, config), config.threads(1)
+    craft_kernel.reassign_if_cheaper(
+        table.numeric, table.codes, config.weight, tables, k, 0, labels, best,
+        config.scratch(tables, threads), *NO_MOMENTS, threads,
+    )  # fmt: skip
+
+
+def farthest_first(config: FitConfig, n_seeds: int, start: int) -> tuple[Labels, float, int]:
+    """Farthest-first traversal by one-point clusters that select every feature.
+
+    In the coherent model the distance of a row to a seed is the cost under the seed's cluster less the cost under the row's own
+    one-point cluster, in nats; it is 0 for equal rows. In the paper's model it is the absolute cost d_nk.
+
+    Returns
+    -------
+    labels : ndarray (n,) of int32
+        Nearest seed of every row (ties: the earlier).
+    radius : float
+        Distance of the farthest row to its nearest seed.
+    row : int
+        That row.
+    """
+    table, background, n = config.table, config.background, len(config.table)
+    whole = replace(config, spec=ModelSpec(model=config.spec.model, fraction=1.0))
+    own = one_point_own_costs(whole) if whole.spec.coherent else -background.categorical_row_costs(table.codes)
+    labels, best = np.full(n, -1, np.int32), np.full(n, np.inf)
+    row = config.random_row(start, CraftStream.ROW, 1)
+    radius = 0.0
+    for k in range(n_seeds):
+        reassign_to_seed(whole, row, k, labels, best)
+        row, radius = farthest_row(best, own, config.weight)
+        if radius <= 1e-9:  # every distinct row is a seed
+            break
+    return labels, radius, row
+
+
+def farthest_row(best: Floats, own: Floats, weight: Integers) -> tuple[int, float]:
+    """Row of weight > 0 with the largest best - own (ties: the first), and that distance, at least 0."""
+    row, radius = 0, -np.inf
+    for rows in chunks(len(best)):
+        distance = best[rows] - own[rows]
+        if len(weight):
+            distance[weight[rows] == 0] = -np.inf
+        i = int(distance.argmax())
+        if distance[i] > radius:
+            row, radius = rows.start + i, float(distance[i])
+    return row, max(radius, 0.0)
+
+
+def farthest_first_price(config: FitConfig, n_clusters: int) -> float:
+    """Lambda by the paper's heuristic: the distance after n_clusters farthest-first seeds, scaled to the share m of features.
+
+    The other features are modelled by the background, which only the paper's absolute costs contain.
+    """
+    fraction = config.spec.fraction
+    _, radius, row = farthest_first(config, n_clusters, 0)
+    if config.spec.coherent:
+        return fraction * radius
+    return fraction * radius + (1 - fraction) * float(config.background.categorical_row_costs(config.table.codes[[row]])[0])
+
+
+def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labels:
+    """Label of the nearest of n_seeds seeds, drawn as by k-means++ from at most 65 536 rows.
+
+    Each seed is drawn with probability proportional to the distance to the nearest earlier seed. That distance is the cost under the
+    seed's cluster less the cost under the row's own one-point cluster, in nats.
+    """
+    n = len(config.table)
+    if n > _SAMPLE:
+        draws = uniform(config.seed, start, CraftStream.SEED_SAMPLE, np.arange(_SAMPLE))
+        sample = np.unique((draws * n).astype(np.int64))
+    else:
+        sample = np.arange(n)
+    part = config.of_rows(sample) if n > _SAMPLE else config
+    seeds = sample[kmeans_plus_plus_seeds(part, n_seeds, start)]
+    background = config.background
+    points = [one_point(config, int(row), 1.0) for row in seeds]
+    shift = np.concatenate([point.means()[0] for point in points])
+    shift = (shift - background.mean) / np.sqrt(background.variance)
+    mask = np.repeat(background.usable[None], len(seeds), axis=0)
+    groups = np.concatenate([point.groups for point in points])
+    tables = cost_tables(groups, 1.0, background, config.spec, shift, np.ones_like(shift), mask, np.zeros(len(seeds)))
+    labels = np.full(n, -1, np.int32)
+    assign_only(config.table, tables, labels, config.threads(len(seeds)))
+    return compact(labels)
+
+
+def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> list[int]:
+    """Rows of the seeds."""
+    n = len(config.table)
+    own, best, labels = one_point_own_costs(config), np.full(n, np.inf), np.full(n, -1, np.int32)
+    row, seeds = config.random_row(start, CraftStream.SEED, 0), []
+    for k in range(n_seeds):
+        seeds.append(row)
+        reassign_to_seed(config, row, k, labels, best)
+        distance = np.maximum(best - own, 0.0)
+        if len(config.weight):
+            distance *= config.weight
+        running = np.cumsum(distance)
+        if not running[-1] > 1e-9:  # every distinct row is a seed
+            break
+        row = int(np.searchsorted(running, uniform(config.seed, start, CraftStream.SEED, k + 1) * running[-1], side="right"))
+    return seeds

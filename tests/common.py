@@ -1,0 +1,70 @@
+"""Shared by all tests: paths, random mixed tables, tables that every estimator of numeric rows refuses, hypothesis settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from scipy.sparse import csr_matrix
+
+from craftc import MixedTable
+
+ROOT = Path(__file__).resolve().parent.parent
+
+_ROWS = np.random.default_rng(0).normal(size=(20, 3))
+_INFINITE = np.where(np.arange(60).reshape(20, 3) == 10, np.inf, _ROWS)
+_MISSING = np.where(np.isinf(_INFINITE), np.nan, _ROWS)
+
+#: Tables that every estimator of numeric rows refuses, and the error.
+BAD_ROWS = [
+    (np.empty((0, 3)), "0 sample"),
+    (np.empty((5, 0)), "0 feature"),
+    (_INFINITE, "infinity"),
+    (-_INFINITE.astype(np.float32), "infinity"),
+    (_ROWS.astype(complex), "Complex data not supported"),
+    (_ROWS[:, 0], "2D array"),
+    (_ROWS[None], "dim 3"),
+    (csr_matrix(_ROWS), "[Ss]parse"),
+    (None, "2D array"),
+]
+#: Tables with missing cells, for estimators that have no model of them.
+MISSING_ROWS = [(_MISSING, "NaN"), (_MISSING.astype(np.float32), "NaN")]
+
+
+def examples(most, **options):
+    """hypothesis settings: `most` examples under the profile `ci`, in proportion fewer under `dev`, no deadline."""
+    return settings(max_examples=max(2, most * settings.default.max_examples // 100), deadline=None, **options)
+
+
+def random_table(seed, n=None, p=None, q=None, missing=0.1, dtype=np.float64, constant=False):
+    """A MixedTable with some cluster structure and missing cells."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 70)) if n is None else n
+    p = int(rng.integers(0, 5)) if p is None else p
+    q = int(rng.integers(0 if p else 1, 5)) if q is None else q
+    group = rng.integers(0, 3, n)
+    numeric = rng.normal(size=(n, p)) + 2.5 * rng.normal(size=(3, p))[group] * rng.integers(0, 2, p)
+    numeric = numeric * 10.0 ** rng.integers(-3, 4, p) + 10.0 ** rng.integers(-2, 3, p)
+    levels = rng.integers(2, 6, q)
+    codes = np.where(rng.random((n, q)) < 0.5, group[:, None] % levels, rng.integers(0, 99, (n, q)) % levels)
+    X = np.concatenate([numeric, codes.astype(float)], axis=1)
+    X[rng.random(X.shape) < missing] = np.nan
+    X[rng.integers(n)] = np.where(np.isnan(X[0]), 0.0, X[0])  # no column is missing altogether
+    if constant and p:
+        X[:, 0] = 3.0
+    return MixedTable.from_data(X.astype(dtype), categorical=list(range(p, p + q)))
+
+
+def need(*packages):
+    """Skip where extensions cannot be compiled."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: pip install 'setuptools>=80' 'Cython>=3.3.1,<3.4'")
+    compiler = (sysconfig.get_config_var("CC") or "cl").split()[0]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no C compiler here ({compiler} is not on the path)")

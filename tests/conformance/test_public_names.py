@@ -1,0 +1,183 @@
+"""Public names, signatures, methods and fitted attributes, written out: a change here is a change for every user."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+
+import craftc
+
+pd = pytest.importorskip("pandas", reason="names of columns come from frames")
+
+SIGNATURES = {
+    "BPMeans": (
+        "(feature_penalty='auto', *, max_features=None, collapsed=False, assignment='sweep', base='mean', init='greedy', n_init=10, "
+        "max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, shuffle=False)"
+    ),
+    "CRAFT": (
+        "(n_clusters=None, *, cluster_price='auto', price_factor=1.0, selection='priced', feature_fraction=0.5, feature_sharing=None, "
+        "categorical_threshold=0.95, numeric_threshold=0.5, model='likelihood', numeric='auto', categorical='auto', missing='ignore', "
+        "unknown='ignore', max_clusters=100, init='auto', n_init=8, max_iter=100, random_state=None, n_threads=None, verbose=0)"
+    ),
+    "ConvexClustering": (
+        "(fusion_penalty=None, *, n_clusters=None, weights='gaussian-knn', n_neighbors=8, solver='certified', tol=1e-06, "
+        "max_iter=10000, n_threads=None, verbose=0)"
+    ),
+    "ConvexCovariateClustering": (
+        "(fusion_penalty=None, *, similarity=None, ridge=0.1, sparsity=0.0, solver='certified', selection='evidence', tol=1e-06, "
+        "max_iter=10000, n_threads=None, verbose=0)"
+    ),
+    "DPMeans": (
+        "(cluster_penalty='auto', *, n_clusters=None, max_clusters=None, mode='serial', polish=False, covariance='spherical', "
+        "init='single', n_init=1, max_iter=300, random_state=None, n_threads=None, verbose=0, covariance_prior=None)"
+    ),
+    "FeatureSelectionMixture": (
+        "(n_components=20, *, selection='local', component='gaussian', covariance='diagonal', noise='isotropic', feature_fraction=0.5, "
+        "feature_variance=None, learn_fraction=False, concentration=5.0, scale='auto', merge=True, init='kmeans', n_init=3, "
+        "max_iter=500, tol=1e-06, random_state=None, n_threads=None, verbose=0)"
+    ),
+    "GraphSpectralFeatures": (
+        "(n_components=5, *, objective='pseudo', laplacian='signed', l2=0.1, categorical='auto', l1=0.0, normalized=True, "
+        "skip_first=False, conditionals='codes', groups='softmax', unary=True, beta=2.0, eps=None, grid_size=16, factorization='hals', "
+        "n_factors=None, indicator_weight=1.0, sign=-1, theta0=1.0, rate=None, n_steps=None, missing='ignore', unknown='ignore', "
+        "tol=0.0001, max_iter=5000, random_state=None, n_threads=None, verbose=0)"
+    ),
+    "KFeatures": (
+        "(n_features=None, *, feature_penalty=None, assignment='auto', base='mean', init='greedy', n_init=10, max_iter=1000, "
+        "random_state=None, n_threads=None, verbose=0, n_trials=None, empty='drop')"
+    ),
+    "MixedTable": "(numeric, codes, schema)",
+    "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None)",
+    "get_include": "()",
+    "load_model": "(path)",
+    "save_model": "(model, path)",
+    "show_versions": "()",
+    "cli.main": "(argv=None)",
+    "covariates.correlation_similarity": "(X, n_neighbors=8)",
+    "covariates.knn_similarity": "(embedding, n_neighbors=8)",
+    "datasets.load_heart": "()",
+    "datasets.make_mixed": (
+        "(n_samples=1000, n_clusters=3, n_numeric=8, n_categorical=8, n_irrelevant=8, *, n_own=6, shift=2.5, n_levels=4, "
+        "proportions=None, missing=0.0, random_state=None)"
+    ),
+    "datasets.make_monks": "(problem=1)",
+    "datasets.make_subspaces": "(layout='2a', *, n_samples=300, elsewhere=None, shuffle=True, random_state=None)",
+    "datasets.monk_rule": "(X, problem)",
+    "embed.CraftCosts": "(model)",
+    "metrics.chance_rand_index": "(labels_true, labels_pred)",
+    "metrics.cluster_label_entropy": "(labels_true, labels_pred)",
+    "metrics.contingency": "(labels_true, labels_pred)",
+    "metrics.eigen_diffusion": "(features)",
+    "metrics.macro_f1": "(labels_true, labels_pred)",
+    "metrics.nmi": "(labels_true, labels_pred)",
+    "metrics.purity": "(labels_true, labels_pred)",
+    "metrics.rand_index": "(labels_true, labels_pred)",
+    "metrics.separability": "(features, labels)",
+    "metrics.total_cluster_label_entropy": "(labels_true, labels_pred)",
+    "plot.dependence_graph": "(model, *, top=30, names=None, axes=None)",
+    "plot.features": "(model, shape, *, names=None, columns=None, difference=None, figure=None, to_pixels=None)",
+    "plot.fusion_tree": "(model, *, names=None, only=None, of_class=None, leaves=60, axes=None)",
+    "plot.spectrum": "(model, *, axes=None)",
+    "plot.tiles": "(model, X, *, order='given', axes=None)",
+    "table.Schema": "(columns, named, numeric_index, categorical_index, levels, dtype, missing)",
+}
+MODULES = {"cli", "datasets", "embed", "metrics", "plot", "table"}
+
+#: Methods of a class besides those that scikit-learn's base classes bring.
+METHODS = {
+    "BPMeans": "fit inverse_transform predict reconstruct summary transform",
+    "CRAFT": "cut explain fit predict score score_samples summary transform",
+    "ConvexClustering": "fit",
+    "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
+    "DPMeans": "fit partial_fit penalty_path predict transform",
+    "FeatureSelectionMixture": "fit predict predict_proba sample score score_samples summary",
+    "GraphSpectralFeatures": "edges fit inverse_transform score transform",
+    "KFeatures": "fit inverse_transform predict reconstruct summary transform",
+    "MixedTable": "from_data take",
+}
+ATTRIBUTES = {
+    "BPMeans": (
+        "assignments_ converged_ feature_names_in_ feature_penalty_ features_ inertia_ n_features_ n_features_in_ n_iter_ objective_ "
+        "objective_path_ penalty_interval_"
+    ),
+    "CRAFT": (
+        "centers_ cluster_margins_ cluster_price_ cluster_sizes_ converged_ feature_gains_ feature_mask_ feature_names_in_ labels_ "
+        "level_probabilities_ margins_ merge_path_ n_clusters_ n_features_in_ n_iter_ objective_ objective_path_ variances_"
+    ),
+    "ConvexClustering": (
+        "cluster_centers_ duality_gap_ feature_names_in_ fusion_penalty_ labels_ n_clusters_ n_features_in_ n_iter_ objective_ path_"
+    ),
+    "ConvexCovariateClustering": (
+        "best_ classes_ coef_ covariate_labels_ duality_gap_ feature_names_in_ fusion_penalty_ intercept_ n_clusters_ n_features_in_ "
+        "n_iter_ objective_ path_ sigma_"
+    ),
+    "DPMeans": (
+        "cluster_centers_ cluster_penalty_ cluster_sizes_ converged_ covariances_ feature_names_in_ inertia_ labels_ n_clusters_ "
+        "n_features_in_ n_iter_ objective_ objective_path_"
+    ),
+    "FeatureSelectionMixture": (
+        "cluster_sizes_ converged_ elbo_ elbo_path_ feature_fraction_ feature_gains_ feature_mask_ feature_names_in_ "
+        "feature_probabilities_ labels_ means_ n_clusters_ n_features_in_ n_iter_ objective_ objective_path_ scale_ variances_ weights_"
+    ),
+    "GraphSpectralFeatures": (
+        "codes_ components_ converged_ eigenvalues_ encoded_columns_ encoded_names_ feature_names_in_ graph_ n_features_in_ n_iter_ "
+        "n_numeric_ objective_ objective_path_ spectrum_"
+    ),
+    "KFeatures": (
+        "assignments_ converged_ feature_names_in_ features_ inertia_ n_features_ n_features_in_ n_iter_ objective_ objective_path_ "
+        "penalty_interval_"
+    ),
+}
+
+
+def found(name):
+    """The object of a public name."""
+    thing = craftc
+    for part in name.split("."):
+        thing = getattr(thing, part) if hasattr(thing, part) else importlib.import_module(f"craftc.{part}")
+    return thing
+
+
+def signature_of(function):
+    """Parameters and defaults, without annotations."""
+    shown, keyword_only = [], False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            shown.append("*")
+            keyword_only = True
+        shown.append(parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}")
+    return f"({', '.join(shown)})"
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures(name):
+    assert signature_of(found(name)) == SIGNATURES[name]
+
+
+def test_no_other_public_names():
+    assert set(craftc.__all__) == {name for name in SIGNATURES if "." not in name} | MODULES
+    for module in ("covariates", "datasets", "embed", "metrics", "plot", "table"):
+        exported = {f"{module}.{name}" for name in found(module).__all__ if name not in craftc.__all__}
+        assert exported == {name for name in SIGNATURES if name.startswith(f"{module}.")}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(name):
+    own = [vars(each) for each in found(name).__mro__ if each.__module__.startswith("craftc")]
+    public = {method for names in own for method in names if not method.startswith(("_", "set_"))}
+    assert {method for method in public if callable(getattr(found(name), method))} == set(METHODS[name].split())
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_fitted_attributes(name):
+    rng = np.random.default_rng(0)
+    classes = np.arange(60) % 2
+    X = pd.DataFrame(rng.normal(size=(60, 4)) + 3.0 * classes[:, None], columns=list("abcd"))
+    model = found(name)(**{"DPMeans": {"n_clusters": 2, "covariance": "full"}}.get(name, {})).fit(X, classes)
+    missing = [attribute for attribute in ATTRIBUTES[name].split() if not hasattr(model, attribute)]
+    assert missing == []
+    documented = inspect.getdoc(type(model)).partition("Attributes\n")[2]
+    assert [attribute for attribute in ATTRIBUTES[name].split() if attribute not in documented] == []

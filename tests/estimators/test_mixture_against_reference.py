@@ -1,0 +1,227 @@
+"""The mixture with feature selection equals its reference implementation in NumPy: the bound after every single update, and whole fits."""
+
+from __future__ import annotations
+
+import warnings
+from threading import Event
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from craftc import FeatureSelectionMixture
+from craftc.mixture.variational import Ascent, Plan
+from tests.common import examples
+from tests.reference.mixture import ReferenceFullMixture, ReferenceMixture
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "component": st.sampled_from(["gaussian", "gaussian", "poisson"]),
+        "selection": st.sampled_from(["local", "global", "shared"]),
+        "noise": st.sampled_from(["isotropic", "feature"]),
+        "scale": st.sampled_from(["scalar", "standard", "none"]),
+        "concentration": st.sampled_from([5.0, 0.3]),
+        "feature_fraction": st.sampled_from([0.5, 0.5, 0.35]),
+        "feature_variance": st.sampled_from([None, None, 0.003, 0.19]),
+    }
+)
+HOLES = st.sampled_from(["none", "few", "many", "rows and columns"])
+
+
+def random_rows(seed, component="gaussian", holes="none", most=24):
+    """Up to three clusters, told by some columns; one column may be constant. Columns in the thousands, units or thousandths."""
+    rng = np.random.default_rng(seed)
+    n, D = int(rng.integers(2, most + 1)), int(rng.integers(1, 7))
+    group, tells = rng.integers(0, 3, n), rng.random(D) < 0.6
+    if component == "poisson":
+        rates = np.where(tells, rng.gamma(1.0, 6.0, (3, D)), rng.gamma(1.0, 6.0, D))
+        X = rng.poisson(rates[group] * rng.gamma(4.0, 0.25, (n, 1))).astype(float)
+    else:
+        X = rng.normal(size=(n, D)) * np.where(tells, 0.3, 1.0) + tells * rng.normal(0, 2, (3, D))[group] + rng.normal(0, 3, D)
+        X *= 10.0 ** rng.integers(-3, 4)
+    if rng.random() < 0.2:
+        X[:, rng.integers(D)] = 3.0
+    X[rng.random((n, D)) < {"few": 0.05, "many": 0.4}.get(holes, 0.0)] = np.nan
+    if holes == "rows and columns":
+        X[rng.integers(n)], X[:, rng.integers(D)] = np.nan, np.nan
+    return X
+
+
+def random_start(seed, n):
+    """Responsibilities: soft, hard, or with components that are empty from the start."""
+    rng = np.random.default_rng(seed)
+    K = int(rng.integers(1, 7))
+    R = rng.dirichlet(np.full(K, 0.7), n) if rng.random() < 0.5 else np.eye(K)[rng.integers(0, K, n)]
+    if rng.random() < 0.3:
+        R = np.insert(R, int(rng.integers(K + 1)), 0.0, axis=1)
+    return R
+
+
+def model_of(R, parameters, **more):
+    """The estimator for such a start."""
+    return FeatureSelectionMixture(R.shape[1], init=R, n_threads=1, **parameters, **more)
+
+
+def both(seed, parameters, holes, **more):
+    """(model, its ascent from a given start, the reference from the same)."""
+    X = random_rows(seed, parameters["component"], holes)
+    R = random_start(seed + 1, len(X))
+    model = model_of(R, parameters, **more)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Columns without variance", UserWarning)
+        table = model._table(X)
+    ascent = Ascent(table, model._beliefs(), Plan(1, 0.0, False, Event()), 1)
+    ascent.start_from(R)
+    return model, ascent, ReferenceMixture(X, R, **parameters)
+
+
+def assert_close(ours, theirs, name="", slack=1e-8):
+    assert abs(ours - theirs) <= slack * max(1.0, abs(theirs)), (name, ours, theirs)
+
+
+@examples(200)
+@given(seed=st.integers(0, 10**6), parameters=SETTINGS, holes=HOLES, learn=st.booleans())
+def test_the_bound_after_every_single_update(seed, parameters, holes, learn):
+    """m after lambda, as in the reference; a sweep of the ascent leaves it to the end, which is the same (whole fits below)."""
+    learn &= parameters["feature_variance"] != 0.19  # one m alone is left there
+    _, ascent, ref = both(seed, parameters, holes, learn_fraction=learn)
+    q = ascent.mixture
+    assert_close(ascent.bound(), ref.bound(), "start")
+    steps = [
+        ("theta", q.components), ("masks", q.masks), ("noise", q.noises), ("shares", q.shares), *[("fraction", ascent._fraction)] * learn,
+        ("sticks", q.sticks), ("responsibilities", None), ("sort", q.sort),
+    ]  # fmt: skip
+    before = ref.bound()
+    for _ in range(4):
+        for name, step in steps:
+            if step:
+                step()
+            else:
+                proba = np.empty((len(ascent.table), int((q.size > 0).sum())))
+                alive = q.size > 0
+                ascent.rows.visit(q, 1, linear=ascent.units.counts, proba=proba)
+            getattr(ref, name)()
+            if name == "fraction":  # a maximum says where it lies to half the digits only: both go on from the same
+                assert ascent.fraction == pytest.approx(ref.m, abs=1e-6)
+                ref.m = ascent.fraction
+            bound = ref.bound()
+            assert_close(ascent.bound(), bound, name)
+            assert bound >= before - 1e-9 * max(1.0, abs(bound)), name
+            before = bound
+            if name == "responsibilities":
+                np.testing.assert_allclose(proba, ref.R[:, alive], rtol=0, atol=1e-8)
+                assert not ref.R[:, ~alive].any()
+        np.testing.assert_allclose(q.size, ref.N, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(q.p, ref.p, rtol=0, atol=1e-8)
+
+
+@examples(150, derandomize=True)  # a merge or a stop may hang on rounding, though rarely
+@given(
+    seed=st.integers(0, 10**6), parameters=SETTINGS, holes=HOLES, learn=st.booleans(), merge=st.booleans(), most=st.sampled_from([3, 40])
+)
+def test_whole_fits(seed, parameters, holes, learn, merge, most):
+    learn &= parameters["feature_variance"] != 0.19
+    X = random_rows(seed, parameters["component"], holes)
+    check_fit(X, random_start(seed + 1, len(X)), parameters, learn, merge, most)
+
+
+def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4):
+    model = model_of(R, parameters, learn_fraction=learn, merge=merge, max_iter=most, tol=tol)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # constant columns, few sweeps
+        model.fit(X)
+    ref = ReferenceMixture(X, R, **parameters).fit(tol, most, merge, learn)
+    assert model.n_iter_ == len(model.elbo_path_) == len(ref.elbo_path_) <= most
+    slack = 1e-6 if learn else 1e-8  # m has half the digits, and the bound is no longer flat there after the next update
+    np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=slack, atol=slack)
+    assert_close(model.elbo_, ref.elbo_, slack=slack)
+    np.testing.assert_array_equal(model.labels_, ref.labels_)
+    assert model.n_clusters_ == ref.n_clusters_
+    np.testing.assert_allclose(model.feature_probabilities_, ref.feature_probabilities_, rtol=0, atol=1e-5)
+    clear = abs(ref.feature_probabilities_ - 0.5) > 1e-5
+    np.testing.assert_array_equal(model.feature_mask_[clear], ref.feature_mask_[clear])
+    assert model.feature_fraction_ == pytest.approx(ref.m, abs=1e-5)
+    check_posterior(model, ref, 1e-4 if learn else 1e-6)
+    return model, ref
+
+
+def check_posterior(model, ref, slack):
+    """What densities and samples are made of: q(theta) and the noise for the last responsibilities, the expected shares."""
+    ours, found = model._posterior, list(dict.fromkeys(ref.R.argmax(axis=1).tolist()))
+    ref.theta()
+    ref.noise()
+    names = {"a": "a", "b": "b"} if ours.units.counts else {"a": "a", "b": "b", "mean": "mean", "kappa": "kap"}
+    for columns, q in zip((*ours.clusters, ours.background), (*(ref.q[k] for k in found), ref.q_noise), strict=True):
+        for name, theirs in names.items():
+            np.testing.assert_allclose(getattr(columns, name), getattr(q, theirs), rtol=slack, atol=slack, err_msg=name)
+    broken = ref.g1 / (ref.g1 + ref.g2)
+    share = (np.append(broken, 1.0) * np.append(1.0, np.cumprod(1.0 - broken)))[found]
+    np.testing.assert_allclose(model.weights_, share / share.sum(), rtol=0, atol=slack)
+
+
+@pytest.mark.slow_except(4)
+@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("selection", ["local", "global", "shared"])
+@pytest.mark.parametrize("component", ["gaussian", "poisson"])
+def test_fits_that_merge(component, selection, learn):
+    """Three clusters, their rows dealt to two components each: few rows in many columns stay where they are until they are joined."""
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1, 2], 12)
+    if component == "poisson":
+        X = rng.poisson(rng.gamma(1.0, 8.0, (3, 40))[group]).astype(float)
+    else:
+        X = rng.normal(size=(36, 40)) + rng.normal(0, 1, (3, 40))[group]
+    R = np.eye(6)[2 * group + np.arange(36) % 2]
+    parameters = {"component": component, "selection": selection, "scale": "scalar", "concentration": 0.8}
+    model, _ = check_fit(X, R, parameters, learn, merge=True, most=200)
+    apart, _ = check_fit(X, R, parameters, learn, merge=False, most=200)
+    assert model.n_clusters_ == 3 < apart.n_clusters_
+    assert model.converged_
+    assert apart.converged_
+    assert model.elbo_ > apart.elbo_
+    np.testing.assert_array_equal(model.labels_, group)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_moves_beyond_the_updates(seed):
+    """From known labels, where columns are selected by all components and let go one after the other, to the end."""
+    rng = np.random.default_rng(seed)
+    n, D, K = int(rng.integers(20, 90)), int(rng.integers(2, 9)), int(rng.integers(2, 6))
+    group, tells = rng.integers(0, 3, n), rng.random((3, D)) < 0.5
+    parameters = {
+        "component": "poisson" if seed % 4 == 3 else "gaussian",
+        "selection": ("local", "global", "shared")[seed % 3],
+        "noise": ("isotropic", "feature")[seed // 2 % 2],
+        "scale": ("scalar", "standard", "none")[seed // 3 % 3],
+    }
+    if parameters["component"] == "poisson":
+        X = rng.poisson(rng.gamma(1, 3, (3, D))[group]).astype(float)
+    else:
+        X = np.where(tells[group], rng.normal(0, 4, (3, D))[group] + rng.normal(size=(n, D)), 3 * rng.normal(size=(n, D)))
+    R = np.eye(K)[np.minimum(group, K - 1)]
+    model, ref = model_of(R, parameters, max_iter=400).fit(X), ReferenceMixture(X, R, **parameters).fit(1e-6, 400)
+    np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=1e-8)
+    np.testing.assert_array_equal(model.labels_, ref.labels_)
+    np.testing.assert_array_equal(model.feature_mask_, ref.feature_mask_)
+    assert_close(model.elbo_, ref.elbo_)
+
+
+@pytest.mark.slow_except(6)
+@pytest.mark.parametrize("seed", range(18))
+def test_full_covariances(seed):
+    """Columns switched by rank-one changes of a Cholesky factor, beside the reference's evidences from scratch: path, labels, masks."""
+    rng = np.random.default_rng(seed)
+    n, D, K = int(rng.integers(5, 60)), int(rng.integers(1, 7)), int(rng.integers(1, 7))
+    X = rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) * 2 + rng.normal(0, 3, (3, D))[rng.integers(0, 3, n)]
+    R = rng.dirichlet(np.full(K, 0.3), n)
+    parameters = {
+        "selection": ("local", "global", "shared")[seed % 3],
+        "noise": ("isotropic", "feature")[seed // 2 % 2],
+        "scale": ("scalar", "standard", "none")[seed // 3 % 3],
+    }
+    model = model_of(R, parameters, covariance="full", merge=False, max_iter=300).fit(X)
+    ref = ReferenceFullMixture(X, R, **parameters).fit(1e-6, 300, merge=False)
+    np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=1e-8)
+    np.testing.assert_array_equal(model.labels_, ref.labels_)
+    np.testing.assert_array_equal(model.feature_mask_, ref.feature_mask_)

@@ -1,0 +1,489 @@
+"""Variational Dirichlet process mixture with feature selection, word for word: the reference implementation of the kernels.
+
+Guan, Dy & Jordan, "A Unified Probabilistic Model for Global and Local Unsupervised Feature
+Selection", ICML 2011; section numbers are those of the specification. Nothing here is fast: every
+update and the whole bound are taken from scratch, row by row, from densities and not from moments.
+
+Row n belongs to component k with probability r_nk. In component k a cell of column d comes from
+the component (y_kd = 1, probability p_kd) or from the noise of the column (y_kd = 0):
+
+    pi_k = v_k prod_{j<k} (1 - v_j),   v_k ~ Beta(1, alpha), v_K = 1
+    y_kd ~ Bernoulli(lambda_d),        lambda_d ~ Beta(m kappa, (1 - m) kappa), kappa = m (1 - m) / rho - 1
+
+    q = q(z) q(v) q(lambda) q(noise) prod_kd q(y_kd) q(theta_kd | y_kd),   q(theta_kd | y_kd = 0) = prior.
+
+A missing cell has no factor: it counts nowhere. In the mode "shared" one y_d serves all components.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import betaln, digamma, entr, expit, logsumexp
+
+from tests.reference.mixture_densities import NormalGamma, NormalWishart, PoissonGamma, kl_beta
+
+SMALLEST = 2.0**-60  # a smaller responsibility is none
+ROUGH = 100  # times the tolerance: merges are tried when sweeps raise the bound by less, and again at the end
+DEFAULT_RHO = {"local": 0.01, "global": 0.2, "shared": 0.2}
+STATE = ("R", "p", "q", "q_noise", "A", "B", "m", "g1", "g2")  # rebound by the updates, never written into
+
+
+# ----------------------------------------------------------------------------------------
+# Preparation of the table
+# ----------------------------------------------------------------------------------------
+
+
+def varying(X):
+    """Columns with two different present cells; the others are no part of the model."""
+    return np.array([len(np.unique(column[~np.isnan(column)])) > 1 for column in X.T], dtype=bool)
+
+
+def standardised(X, scale):
+    """z = (x - mean) s with the moments of the present cells, so that the prior mean is 0."""
+    variances = np.array([np.nanvar(column) for column in X.T])
+    means = np.array([np.nanmean(column) for column in X.T])
+    if scale == "standard":
+        s = 1 / np.sqrt(variances)
+    elif scale == "scalar" and len(variances):
+        s = 1 / np.sqrt(variances.mean())
+    else:
+        s = 1.0
+    return (X - means) * s
+
+
+def exposures(X):
+    """e_n = sum of the present cells of the row / sum of the rates of their columns, and the rates."""
+    present = ~np.isnan(X)
+    counts = np.where(present, X, 0.0)
+    rates = counts.sum(axis=0) / present.sum(axis=0)
+    expected = present @ rates
+    return counts.sum(axis=1) / np.where(expected > 0.0, expected, 1.0), rates
+
+
+# ----------------------------------------------------------------------------------------
+# Diagonal and count models
+# ----------------------------------------------------------------------------------------
+
+
+class ReferenceMixture:
+    """Mixture with feature selection, Gaussian or Poisson cells that are independent given the component.
+
+    Parameters
+    ----------
+    X : array (n, columns)
+        nan = missing. Columns without variance are left out of the model.
+    R0 : array (n, K)
+        Responsibilities of the start.
+    component : {"gaussian", "poisson"}
+    selection : {"local", "global", "shared"}
+    noise : {"isotropic", "feature"}
+        One tau_0, or one per column; a Poisson always has one rate per column.
+    scale : {"none", "scalar", "standard"}
+    feature_fraction, feature_variance : float
+        m and rho; rho from ``selection`` if not given.
+    concentration : float
+        alpha.
+
+    Attributes
+    ----------
+    R : (n, K), N : (K,), p : (K, D)
+        D counts the varying columns, ``columns`` tells them; p has equal rows in the mode "shared".
+    q, q_noise : posteriors of theta (one per component) and of the noise
+    A, B : (D,), q(lambda_d) = Beta(A_d, B_d)
+    g1, g2 : (K - 1,), q(v_k) = Beta(g1_k, g2_k)
+    """
+
+    def __init__(
+        self,
+        X,
+        R0,
+        *,
+        component="gaussian",
+        selection="local",
+        noise="isotropic",
+        scale="scalar",
+        feature_fraction=0.5,
+        feature_variance=None,
+        concentration=5.0,
+    ):
+        X, self.R = np.array(X, dtype=np.float64), np.array(R0, dtype=np.float64)
+        self.n, self.K = self.R.shape
+        self.shared = selection == "shared"
+        self.m, self.alpha = float(feature_fraction), float(concentration)
+        self.rho = DEFAULT_RHO[selection] if feature_variance is None else float(feature_variance)
+        if component not in ("gaussian", "poisson") or noise not in ("isotropic", "feature") or scale not in ("none", "scalar", "standard"):
+            raise ValueError("unknown component, noise or scale")
+        if not self.kappa(self.m) > 0.0:
+            raise ValueError("rho must be below m (1 - m)")
+        self.columns = varying(X)
+        self.D = int(self.columns.sum())
+        self.density, self.noise_density = self.densities(X[:, self.columns], component, noise, scale)
+        self.elbo_path_ = []
+        self.p = self.start_masks()
+        self.theta()
+        self.noise()
+        self.shares()
+        self.sticks()
+
+    def densities(self, X, component, noise, scale):
+        """Densities of the components and of the noise, priors included."""
+        present = ~np.isnan(X)
+        if component == "poisson":
+            exposure, rates = exposures(X)
+            density = PoissonGamma(X, present, exposure, a0=1.0, b0=1 / rates)
+            return density, density
+        z = standardised(X, scale)
+        return NormalGamma(z, present, 0.1, 1.0, 0.5), NormalGamma(z, present, 0.1, 1.0, 1.0, tied=noise == "isotropic")
+
+    def start_masks(self):
+        return np.full((self.K, self.D), self.m)
+
+    # ------------------------------------------------------------------------------------
+    # Expectations
+    # ------------------------------------------------------------------------------------
+
+    @property
+    def N(self):
+        return self.R.sum(axis=0)
+
+    def kappa(self, m):
+        return m * (1 - m) / self.rho - 1
+
+    def own_masks(self):
+        """The y that exist: one row of them in the mode "shared"."""
+        return self.p[:1] if self.shared else self.p
+
+    def log_shares(self):
+        """E ln lambda_d and E ln(1 - lambda_d)."""
+        total = digamma(self.A + self.B)
+        return digamma(self.A) - total, digamma(self.B) - total
+
+    def log_sizes(self):
+        """E ln pi_k (K,); the last stick is 1."""
+        total = digamma(self.g1 + self.g2)
+        taken = np.append(digamma(self.g1) - total, 0.0)
+        left = np.append(0.0, np.cumsum(digamma(self.g2) - total))
+        return taken + left
+
+    def cluster_densities(self):
+        """sum_d p_kd E ln p(x_nd | theta_kd), (n, K)."""
+        return np.stack([self.density.expected(self.q[k]) @ self.p[k] for k in range(self.K)], axis=1)
+
+    def cluster_kl(self):
+        """sum_kd p_kd KL(q(theta_kd | 1) || prior); given y = 0 the divergence is 0."""
+        return sum(self.p[k] @ self.density.kl(self.q[k]) for k in range(self.K))
+
+    def log_joint(self):
+        """E ln pi_k + sum_d [p_kd E ln p(x_nd | theta_kd) + (1 - p_kd) E ln p(x_nd | noise_d)], (n, K)."""
+        return self.log_sizes() + self.cluster_densities() + self.noise_density.expected(self.q_noise) @ (1 - self.p).T
+
+    def noise_likelihoods(self):
+        """sum_n r_nk E ln p(x_nd | noise_d), (K, D)."""
+        return self.R.T @ self.noise_density.expected(self.q_noise)
+
+    # ------------------------------------------------------------------------------------
+    # Bound
+    # ------------------------------------------------------------------------------------
+
+    def bound(self):
+        """Lower bound of ln p(X), all constants kept (those of the scaling of X excepted: it is that of z)."""
+        log_in, log_out = self.log_shares()
+        y = self.own_masks()
+        a0, b0 = self.m * self.kappa(self.m), (1 - self.m) * self.kappa(self.m)
+        cells_and_rows = (self.R * self.log_joint()).sum() + entr(self.R).sum()
+        masks = (y * log_in + (1 - y) * log_out + entr(y) + entr(1 - y)).sum()
+        divergences = (
+            self.cluster_kl()
+            + np.sum(self.noise_density.kl(self.q_noise))
+            + kl_beta(self.A, self.B, a0, b0).sum()
+            + kl_beta(self.g1, self.g2, 1.0, self.alpha).sum()
+        )
+        # ln p(m) = 0: m is uniform
+        return float(cells_and_rows + masks - divergences)
+
+    # ------------------------------------------------------------------------------------
+    # Updates
+    # ------------------------------------------------------------------------------------
+
+    def theta(self):
+        """q(theta_kd | y_kd = 1), whatever p_kd."""
+        self.q = [self.density.posterior(self.R[:, k : k + 1]) for k in range(self.K)]
+
+    def masks(self):
+        """Equations (12) to (14): log-odds of y_kd."""
+        fits = np.stack([self.R[:, k] @ self.density.expected(self.q[k]) - self.density.kl(self.q[k]) for k in range(self.K)])
+        odds = fits - self.noise_likelihoods()
+        if self.shared:
+            odds = np.tile(odds.sum(axis=0), (self.K, 1))
+        log_in, log_out = self.log_shares()
+        self.p = expit(odds + log_in - log_out)
+
+    def noise(self):
+        """Cells weighted by sum_k r_nk (1 - p_kd)."""
+        self.q_noise = self.noise_density.posterior(self.R @ (1 - self.p))
+
+    def shares(self):
+        """Equations (15) and (16): q(lambda_d)."""
+        y, kappa = self.own_masks(), self.kappa(self.m)
+        self.A = self.m * kappa + y.sum(axis=0)
+        self.B = (1 - self.m) * kappa + (1 - y).sum(axis=0)
+
+    def fraction(self):
+        """The m of the largest bound with kappa >= .05, kept if the bound does not fall."""
+        log_in, log_out = (part.sum() for part in self.log_shares())
+
+        def part_of_bound(m):
+            a, b = m * self.kappa(m), (1 - m) * self.kappa(m)
+            return -self.D * betaln(a, b) + (a - 1) * log_in + (b - 1) * log_out
+
+        room = 0.25 - 1.05 * self.rho
+        if room <= 0.0:
+            return
+        ends = 0.5 - np.sqrt(room), 0.5 + np.sqrt(room)
+        m = float(minimize_scalar(lambda m: -part_of_bound(m), bounds=ends, method="bounded", options={"xatol": 1e-10}).x)
+        if part_of_bound(m) >= part_of_bound(self.m):
+            self.m = m
+
+    def sticks(self):
+        """Equation (10): q(v_k) = Beta(1 + N_k, alpha + mass behind k), K - 1 of them."""
+        self.g1 = 1 + self.N[:-1]
+        self.g2 = self.alpha + behind(self.N)
+
+    def responsibilities(self):
+        """Equation (11); an empty component stays empty."""
+        alive = self.N > 0.0
+        logs = self.log_joint()[:, alive]
+        R = np.zeros_like(self.R)
+        R[:, alive] = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        R[R < SMALLEST] = 0.0
+        self.R = R
+
+    def sort(self):
+        """Components by falling size, if the bound rises."""
+        order = np.argsort(-self.N, kind="stable")
+        if (order != np.arange(self.K)).any() and stick_term(self.N[order], self.alpha) > stick_term(self.N, self.alpha):
+            self.R, self.p, self.q = self.R[:, order], self.p[order], [self.q[k] for k in order]
+            self.sticks()
+
+    # ------------------------------------------------------------------------------------
+    # Fit
+    # ------------------------------------------------------------------------------------
+
+    def sweep(self, learn_fraction=False):
+        """All updates once: list of (name, bound after it)."""
+        return self.apply("theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities", "sort")
+
+    def apply(self, *names):
+        steps = []
+        for name in names:
+            getattr(self, name)()
+            steps.append((name, self.bound()))
+        return steps
+
+    def settle(self, least, max_iter, learn_fraction=False):
+        """Sweeps until one raises the bound by no more than ``least``, or ``elbo_path_`` has max_iter entries."""
+        before = self.bound()
+        while len(self.elbo_path_) < max_iter:
+            after = self.sweep(learn_fraction)[-1][1]
+            self.elbo_path_.append(after)
+            if after - before <= least:
+                break
+            before = after
+
+    def merge_gain(self, i, j):
+        """Estimated rise of the bound if components i and j become one.
+
+        lambda, noise and m are held, theta and y are taken at their optimum.
+        """
+        log_in, log_out = self.log_shares()
+        r_i, r_j = self.R[:, i : i + 1], self.R[:, j : j + 1]
+
+        def score(r):
+            noise = (r * self.noise_density.expected(self.q_noise)).sum(axis=0)
+            return np.logaddexp(self.density.evidence(r) + log_in, noise + log_out).sum()
+
+        if self.shared:
+            gain = self.p[0] @ (self.density.evidence(r_i + r_j) - self.density.evidence(r_i) - self.density.evidence(r_j))
+        else:
+            gain = score(r_i + r_j) + score(0 * r_i) - score(r_i) - score(r_j)
+        sizes = self.N
+        sizes[i], sizes[j] = sizes[i] + sizes[j], 0.0
+        return gain + stick_term(-np.sort(-sizes), self.alpha) - stick_term(self.N, self.alpha)
+
+    def merge_once(self, learn_fraction=False):
+        """Try the promising pairs, best first; True after the first that raises the bound.
+
+        Only the sweep of an accepted pair enters ``elbo_path_``.
+        """
+        pairs = [(-self.merge_gain(i, j), i, j) for i, j in combinations(np.flatnonzero(self.N > 0.0), 2)]
+        before, kept = self.bound(), {name: getattr(self, name) for name in STATE}
+        for negative_gain, i, j in sorted(pairs):
+            if -negative_gain <= 1e-9 * abs(before):
+                break
+            R = self.R.copy()
+            R[:, i], R[:, j] = R[:, i] + R[:, j], 0.0
+            self.R = R
+            after = self.sweep(learn_fraction)[-1][1]
+            if after > before + 1e-9 * abs(before):
+                self.elbo_path_.append(after)
+                return True
+            for name, value in kept.items():
+                setattr(self, name, value)
+        return False
+
+    def merge_all(self, max_iter, learn_fraction=False):
+        """Merges one after the other until none is accepted, or ``elbo_path_`` has max_iter entries; whether there was one."""
+        merged = False
+        while len(self.elbo_path_) < max_iter and self.merge_once(learn_fraction):
+            merged = True
+        return merged
+
+    def settle_and_merge(self, least, max_iter, merge, learn_fraction):
+        self.settle(least, max_iter, learn_fraction)
+        while merge and self.merge_all(max_iter, learn_fraction):
+            self.settle(least, max_iter, learn_fraction)
+
+    def release_gain(self, components, d):
+        """Rise of the bound if these components leave column d to the noise, which is fitted anew, as is lambda_d."""
+        weights = self.R @ (1 - self.p)
+        more = weights.copy()
+        more[:, d] += self.R[:, components].sum(axis=1)
+
+        def noise(weights):
+            q = self.noise_density.posterior(weights)
+            return (weights * self.noise_density.expected(q)).sum() - np.sum(self.noise_density.kl(q))
+
+        own = sum(self.R[:, k] @ self.density.expected(self.q[k])[:, d] - self.density.kl(self.q[k])[d] for k in components)
+        y, kappa, p = self.own_masks()[:, d], self.kappa(self.m), self.p[components[0], d]
+        a, b = self.m * kappa + y.sum(), (1 - self.m) * kappa + (1 - y).sum()
+        return noise(more) - noise(weights) - own + betaln(a - p, b + p) - betaln(a, b)
+
+    def release(self):
+        """A column that all components select is left by the one (shared: by all) by which the bound rises most; whether one was."""
+        start, kept = self.bound(), {name: getattr(self, name) for name in STATE}
+        alive = np.flatnonzero(self.N > 0.0)
+        for factor in (self.theta, self.noise, self.sticks):
+            factor()
+        released = False
+        for d in range(self.D):
+            if not (self.p[alive, d] > 0.5).all():
+                continue
+            groups = [list(range(self.K))] if self.shared else [[k] for k in alive]
+            gains = [self.release_gain(components, d) for components in groups]
+            best = int(np.argmax(gains))
+            if gains[best] > 1e-9 * max(1.0, abs(start)):
+                self.p = self.p.copy()
+                self.p[groups[best], d] = 0.0
+                self.noise()
+                released = True
+        if released:
+            self.apply("shares", "masks", "noise", "shares")
+            if self.bound() > start + 1e-9 * abs(start):
+                return True
+        for name, value in kept.items():
+            setattr(self, name, value)
+        return False
+
+    def fit(self, tol, max_iter, merge=True, learn_fraction=False):
+        """Settle roughly, merge, until no merge is accepted; the same again but settled to tol n, and once more as long as components
+        let go of columns; then the closing updates."""
+        for least in [ROUGH * tol * self.n] * merge + [tol * self.n]:
+            self.settle_and_merge(least, max_iter, merge, learn_fraction)
+        while merge and len(self.elbo_path_) < max_iter and self.release():
+            self.elbo_path_.append(self.bound())
+            self.settle_and_merge(tol * self.n, max_iter, merge, learn_fraction)
+        self.apply("theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities")
+        self.elbo_ = self.bound()
+        labels = self.R.argmax(axis=1)
+        shown = list(dict.fromkeys(labels.tolist()))
+        self.labels_ = np.array([shown.index(k) for k in labels])
+        self.n_clusters_ = len(shown)
+        self.feature_probabilities_ = np.zeros((len(shown), len(self.columns)))
+        self.feature_probabilities_[:, self.columns] = self.p[shown]
+        self.feature_mask_ = self.feature_probabilities_ > 0.5
+        return self
+
+
+def behind(N):
+    """Mass behind each but the last component."""
+    return np.array([N[k + 1 :].sum() for k in range(len(N) - 1)])
+
+
+def stick_term(N, alpha):
+    """E ln pi and KL(v) together, with q(v) at its optimum for these sizes: the part of the bound that the order changes."""
+    return (betaln(1 + N[:-1], alpha + behind(N)) - betaln(1.0, alpha)).sum()
+
+
+# ----------------------------------------------------------------------------------------
+# Full covariances
+# ----------------------------------------------------------------------------------------
+
+
+class ReferenceFullMixture(ReferenceMixture):
+    """Gaussian components with a full covariance on the selected columns; y is 0 or 1, no cell is missing.
+
+    Parameters
+    ----------
+    y0 : array (K, columns), optional
+        Masks of the start, in all columns of X; nothing selected if not given. Equal rows for "shared".
+
+    The other parameters and the attributes are those of `ReferenceMixture`.
+    """
+
+    def __init__(self, X, R0, *, y0=None, **parameters):
+        if np.isnan(X).any():
+            raise ValueError("no cell may be missing")
+        self.y0 = y0
+        super().__init__(X, R0, **parameters)
+
+    def densities(self, X, component, noise, scale):
+        if component != "gaussian":
+            raise ValueError("full covariances are Gaussian")
+        z = standardised(X, scale)
+        return NormalWishart(z, 0.1, 2, 1.0), super().densities(X, component, noise, scale)[1]
+
+    def start_masks(self):
+        y0 = np.zeros((self.K, len(self.columns))) if self.y0 is None else np.asarray(self.y0, dtype=np.float64)
+        return np.array(np.broadcast_to(y0, (self.K, len(self.columns)))[:, self.columns])
+
+    def cluster_densities(self):
+        """E ln N(x_nS | mu_k, Sigma_k), S = the columns of component k, (n, K)."""
+        return np.stack([self.density.expected(q) for q in self.q], axis=1)
+
+    def cluster_kl(self):
+        return sum(self.density.kl(q) for q in self.q)
+
+    def theta(self):
+        """q(mu_k, Sigma_k) for the present columns."""
+        self.q = [self.density.posterior(self.R[:, k], self.p[k] > 0.5) for k in range(self.K)]
+
+    def toggle_gain(self, components, d):
+        """Rise of the bound if y_kd of these components flips and theta follows; they share one y_d if there are many."""
+        log_in, log_out = self.log_shares()
+        noise = self.noise_likelihoods()[:, d]
+        gain = 0.0
+        for k in components:
+            without, with_d = self.p[k] > 0.5, self.p[k] > 0.5
+            without[d], with_d[d] = False, True
+            gain += self.density.evidence(self.R[:, k], with_d) - self.density.evidence(self.R[:, k], without) - noise[k]
+        gain += log_in[d] - log_out[d]
+        return -gain if self.p[components[0], d] > 0.5 else gain
+
+    def masks(self):
+        """Flip y_kd one by one, components outside, columns inside, wherever the bound rises."""
+        least = 1e-12 * abs(self.bound())
+        for components in [list(range(self.K))] if self.shared else [[k] for k in range(self.K)]:
+            for d in range(self.D):
+                if self.toggle_gain(components, d) > least:
+                    p = self.p.copy()
+                    p[components, d] = 1 - p[components, d]
+                    self.p = p
+        self.theta()
+
+    def fit(self, tol, max_iter, merge=False, learn_fraction=False):
+        if merge:
+            raise ValueError("merging is not part of the full model")
+        return super().fit(tol, max_iter, False, learn_fraction)

@@ -1,0 +1,139 @@
+"""The reference implementation of CRAFT has the properties of the paper's objective and of the repaired one."""
+
+from math import log
+
+import numpy as np
+import pytest
+
+from tests.common import random_table
+from tests.reference import craft
+
+SELECTIONS = ("fixed", "free", "global", "threshold")
+MODELS = ("likelihood", "paper", "paper-fixed")
+
+
+def random_case(seed, **shape):
+    """A table as the reference implementation takes it, a start partition, and a price."""
+    table, rng = random_table(seed, **shape), np.random.default_rng(seed)
+    n_levels = [int(number) for number in table.n_levels]
+    labels = rng.integers(int(rng.integers(1, 6)), size=table.n_rows)
+    options = {"price": float(rng.uniform(0.5, 15.0)), "fraction": float(rng.uniform(0.15, 1.0))}
+    options["price"] += table.shape[1] * craft.price_terms(options["fraction"])[0]
+    return (table.numeric, table.codes.astype(int), n_levels, labels), options
+
+
+# The prior of the features -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("m", "F0", "F_delta"),
+    [(1 / 3, 0.0816, 0.0595), (0.5, 0.1021, 0.0), (0.8, 0.2117, -0.1401), (0.9, 0.3657, -0.2970)],
+)
+def test_price_terms_have_the_known_sizes(m, F0, F_delta):
+    got_0, got_1, got_delta = craft.price_terms(m)
+    assert got_0 == pytest.approx(F0, abs=5e-5)
+    assert got_delta == pytest.approx(F_delta, abs=5e-5)
+    assert got_1 - got_0 == pytest.approx(got_delta, abs=1e-12)
+
+
+def test_price_terms_at_one_half_and_at_one():
+    assert craft.price_terms(0.5)[2] == 0.0
+    assert craft.price_terms(1.0) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("m", [0.02, 0.1, 0.3, 1 / 3, 0.45, 0.49])
+def test_difference_of_prices_is_odd_around_one_half(m):
+    assert craft.price_terms(m)[2] > 0.0
+    assert craft.price_terms(1.0 - m)[2] == pytest.approx(-craft.price_terms(m)[2], abs=1e-11)
+
+
+@pytest.mark.parametrize("m", [0.2, 1 / 3, 0.8])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.955])
+def test_price_terms_equal_the_printed_beta_form(m, share):
+    rho = share * m * (1 - m)
+    s = m * (1 - m) / rho
+    a = (m * (s - 1), m * (s - 1) + 1)
+    b = ((1 - m) * s + m, (1 - m) * (s - 1))
+    printed = [
+        (av + bv) * log(av + bv) - av * log(av) - bv * log(bv) for av, bv in zip(a, b, strict=True)
+    ]
+    np.testing.assert_allclose(craft.price_terms(m, rho)[:2], printed, rtol=1e-9)
+
+
+def test_sharing_towards_zero_leaves_the_logit():
+    m = 0.3
+    assert craft.price_terms(m, 1e-7)[2] == pytest.approx(log((1 - m) / m), abs=1e-4)
+
+
+# The gain of a feature -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_gain_is_the_difference_of_costs(seed):
+    """gain_kd = sum over the cluster of (l0 - own cost) minus the penalty of the parameters."""
+    (numeric, codes, n_levels, labels), options = random_case(seed)
+    fitted = craft.fit(numeric, codes, n_levels, labels, **options)
+    back, rows = fitted.background, craft.as_rows(numeric, codes)
+    for j, k in enumerate(fitted.clusters):
+        members = [row for row, label in zip(rows, fitted.labels, strict=True) if label == j]
+        for d in range(back.D):
+            if not back.varies[d]:
+                assert fitted.gains[j, d] == 0.0
+                continue
+            cells = [row[d] for row in members if not craft.is_missing(back, d, row[d])]
+            before = sum(craft.background_cost(back, d, x) for x in cells)
+            if d < back.p:
+                zeta, variance = k.zeta[d], k.variance[d]
+                own = sum(0.5 * log(variance) + (x - zeta) ** 2 / (2 * variance) for x in cells)
+                ratio = back.variance[d] / variance
+                penalty = 0.5 * (ratio - 1 - log(ratio))
+            else:
+                eta, eta_0 = k.eta[d - back.p], back.eta[d - back.p]
+                own = -sum(log(eta[x]) for x in cells)
+                penalty = craft.divergence(eta_0, eta)
+            scale = max(1.0, abs(before), abs(own))
+            assert abs(fitted.gains[j, d] - (before - own - penalty)) <= 1e-12 * scale
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_objective_is_the_sum_of_row_costs_and_prices(seed):
+    (numeric, codes, n_levels, labels), options = random_case(seed)
+    fitted = craft.fit(numeric, codes, n_levels, labels, selection="free", **options)
+    back, D_delta = fitted.background, fitted.settings.F_delta
+    J = craft.row_costs(numeric, codes, fitted)[np.arange(len(labels)), fitted.labels].sum()
+    J += options["price"] * fitted.n_clusters + D_delta * fitted.mask.sum()
+    for k in fitted.clusters:
+        for d in range(back.D):
+            if k.mask[d] and d < back.p:
+                ratio = back.variance[d] / k.variance[d]
+                J += 0.5 * (ratio - 1 - log(ratio))
+            elif k.mask[d]:
+                J += craft.divergence(back.eta[d - back.p], k.eta[d - back.p])
+    assert fitted.objective == pytest.approx(J, rel=1e-11, abs=1e-9)
+
+
+# The descent ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", ["fixed", "free", "global"])
+@pytest.mark.parametrize("seed", range(20))
+def test_objective_never_rises_and_the_descent_ends(seed, selection):
+    (numeric, codes, n_levels, labels), options = random_case(seed)
+    fitted = craft.fit(numeric, codes, n_levels, labels, selection=selection, **options)
+    assert fitted.converged
+    assert np.all(np.diff(fitted.path) <= 1e-8 * max(1.0, abs(fitted.path[0])))
+    assert len(fitted.path) == fitted.n_iter + 1
+    again = craft.objective(numeric, codes, n_levels, fitted.labels, selection=selection, **options)
+    assert again == pytest.approx(fitted.objective, rel=1e-12)
+
+
+# Small and degenerate tables -----------------------------------------------------------------
+
+
+def test_a_lone_outlier_opens_a_cluster_of_its_own():
+    numeric = np.append(np.linspace(-1, 1, 40), 500.0)[:, None]
+    fitted = craft.fit(
+        numeric, np.empty((41, 0), int), [], np.zeros(41, int), price=3.0, fraction=1.0
+    )
+    assert fitted.n_clusters >= 2
+    assert (fitted.labels == fitted.labels[-1]).sum() == 1

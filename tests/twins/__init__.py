@@ -1,1 +1,0 @@
-"""Plain NumPy twins: slow, word for word, to be read beside the papers."""
