@@ -26,15 +26,22 @@
 #endif
 
 #define DP_TILE 64              /* rows of a tile at most */
-#define DP_GLANCE 4             /* centres that a row glances at: its own and up to three fresh ones */
-#define DP_WORTH_CLUSTERS 24    /* from so many centres and columns on a glance is much cheaper than a look at all */
+#define DP_CHECKED 4            /* centres of a quick check: the row's own and up to three others */
+#define DP_WORTH_CLUSTERS 24    /* from so many centres and columns on a quick check is much cheaper than a scan of all centres */
 #define DP_WORTH_COLUMNS 64
 #define DP_WORTH_SCAN 3         /* from so many centres and rows on the scan is cheaper than the exact formula alone */
 #define DP_WORTH_TILE 16
-#define DP_AHEAD 4              /* rows that glances fetch ahead */
-#define DP_HOT 4                /* rows looked at one by one after a collapsed move */
+#define DP_AHEAD 4              /* rows that quick checks fetch ahead */
 #define DP_PAD 8                /* centres to spare behind the last */
 #define DP_TINY 1e-30f          /* what underflow may cost */
+
+/* factors that keep bounds valid: rounding of a few operations, the same with a root, and of collapsed costs */
+#define DP_UP (1.0f + 0x1p-22f)
+#define DP_DOWN (1.0f - 0x1p-22f)
+#define DP_ROOT_UP (1.0f + 0x1p-21f)
+#define DP_ROOT_DOWN (1.0f - 0x1p-21f)
+#define DP_COST_UP (1.0f + 0x1p-19f)
+#define DP_COST_DOWN (1.0f - 0x1p-19f)
 
 typedef struct {
     ptrdiff_t D, K;             /* columns, centres */
@@ -57,7 +64,7 @@ typedef struct {
     float *upper, *lower;
 } dp_rows;
 
-/* where rows that move take their cells: integers, so that coming and going commute */
+/* where the cells of rows that move are summed: integers, so that adding and removing commute */
 typedef struct {
     const double *centre, *scale;   /* (D) q = rint((x - centre) * scale) */
     int64_t *sums;                  /* (K, D) sum w q, or sum rint(w (x - centre) scale) */
@@ -67,7 +74,14 @@ typedef struct {
     const double *unit_weight;      /* (n) min(w, 1) or NULL = all one */
 } dp_sums;
 
-/* clusters while single rows come and go */
+/* what the scan finds about the rows of a tile */
+typedef struct {
+    float best[DP_TILE], second[DP_TILE];   /* s of the two nearest centres */
+    float norm[DP_TILE];                    /* |t|^2 */
+    int32_t arg[DP_TILE];                   /* the nearest one, ties: the lowest */
+} dp_found;
+
+/* clusters while single rows move */
 typedef struct {
     ptrdiff_t D, K, n_clusters, capacity, cap;  /* K numbers in use, of which n_clusters are not empty; cap: most there may be */
     int single;
@@ -78,7 +92,7 @@ typedef struct {
     const float *ref_single;
     double scale, unit, limit, slack;   /* unit: weight of a count; slack: a move must win more than that */
     float reach, inside;
-    float *travelled, *shrunk;  /* (capacity) way of a mean and share of its f that is left, since the sweep began */
+    float *travelled, *shrunk;  /* (capacity) path length of a mean and share of its f that is left, since the sweep began */
     float far, least_shrunk;    /* the most and the least of them */
 } dp_collapsed;
 
@@ -96,6 +110,13 @@ static inline float dp_below(double distance)
 {
     float least = (float)(distance * (1.0 - 0x1p-22)) - FLT_MIN;
     return least > 0.0f ? least : 0.0f;
+}
+
+/* error of the scan's squared distances of a row; differences of two of them have the same */
+static inline float dp_error(const dp_centres *c, float norm)
+{
+    const float size = sqrtf(norm) + c->reach;
+    return (float)(c->D + 8) * 0x1p-24f * size * size + DP_TINY;
 }
 
 #define LEAVES "_dpmeans_scan.h"
@@ -116,40 +137,76 @@ static inline void dp_nearest_rows(const dp_centres *c, ptrdiff_t centre_stride,
     SIMD_DISPATCH(dp_nearest_rows, (c, centre_stride, x, n, x_stride, labels, squared, rows, tile));
 }
 
-/* rows of weight > 0 of [start, stop) that moved when every row went to its nearest centre; candidates counts those beyond the limit.
- * The bounds of the rows say nothing of the `fresh` centres, fresh_gap from every centre: a row that may skip all the others is
- * shown these alone. */
-static inline ptrdiff_t dp_assign(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const float *drift,
-                                  const float *drift_others, const float *half_gap, const int32_t *fresh, ptrdiff_t n_fresh,
-                                  const float *fresh_gap, ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *candidates,
-                                  ptrdiff_t *scanned)
+/* nearest of `n` centres, those named in `some` or (NULL) the first n, without centre `own`; -1 where no distance is finite */
+static inline int32_t dp_nearest_of(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own, double *least,
+                                    double *second)
 {
-    return SIMD_DISPATCH(dp_assign, (c, X, rows, sums, drift, drift_others, half_gap, fresh, n_fresh, fresh_gap, start, stop, tile,
-                                   candidates, scanned));
+    return SIMD_DISPATCH(dp_nearest_of, (c, some, n, x, own, least, second));
 }
 
-/* rows at places [start, stop) that moved when centres [first, K) of `c`, which are `some`, were shown to them */
-static inline ptrdiff_t dp_show(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap, const void *X, dp_rows rows,
-                                const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, float *tile)
+/* nearest of all centres; `present` wins a tie, then the lowest number */
+static inline int32_t dp_nearest(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
 {
-    return SIMD_DISPATCH(dp_show, (c, some, first, gap, X, rows, sums, order, start, stop, tile));
+    return SIMD_DISPATCH(dp_nearest, (c, x, present, least, second));
 }
 
-static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i,
-                          int sign)
+/* rows of a tile of this instruction set, at most DP_TILE */
+static inline ptrdiff_t dp_tile_rows(void)
+{
+    return SIMD_DISPATCH(dp_tile_rows, ());
+}
+
+/* the two nearest of centres [first, K) for the n rows of `list`; tile is scratch, (DP_TILE, D) */
+static inline void dp_scan_tile(const dp_centres *c, ptrdiff_t first, const void *X, const int32_t *list, ptrdiff_t n, float *tile,
+                                dp_found *found)
+{
+    SIMD_DISPATCH(dp_scan_tile, (c, first, X, list, n, tile, found));
+}
+
+/* bounds on the distances of a tile's rows; certain[r]: the exact formula could not decide otherwise (1 within, 2 beyond the limit) */
+static inline void dp_bound(const dp_centres *c, const dp_found *found, float *upper, float *lower, int32_t *certain)
+{
+    SIMD_DISPATCH(dp_bound, (c, found, upper, lower, certain));
+}
+
+/* squared distances of one row to a few centres, scaled, in single precision; returns the bound on their error */
+static inline float dp_quick_check(const dp_centres *c, const void *x, const int32_t some[DP_CHECKED], float distance[DP_CHECKED])
+{
+    return SIMD_DISPATCH(dp_quick_check, (c, x, some, distance));
+}
+
+/* row i is added to a cluster (sign 1) or removed from it (-1) */
+static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
 {
     SIMD_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
 }
 
+/* row i changes its cluster; returns whether it has weight */
+static inline int dp_move(const dp_centres *c, const dp_sums *sums, const void *x, ptrdiff_t i, int32_t from, int32_t to)
+{
+    return SIMD_DISPATCH(dp_move, (c, sums, x, i, from, to));
+}
+
+/* ---- collapsed moves ---- */
+
+/* cluster k after its sums changed: mean, and the centre of the scan, f mu, f, f |mu|^2 / 2 with f = S / (S + 1) */
 static inline void dp_refresh(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
 {
     SIMD_DISPATCH(dp_refresh, (c, sums, k));
 }
 
-static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
-                                    ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *looked)
+/* the cheapest cluster of a row of weight w; `stay` is the cost of its own */
+static inline int32_t dp_cheapest(const dp_collapsed *c, const dp_sums *sums, const void *x, int32_t own, double w, double *stay,
+                                  double *cost)
 {
-    return SIMD_DISPATCH(dp_collapse, (c, X, rows, sums, order, start, stop, tile, moved, looked));
+    return SIMD_DISPATCH(dp_cheapest, (c, sums, x, own, w, stay, cost));
+}
+
+/* half the cost, f / 2 times the squared distance, of the two cheapest clusters for the n rows of `list`; tile is scratch,
+ * (DP_TILE, D + 1) */
+static inline void dp_scan_costs(const dp_collapsed *c, const void *X, const int32_t *list, ptrdiff_t n, float *tile, dp_found *found)
+{
+    SIMD_DISPATCH(dp_scan_costs, (c, X, list, n, tile, found));
 }
 
 /* ---- nearest centres of rows that carry no bounds ---- */

@@ -20,7 +20,7 @@ TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_s
                                          ptrdiff_t x_stride, int32_t *labels, double *squared, double *rows, float *tile)
 {
     const ptrdiff_t bytes = c->single ? 4 : 8, D = c->D;
-    THIS(dp_found) found;
+    dp_found found;
     int32_t list[DP_TILE];
     double distance;
     for (ptrdiff_t r = 0; r < DP_TILE; r++)
@@ -36,15 +36,13 @@ TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_s
                 from = (const char *)rows;
                 stride = D;
             }
-            THIS(dp_fill)(c, from, list, m, tile, found.norm);
-            THIS(dp_scan)(c, 0, tile, &found);
+            THIS(dp_scan_tile)(c, 0, from, list, m, tile, &found);
         }
         for (ptrdiff_t r = 0; r < m; r++) {
             const void *row = from + r * stride * bytes;
             int32_t arg = -1;
             if (tile) {
-                const float size = sqrtf(found.norm[r]) + c->reach, error = (float)(D + 8) * 0x1p-24f * size * size + DP_TINY;
-                if (found.second[r] - found.best[r] > error)    /* false for what is not a number, too */
+                if (found.second[r] - found.best[r] > dp_error(c, found.norm[r]))      /* false for NaN, too */
                     arg = found.arg[r];
             }
             if (arg < 0)

@@ -16,13 +16,6 @@
 #endif
 #define ROWS (NV * WF)
 
-/* what the scan found out about the rows of a tile */
-typedef struct {
-    float best[DP_TILE], second[DP_TILE];   /* s of the two nearest centres */
-    float norm[DP_TILE];                    /* |t|^2 */
-    int32_t arg[DP_TILE];                   /* the nearest one, ties: the lowest */
-} THIS(dp_found);
-
 /* ---- the one formula ---- */
 
 #define DISTANCE(type)                                                                  \
@@ -50,7 +43,6 @@ TARGET static inline double THIS(dp_distance)(const void *x, int single, const d
     return single ? THIS(dp_distance_float)((const float *)x, mu, D) : THIS(dp_distance_double)((const double *)x, mu, D);
 }
 
-/* nearest of `n` centres, those named in `some` or (NULL) the first n; the row's own is left out */
 TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
                                           double *least, double *second)
 {
@@ -73,7 +65,6 @@ TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *so
     return arg;
 }
 
-/* nearest of all centres; `present` wins a tie, then the lowest number */
 TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
 {
     const double own = THIS(dp_distance)(x, c->single, c->mu + present * c->D, c->D);
@@ -119,7 +110,6 @@ ADD(double)
 #undef ADD
 #undef MAGIC
 
-/* row i comes to a cluster (sign 1) or leaves it (-1) */
 TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
 {
     const int64_t weight = s->weight ? s->weight[i] : 1;
@@ -132,7 +122,6 @@ TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptr
         THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, share, times);
 }
 
-/* one row changes its cluster; returns whether it has weight */
 TARGET static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
                                        int32_t to)
 {
@@ -283,7 +272,7 @@ TARGET ALWAYS_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, c
 }
 
 /* the two nearest of centres [first, K) for every row of the tile */
-TARGET static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const float *restrict tile, THIS(dp_found) *found)
+TARGET static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const float *restrict tile, dp_found *found)
 {
     FLOATS best[NV], second[NV];
     INTS arg[NV];
@@ -303,23 +292,82 @@ TARGET static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const flo
     }
 }
 
-/* bounds on the distances of the tile's rows; sure[r]: the exact formula could not say otherwise (1 inside, 2 beyond the limit) */
-TARGET static void THIS(dp_bound)(const dp_centres *c, const THIS(dp_found) *found, float *restrict upper,
-                                  float *restrict lower, int32_t *restrict sure)
+TARGET static ptrdiff_t THIS(dp_tile_rows)(void)
+{
+    return ROWS;
+}
+
+TARGET static void THIS(dp_scan_tile)(const dp_centres *c, ptrdiff_t first, const void *X, const int32_t *list, ptrdiff_t n, float *tile,
+                                      dp_found *found)
+{
+    THIS(dp_fill)(c, X, list, n, tile, found->norm);
+    THIS(dp_scan)(c, first, tile, found);
+}
+
+TARGET static void THIS(dp_bound)(const dp_centres *c, const dp_found *found, float *restrict upper, float *restrict lower,
+                                  int32_t *restrict certain)
 {
     const float slack = (float)(c->D + 8) * 0x1p-24f, reach = c->reach, inside = c->inside, outside = c->outside;
     for (int r = 0; r < ROWS; r++) {
         float norm = found->norm[r], size = sqrtf(norm) + reach, error = slack * size * size + DP_TINY;
         float nearest = norm + 2.0f * found->best[r], other = norm + 2.0f * found->second[r] - error;
         float most = nearest + error;
-        upper[r] = sqrtf(most > 0.0f ? most : 0.0f) * (1.0f + 0x1p-21f);
-        lower[r] = sqrtf(other > 0.0f ? other : 0.0f) * (1.0f - 0x1p-21f);
-        sure[r] = (found->second[r] - found->best[r] > error) * ((most <= inside) + 2 * (nearest - error > outside));
+        upper[r] = sqrtf(most > 0.0f ? most : 0.0f) * DP_ROOT_UP;
+        lower[r] = sqrtf(other > 0.0f ? other : 0.0f) * DP_ROOT_DOWN;
+        certain[r] = (found->second[r] - found->best[r] > error) * ((most <= inside) + 2 * (nearest - error > outside));
     }
 }
 
+/* ---- one row and a few centres ---- */
+
+/* sum of the lanes */
+TARGET ALWAYS_INLINE float THIS(dp_total)(FLOATS sum)
+{
+    float lanes[WF];
+    *(FLOATS *)lanes = sum;
+    for (int half = WF / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            lanes[l] += lanes[l + half];
+    return lanes[0];
+}
+
+TARGET static float THIS(dp_quick_check)(const dp_centres *c, const void *x, const int32_t some[DP_CHECKED], float distance[DP_CHECKED])
+{
+    const ptrdiff_t D = c->D, bytes = c->single ? 4 : 8;
+    const float *restrict centre[DP_CHECKED];
+    float t[DP_TILE], norm, size;
+    FLOATS sum[DP_CHECKED], square = ALL(FLOATS, 0.0f);
+    for (int j = 0; j < DP_CHECKED; j++) {
+        sum[j] = ALL(FLOATS, 0.0f);
+        centre[j] = c->centre + some[j] * D;
+    }
+    for (ptrdiff_t first = 0; first < D; first += DP_TILE) {
+        const ptrdiff_t m = D - first < DP_TILE ? D - first : DP_TILE;
+        for (ptrdiff_t at = 0; at < m; at += 64 / bytes)
+            DP_PREFETCH((const char *)x + (DP_AHEAD * D + first + at) * bytes);
+        if (c->single)
+            for (ptrdiff_t d = 0; d < m; d++)
+                t[d] = (((const float *)x)[first + d] - c->ref_single[first + d]) * (float)c->scale;
+        else
+            for (ptrdiff_t d = 0; d < m; d++)
+                t[d] = (float)((((const double *)x)[first + d] - c->ref[first + d]) * c->scale);
+        for (ptrdiff_t d = m; d < DP_TILE && d % WF; d++)
+            t[d] = 0.0f;
+        for (ptrdiff_t d = 0; d < m; d += WF) {
+            const FLOATS cells = *(const FLOATS *)(t + d);
+            square = MINUS_PRODUCT(square, cells, cells);
+            for (int j = 0; j < DP_CHECKED; j++)     /* beyond a centre's last cell stands the next one's first: times 0 */
+                sum[j] = MINUS_PRODUCT(sum[j], cells, *(const FLOATS *)(centre[j] + first + d));
+        }
+    }
+    norm = -THIS(dp_total)(square);
+    for (int j = 0; j < DP_CHECKED; j++)
+        distance[j] = norm + 2.0f * (c->half[some[j]] + THIS(dp_total)(sum[j]));
+    size = sqrtf(norm) + c->reach;
+    return (float)(D + 24) * 0x1p-24f * size * size + DP_TINY;
+}
+
 #include "_dpmeans_nearest.h"
-#include "_dpmeans_sweep.h"
 #include "_dpmeans_collapsed.h"
 
 #undef NV

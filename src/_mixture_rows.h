@@ -1,8 +1,8 @@
-/* One clone of the pass over the rows of _mixture.h, included once per instruction set by _lanes.h.
+/* The E-step over rows of _mixture.h, included once per instruction set by _lanes.h.
  *
- * Responsibilities: rows side by side in the lanes, a component's selected columns one after the other, so that columns nobody selects
- * cost nothing. Sums: columns side by side, a component's rows one after the other, those with responsibility zero left out. In both the
- * order of every sum is fixed whatever the width of a vector. */
+ * Responsibilities: the lanes are rows, and the selected columns of a component are added one after the other, so a column that no
+ * component selects costs nothing. Sums: the lanes are columns, and the rows of a component are added one after the other, without those
+ * of responsibility zero. Both add in an order that does not depend on the width of a vector. */
 
 #define VECTORS (MX_TILE / W)
 #define TOGETHER 4              /* vectors of columns whose sums stay in registers */
@@ -28,26 +28,26 @@ ROW(float)
 ROW(double)
 #undef ROW
 
-TARGET static ptrdiff_t THIS(mx_fill)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, mx_scratch *s)
+TARGET static ptrdiff_t THIS(mx_load)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, mx_scratch *s)
 {
-    ptrdiff_t holes = 0;
+    ptrdiff_t n_missing = 0;
     for (ptrdiff_t r = 0; r < n; r++) {
         double *restrict z = s->z + r * t->stride;
         if (t->single)
             THIS(mx_row_float)(t, (const float *)t->X + (start + r) * t->width, z);
         else
             THIS(mx_row_double)(t, (const double *)t->X + (start + r) * t->width, z);
-        for (ptrdiff_t d = 0; t->holes && d < t->D; d++)
+        for (ptrdiff_t d = 0; t->missing && d < t->D; d++)
             if (z[d] != z[d]) {
                 z[d] = 0.0;
-                s->hole[holes++] = r * t->D + d;
+                s->missing[n_missing++] = r * t->D + d;
             }
     }
-    return holes;
+    return n_missing;
 }
 
 /* tile (columns, MX_TILE) of up to MX_TILE rows of z; columns are a multiple of MX_PAD */
-TARGET static void THIS(mx_turn)(const double *z, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t columns, double *restrict tile)
+TARGET static void THIS(mx_transpose)(const double *z, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t columns, double *restrict tile)
 {
     if (n < MX_TILE)
         memset(tile, 0, sizeof(double) * MX_TILE * (size_t)columns);
@@ -79,8 +79,8 @@ TARGET static void THIS(mx_turn)(const double *z, ptrdiff_t n, ptrdiff_t stride,
             tile[d * MX_TILE + r] = z[r * stride + d];
 }
 
-/* out += what the rows of a tile owe to one component in a run of columns, whose lists are [i, stop) */
-TARGET static inline void THIS(mx_owe)(const mx_lists *l, ptrdiff_t i, ptrdiff_t stop, int linear, const double *tile, double *out)
+/* out += scores of the rows of a tile under one component in a run of columns, whose list entries are [i, stop) */
+TARGET static inline void THIS(mx_add_scores)(const mx_lists *l, ptrdiff_t i, ptrdiff_t stop, int linear, const double *tile, double *out)
 {
     LANE even[VECTORS], odd[VECTORS];
     memset(even, 0, sizeof even);
@@ -115,11 +115,12 @@ TARGET static inline void THIS(mx_owe)(const mx_lists *l, ptrdiff_t i, ptrdiff_t
         *(LANE *)(out + v * W) += even[v] + odd[v];
 }
 
-/* From what is owed (K, MX_TILE; rows `room` apart) to responsibilities in the same place; their entropy and ln of their sum, row by row */
-TARGET static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t room, double *most, double *sum, double *mean)
+/* Scores r (K, MX_TILE; rows `room` apart) become responsibilities in place. Per row: the largest score, sum exp(score - largest), and the
+ * mean of score - largest under the responsibilities, which give their entropy and the log-sum-exp. */
+TARGET static void THIS(mx_normalize)(double *r, ptrdiff_t K, ptrdiff_t room, double *most, double *sum, double *mean)
 {
     for (int v = 0; v < VECTORS; v++) {
-        LANE high = *(LANE *)(r + v * W), all = {0}, owed = {0};
+        LANE high = *(LANE *)(r + v * W), all = {0}, weighted = {0};
         for (ptrdiff_t k = 1; k < K; k++) {
             const LANE x = *(LANE *)(r + k * room + v * W);
             high = LARGER(x, high);
@@ -127,7 +128,7 @@ TARGET static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t room, do
         for (ptrdiff_t k = 0; k < K; k++) {
             LANE *place = (LANE *)(r + k * room + v * W);
             const LANE below = *place - high, e = PICK(below > -MX_CERTAIN, THIS(mx_exp)(PICK(below > -MX_CERTAIN, below)));
-            owed += e * PICK(below > -MX_CERTAIN, below);
+            weighted += e * PICK(below > -MX_CERTAIN, below);
             all += e;
             *place = e;
         }
@@ -139,11 +140,11 @@ TARGET static void THIS(mx_share_out)(double *r, ptrdiff_t K, ptrdiff_t room, do
         }
         *(LANE *)(most + v * W) = high;
         *(LANE *)(sum + v * W) = all;
-        *(LANE *)(mean + v * W) = owed * share;
+        *(LANE *)(mean + v * W) = weighted * share;
     }
 }
 
-/* s1 += sum w z, s2 += sum w z^2 over the listed rows, for so many vectors of columns */
+/* s1 += sum w z, s2 += sum w z^2 over the listed rows, for `vectors` vectors of columns */
 TARGET ALWAYS_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t stride, const int32_t *row, const double *w, ptrdiff_t n,
                                             int vectors, double *s1, double *s2)
 {
@@ -186,8 +187,8 @@ TARGET static double THIS(mx_total)(const double *w, const int32_t *row, const d
 }
 
 /* responsibilities of a block of rows, (K of the lists, room) */
-TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_asked *asked, int linear,
-                                               ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t holes, mx_scratch *s)
+TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_request *request, int linear,
+                                               ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t n_missing, mx_scratch *s)
 {
     double entropy = 0.0;
     for (ptrdiff_t from = 0; from < n; from += MX_TILE) {
@@ -199,45 +200,45 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
             }
         for (ptrdiff_t d = 0; d < t->D; d += MX_COLUMNS) {
             const ptrdiff_t columns = t->stride - d < MX_COLUMNS ? t->stride - d : MX_COLUMNS, *first = l->first + d / MX_COLUMNS * l->K;
-            THIS(mx_turn)(s->z + from * t->stride + d, m, t->stride, columns, s->tile);
+            THIS(mx_transpose)(s->z + from * t->stride + d, m, t->stride, columns, s->tile);
             for (ptrdiff_t k = 0; k < l->K; k++)
-                THIS(mx_owe)(l, first[k], first[k + 1], linear, s->tile, s->r + k * room + from);
+                THIS(mx_add_scores)(l, first[k], first[k + 1], linear, s->tile, s->r + k * room + from);
         }
     }
-    for (ptrdiff_t h = 0; h < holes; h++) {
-        const ptrdiff_t r = (ptrdiff_t)s->hole[h] / t->D, d = (ptrdiff_t)s->hole[h] % t->D;
+    for (ptrdiff_t h = 0; h < n_missing; h++) {
+        const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D;
         const double e = t->exposure ? t->exposure[start + r] : 1.0;
         for (ptrdiff_t k = 0; k < l->K; k++)
-            s->r[k * room + r] -= e * l->hole[d * l->K + k];
+            s->r[k * room + r] -= e * l->missing[d * l->K + k];
     }
-    for (ptrdiff_t i = 0; (asked->label || asked->hard) && i < n; i++) {
+    for (ptrdiff_t i = 0; (request->label || request->hard) && i < n; i++) {
         ptrdiff_t best = 0;
         for (ptrdiff_t k = 1; k < l->K; k++)
             if (s->r[k * room + i] > s->r[best * room + i])
                 best = k;
-        if (asked->label)
-            asked->label[start + i] = (int32_t)best;
-        for (ptrdiff_t k = 0; asked->hard && k < l->K; k++)
+        if (request->label)
+            request->label[start + i] = (int32_t)best;
+        for (ptrdiff_t k = 0; request->hard && k < l->K; k++)
             s->r[k * room + i] = k == best;
     }
-    for (ptrdiff_t from = 0; !asked->hard && from < n; from += MX_TILE) {
+    for (ptrdiff_t from = 0; !request->hard && from < n; from += MX_TILE) {
         double most[MX_TILE], sum[MX_TILE], mean[MX_TILE];
-        THIS(mx_share_out)(s->r + from, l->K, room, most, sum, mean);
+        THIS(mx_normalize)(s->r + from, l->K, room, most, sum, mean);
         for (ptrdiff_t i = 0; i < MX_TILE && from + i < n; i++) {
             const double log_sum = log(sum[i]);
             entropy += log_sum - mean[i];
-            if (asked->evidence)
-                asked->evidence[start + from + i] = most[i] + log_sum;
+            if (request->evidence)
+                request->evidence[start + from + i] = most[i] + log_sum;
         }
     }
-    for (ptrdiff_t i = 0; asked->proba && i < n; i++)
+    for (ptrdiff_t i = 0; request->proba && i < n; i++)
         for (ptrdiff_t k = 0; k < l->K; k++)
-            asked->proba[(start + i) * l->K + k] = s->r[k * room + i];
+            request->proba[(start + i) * l->K + k] = s->r[k * room + i];
     return entropy;
 }
 
-/* responsibilities that were given */
-static double THIS(mx_take)(const mx_lists *l, const double *given, ptrdiff_t K, ptrdiff_t n, ptrdiff_t room, double *r)
+/* responsibilities given as input; returns their entropy */
+static double THIS(mx_copy_given)(const mx_lists *l, const double *given, ptrdiff_t K, ptrdiff_t n, ptrdiff_t room, double *r)
 {
     double entropy = 0.0;
     for (ptrdiff_t i = 0; i < n; i++)
@@ -250,14 +251,14 @@ static double THIS(mx_take)(const mx_lists *l, const double *given, ptrdiff_t K,
     return entropy;
 }
 
-TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_asked *asked, ptrdiff_t K, int linear,
+TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_request *request, ptrdiff_t K, int linear,
                                  ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *s)
 {
     const ptrdiff_t room = mx_block(t->D);
     for (ptrdiff_t from = start; from < stop; from += room) {
-        const ptrdiff_t n = stop - from < room ? stop - from : room, holes = THIS(mx_fill)(t, from, n, s);
-        const double entropy = asked->given ? THIS(mx_take)(l, asked->given + from * K, K, n, room, s->r)
-                                            : THIS(mx_responsibilities)(t, l, asked, linear, from, n, room, holes, s);
+        const ptrdiff_t n = stop - from < room ? stop - from : room, n_missing = THIS(mx_load)(t, from, n, s);
+        const double entropy = request->given ? THIS(mx_copy_given)(l, request->given + from * K, K, n, room, s->r)
+                                            : THIS(mx_responsibilities)(t, l, request, linear, from, n, room, n_missing, s);
         if (!sums)
             continue;
         *sums->entropy += entropy;
@@ -276,8 +277,8 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
             if (some)
                 THIS(mx_add)(s->z, t->stride, s->row, s->weight, some, sums->s1 + k * t->stride, sums->s2 + k * t->stride);
         }
-        for (ptrdiff_t h = 0; h < holes; h++) {
-            const ptrdiff_t r = (ptrdiff_t)s->hole[h] / t->D, d = (ptrdiff_t)s->hole[h] % t->D;
+        for (ptrdiff_t h = 0; h < n_missing; h++) {
+            const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D;
             const double e = t->exposure ? t->exposure[from + r] : 1.0;
             for (ptrdiff_t j = 0; j < l->K; j++)
                 sums->missing[l->component[j] * t->stride + d] += e * s->r[j * room + r];

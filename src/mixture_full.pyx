@@ -1,8 +1,8 @@
-"""Gaussian components with a covariance over the columns they select: columns are switched one by one.
+"""Mixture with full covariances: the update of the masks, columns selected and deselected one by one.
 
 The evidence of a component's columns S is that of a normal-inverse-Wishart, Sigma ~ IW(nu0 + q - 1, s0 I) on q columns, whose marginals
-agree for every S. Of the data it needs ln |Psi_S| alone, so a Cholesky factor of Psi_S is kept: one column more is a solve and a row,
-one less a rank-one update of what stands behind it. Both cost q^2.
+agree for every S. It depends on the data through ln |Psi_S| only, so a Cholesky factor of Psi_S is kept: adding a column is a triangular
+solve and one new row, removing one is a rank-one update of the rows after it. Both cost q^2.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free
 
 
 cdef void solve(const double *U, Py_ssize_t D, Py_ssize_t start, Py_ssize_t stop, double *w) noexcept nogil:
-    """w = L^-1 w for L = U', from row `start` on; zeros stand before it."""
+    """w = L^-1 w for L = U', from row `start` on; w is 0 before it."""
     cdef Py_ssize_t i, j
     for i in range(start, stop):
         w[i] /= U[i * D + i]
@@ -32,16 +32,16 @@ cdef double squares(const double *w, Py_ssize_t start, Py_ssize_t stop) noexcept
 cdef struct Component:
     Py_ssize_t D
     const double *psi           # (D, D)
-    const double *steps         # (D) evidence of the q-th column but for ln |Psi|
-    double freedom              # nu0 - 1 + N: degrees of freedom are so many and q
-    double *U                   # (D, D) upper factor of Psi_S, columns in the order they came
+    const double *steps         # (D) evidence of the q-th column without ln |Psi|
+    double freedom              # nu0 - 1 + N: degrees of freedom minus q
+    double *U                   # (D, D) upper factor of Psi_S, columns in the order they were added
     double *w                   # (D) scratch
     int32_t *column             # (D) the q columns in that order
     Py_ssize_t q
     double log_det
 
 
-cdef Py_ssize_t place_of(const Component *c, Py_ssize_t d) noexcept nogil:
+cdef Py_ssize_t position_of(const Component *c, Py_ssize_t d) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(c.q):
         if c.column[i] == d:
@@ -50,7 +50,7 @@ cdef Py_ssize_t place_of(const Component *c, Py_ssize_t d) noexcept nogil:
 
 
 cdef double conditional(Component *c, Py_ssize_t d) noexcept nogil:
-    """What of Psi_dd the columns in S leave; c.w is then the new row of the factor."""
+    """Psi_dd conditional on the columns in S; c.w is then the new row of the factor."""
     cdef Py_ssize_t i
     for i in range(c.q):
         c.w[i] = c.psi[d * c.D + c.column[i]]
@@ -58,13 +58,14 @@ cdef double conditional(Component *c, Py_ssize_t d) noexcept nogil:
     return max(c.psi[d * c.D + d] - squares(c.w, 0, c.q), 1e-300)
 
 
-cdef double worth_of_adding(Component *c, Py_ssize_t d) noexcept nogil:
-    """Evidence with column d less that without."""
+cdef double adding_gain(Component *c, Py_ssize_t d) noexcept nogil:
+    """Log evidence with column d minus that without."""
     return c.steps[c.q] - 0.5 * c.log_det - 0.5 * (c.freedom + c.q + 1) * log(conditional(c, d))
 
 
-cdef double worth_of_keeping(Component *c, Py_ssize_t d) noexcept nogil:
-    cdef Py_ssize_t i, p = place_of(c, d)
+cdef double keeping_gain(Component *c, Py_ssize_t d) noexcept nogil:
+    """Log evidence with the selected column d minus that without."""
+    cdef Py_ssize_t i, p = position_of(c, d)
     for i in range(p, c.q):
         c.w[i] = 1.0 if i == p else 0.0
     solve(c.U, c.D, p, c.q, c.w)
@@ -85,7 +86,7 @@ cdef void add(Component *c, Py_ssize_t d) noexcept nogil:
 
 
 cdef void drop(Component *c, Py_ssize_t d) noexcept nogil:
-    cdef Py_ssize_t i, j, p = place_of(c, d), D = c.D
+    cdef Py_ssize_t i, j, p = position_of(c, d), D = c.D
     cdef double r, cosine, sine
     for j in range(p + 1, c.q):
         c.w[j] = c.U[p * D + j]
@@ -108,8 +109,8 @@ cdef void drop(Component *c, Py_ssize_t d) noexcept nogil:
         c.log_det += 2.0 * log(c.U[i * D + i])
 
 
-cdef void lay_out(Component *c, const double *p) noexcept nogil:
-    """The factor of the columns that are selected, in their order."""
+cdef void factorize(Component *c, const double *p) noexcept nogil:
+    """The factor of the selected columns, in their order."""
     cdef Py_ssize_t d
     c.q, c.log_det = 0, 0.0
     for d in range(c.D):
@@ -117,7 +118,8 @@ cdef void lay_out(Component *c, const double *p) noexcept nogil:
             add(c, d)
 
 
-cdef void turn(Component *c, Py_ssize_t d, bint on, double *p) noexcept nogil:
+cdef void toggle(Component *c, Py_ssize_t d, bint on, double *p) noexcept nogil:
+    """Deselect the column if it is on, select it otherwise."""
     if on:
         drop(c, d)
     else:
@@ -127,17 +129,17 @@ cdef void turn(Component *c, Py_ssize_t d, bint on, double *p) noexcept nogil:
 
 def switch_columns(
     const double[:, :, ::1] psi not None,   # IN  (K, D, D)
-    const double[:, ::1] steps not None,    # IN  (K, D) evidence of the q-th column but for ln |Psi|
+    const double[:, ::1] steps not None,    # IN  (K, D) evidence of the q-th column without ln |Psi|
     const double[::1] freedom not None,     # IN  (K,) nu0 - 1 + N
-    const double[:, ::1] against not None,  # IN  (K, D) what a column must win: the noise's ln likelihood less its prior log-odds
-    double margin,                          # a switch must win more
+    const double[:, ::1] against not None,  # IN  (K, D) gain that a column must exceed: log likelihood of the noise minus prior log-odds
+    double margin,                          # a switch must gain more
     bint tied,                              # a column is switched for all components at once
     double[:, ::1] p not None,              # IN/OUT (K, D) 0 or 1
     double[:, :, ::1] U not None,           # OUT (K, D, D) upper Cholesky factors of Psi_S
     int32_t[:, ::1] column not None,        # OUT (K, D) the columns in S, in the order of the factor
-    int32_t[::1] count not None,            # OUT (K,) how many
+    int32_t[::1] count not None,            # OUT (K,) number of columns in S
 ):
-    """Every column of every component is switched where that raises the bound, components and columns in their order."""
+    """Switch every column of every component if that raises the ELBO, components and columns in their order."""
     cdef Py_ssize_t K = psi.shape[0], D = psi.shape[1], first, last, j, k, d
     cdef double gain
     cdef bint on
@@ -150,7 +152,7 @@ def switch_columns(
         for k in range(K):
             c[k].D, c[k].psi, c[k].steps, c[k].freedom = D, &psi[k, 0, 0], &steps[k, 0], freedom[k]
             c[k].U, c[k].w, c[k].column = &U[k, 0, 0], &w[0], &column[k, 0]
-            lay_out(&c[k], &p[k, 0])
+            factorize(&c[k], &p[k, 0])
         for k in range(1 if tied else K):
             first = 0 if tied else k
             last = K if tied else k + 1
@@ -158,10 +160,10 @@ def switch_columns(
                 on = p[k, d] > 0
                 gain = 0.0
                 for j in range(first, last):
-                    gain += (worth_of_keeping(&c[j], d) if on else worth_of_adding(&c[j], d)) - against[j, d]
+                    gain += (keeping_gain(&c[j], d) if on else adding_gain(&c[j], d)) - against[j, d]
                 if (-gain if on else gain) > margin:
                     for j in range(first, last):
-                        turn(&c[j], d, on, &p[j, 0])
+                        toggle(&c[j], d, on, &p[j, 0])
         for k in range(K):
             count[k] = <int32_t> c[k].q
         free(c)

@@ -102,16 +102,16 @@ def ours(mode: str, polish: bool = False, max_iter: int = 300) -> Peer:
 
 def full_sweeps(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
     """Sweeps that look at every row, from the rows that Lloyd starts with: assignment and means, no bounds, nothing opens."""
-    from craftc._common.points import Points
-    from craftc.dpmeans.descent import Descent
+    from craftc._common.dense_data import DenseData
+    from craftc.dpmeans.descent import Descent, nearest
 
-    points = Points(X, None, threads)
-    labels, _ = Descent.nearest(points, random_rows(X, shape.K).astype(np.float64))
-    descent = Descent(points, shape.lam2, shape.K, labels, points.order(0, 0))
+    data = DenseData(X, None, threads)
+    labels, _ = nearest(X, random_rows(X, shape.K).astype(np.float64), threads)
+    descent = Descent(data, shape.lam2, shape.K, labels, data.order(0, 0))
     for _ in range(FULL_SWEEPS - 1):
-        descent._bounded = False
-        descent.run(descent.serial, [], 1, lambda *_: None)
-    return FULL_SWEEPS, lambda: descent.labels
+        descent.rows.forget_bounds()
+        descent.run(descent.serial, [], 1)
+    return FULL_SWEEPS, lambda: descent.rows.labels
 
 
 def kmeans(algorithm: str, from_rows: bool) -> Peer:

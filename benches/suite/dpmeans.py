@@ -11,7 +11,7 @@ from .tools import Imports
 new = Imports()
 with new:
     from craftc import DPMeans
-    from craftc._common.points import Points
+    from craftc._common.dense_data import DenseData
     from craftc._kernels import dpmeans as kernel
     from craftc.dpmeans.descent import Descent
 setup = new.setup
@@ -34,18 +34,19 @@ class Sweep:
     param_names = ("shape", "dtype")
 
     def setup(self, shape: str, dtype: str) -> None:
-        points = Points(blobs(shape, dtype), None, 1)
-        self.descent = Descent(points, SHAPES[shape][-1], len(points), np.zeros(len(points), np.int32), points.order(0, 0))
-        while self.descent.delayed():
-            self.descent.mu = points.means(self.descent.sums, self.descent.K)
+        data = DenseData(blobs(shape, dtype), None, 1)
+        descent = Descent(data, SHAPES[shape][-1], len(data), np.zeros(len(data), np.int32), data.order(0, 0))
+        self.rows = descent.rows
+        while descent.delayed():
+            self.rows.update_means()
 
     def time_assign(self, *_: Any) -> None:
-        self.descent._bounded = False
-        self.descent._assign()
+        self.rows.forget_bounds()
+        self.rows.assign()
 
     def time_assign_bounded(self, *_: Any) -> None:
         for _sweep in range(10):
-            self.descent._assign()
+            self.rows.assign()
 
 
 class Distances:
@@ -62,9 +63,9 @@ class Distances:
     def time_distances(self, *_: Any) -> None:
         kernel.distances(self.X, self.mu, self.out, 1)
 
-    def time_draw_near(self, *_: Any) -> None:
+    def time_update_nearest(self, *_: Any) -> None:
         for centre in self.mu:
-            kernel.draw_near(self.X, centre, self.nearest, 1)
+            kernel.update_nearest(self.X, centre, self.nearest, 1)
 
 
 class _Fit:

@@ -13,6 +13,10 @@ new = Imports()
 with new:
     from craftc import FeatureSelectionMixture
 setup = new.setup
+moves = Imports()
+with moves:
+    from craftc._kernels import mixture_moves
+    from craftc._kernels.mixture_updates import Mixture
 
 SHAPES = {"60 columns": (600, 60, 6), "20 columns": (20_000, 20, 10), "256 columns": (2_000, 256, 10)}  # rows, columns, clusters
 
@@ -69,6 +73,25 @@ def switches() -> Replay:
     return Replay("mixture_full.switch_columns", lambda: quietly(model, X))
 
 
+class Moves:
+    """Estimated gains of all pairs of 40 components with sufficient statistics of drawn rows."""
+
+    def setup(self) -> None:
+        moves.setup()
+        K, D = 40, 60
+        rng, ones = np.random.default_rng(0), np.ones(D)
+        q = Mixture(K, D, (0.1, 1.0, 0.5 * ones), (0.1, 1.0, ones), 5.0, counts=False, own_noise=False, tied=False)
+        q.size[:] = rng.uniform(1.0, 50.0, K)
+        q.reach[:], q.s1[:] = q.size[:, None], q.size[:, None] * rng.normal(size=(K, D))
+        q.s2[:], q.p[:] = q.size[:, None] + q.s1**2 / q.size[:, None], rng.random((K, D))
+        q.update_noise()
+        q.update_shares()
+        self.mixture = q
+
+    def time_pair_gains(self) -> None:
+        mixture_moves.pair_gains(self.mixture)
+
+
 class Fit:
     """A whole fit, one thread."""
 
@@ -86,7 +109,7 @@ class Fit:
         quietly(self.model, self.X)
 
     def track_objective(self, *_: Any) -> float:
-        """The bound with opposite sign, nats; lower is better."""
+        """-ELBO, nats; lower is better."""
         return float(quietly(self.model, self.X).objective_)
 
     def track_n_clusters(self, *_: Any) -> int:
@@ -116,7 +139,7 @@ class Kinds:
         quietly(self.model, self.X)
 
     def track_objective(self, kind: str) -> float:
-        """The bound with opposite sign, nats; lower is better."""
+        """-ELBO, nats; lower is better."""
         return float(quietly(self.model, self.X).objective_)
 
     track_objective.unit = "nats"

@@ -6,7 +6,7 @@ from typing_extensions import disjoint_base
 
 TILE: int
 PAD: int
-MOST_FRESH: int
+MOST_MOVED: int
 WORTH_CLUSTERS: int
 WORTH_COLUMNS: int
 
@@ -47,63 +47,6 @@ def accumulate(
     sums: Sums,
     n_threads: int,
 ) -> None: ...
-def assign(
-    X: NDArray[Any],
-    centres: Centres,
-    labels: NDArray[np.int32],
-    upper: NDArray[np.float32],
-    lower: NDArray[np.float32],
-    sums: Sums,
-    drift: NDArray[np.float32],
-    drift_others: NDArray[np.float32],
-    half_gap: NDArray[np.float32],
-    fresh: NDArray[np.int32],
-    fresh_gap: NDArray[np.float32],
-    start: int,
-    stop: int,
-    tile: NDArray[np.float32],
-    n_threads: int,
-) -> tuple[int, int, int]: ...
-def show(
-    X: NDArray[Any],
-    centres: Centres,
-    first: int,
-    gap: NDArray[np.float32],
-    labels: NDArray[np.int32],
-    upper: NDArray[np.float32],
-    lower: NDArray[np.float32],
-    sums: Sums,
-    order: NDArray[np.int32],
-    start: int,
-    stop: int,
-    tile: NDArray[np.float32],
-    n_threads: int,
-) -> int: ...
-def near(
-    gap: NDArray[np.float32],
-    labels: NDArray[np.int32],
-    upper: NDArray[np.float32],
-    lower: NDArray[np.float32],
-    order: NDArray[np.int32],
-    stop: int,
-    n_threads: int,
-) -> None: ...
-def next_beyond(
-    upper: NDArray[np.float32],
-    order: NDArray[np.int32],
-    start: int,
-    stop: int,
-) -> int: ...
-def open_at(
-    X: NDArray[Any],
-    mu: NDArray[np.float64],
-    scale: float,
-    row: int,
-    labels: NDArray[np.int32],
-    upper: NDArray[np.float32],
-    lower: NDArray[np.float32],
-    sums: Sums,
-) -> None: ...
 def farthest(
     X: NDArray[Any],
     mu: NDArray[np.float64],
@@ -124,7 +67,7 @@ def distances(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def draw_near(
+def update_nearest(
     X: NDArray[Any],
     point: NDArray[np.float64],
     nearest: NDArray[np.float64],
@@ -148,34 +91,4 @@ def drifts(
     after: NDArray[np.float64],
     scale: float,
     out: NDArray[np.float32],
-) -> None: ...
-def collapse(
-    X: NDArray[Any],
-    centres: Centres,
-    mu: NDArray[np.float64],
-    centre: NDArray[np.float32],
-    half: NDArray[np.float32],
-    travelled: NDArray[np.float32],
-    shrunk: NDArray[np.float32],
-    step: NDArray[np.float64],
-    unit: float,
-    slack: float,
-    cap: int,
-    K: int,
-    labels: NDArray[np.int32],
-    upper: NDArray[np.float32],
-    lower: NDArray[np.float32],
-    sums: Sums,
-    order: NDArray[np.int32],
-    start: int,
-    stop: int,
-    tile: NDArray[np.float32],
-) -> tuple[int, int, int, int, float, float]: ...
-def loosen(
-    labels: NDArray[np.int32],
-    travelled: NDArray[np.float32],
-    far: float,
-    shrunk: float,
-    upper: NDArray[np.float32],
-    lower: NDArray[np.float32],
 ) -> None: ...

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.dense_data import DenseData
 from craftc._common.estimator import FitResult
-from craftc._common.points import Points
 from craftc._common.random import FeatureStream, uniform
 from craftc._common.threads import aligned, map_side_by_side, threads_for
 from craftc._common.typing import Bits, Floats, Masks
@@ -43,7 +43,7 @@ class FeatureData:
 
     def __init__(self, X: NDArray[Any], n_threads: int) -> None:
         self.X, self.n_threads = X, n_threads
-        self.points = Points(X, None, n_threads)
+        self.points = DenseData(X, None, n_threads)
         n, D = X.shape
         largest = float(np.abs(self.points.middle).max()) + self.points.reach
         if largest > 0 and 2 * math.log2(largest) + math.log2(n * D) > 1000:

@@ -2,111 +2,118 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
+from craftc._common.dense_data import DenseData
+from craftc._common.estimator import DenseInput, set_convergence, warn_not_converged
 from craftc._common.labels import compact, number_by_appearance
-from craftc._common.points import Points
-from craftc._common.random import seed_of, spread, uniform
+from craftc._common.random import DPMeansStream, seed_of, uniform
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Floats, Labels
-from craftc._common.validation import check_choice, check_flag, check_labels, check_number, check_weight
+from craftc._common.validation import (
+    Choice,
+    Constraint,
+    Flag,
+    Number,
+    check_choice,
+    check_labels,
+    check_number,
+    check_parameters,
+    check_weight,
+)
 from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans import gaussian
-from craftc.dpmeans.descent import Descent, Outcome, nearest
-from craftc.dpmeans.penalty import MOST_CHOSEN, choose_penalty, farthest_first
+from craftc.dpmeans.descent import Descent, SphericalFit, nearest
+from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample, farthest_first
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
 INITS = ("auto", "single", "random", "farthest")
-_MANY = 100  # clusters that may be a sign of shattering
-_START_CLUSTERS = 8  # of a random or farthest start where nothing says how many
-_CHOICE_ROWS = 1 << 14  # a larger table chooses lambda^2 by fits on so many rows
-_MARGIN = 1.1
+_MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
+_START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
 _NO_CAP = np.iinfo(np.int32).max
-_LABEL_DRAW, _CHOICE_DRAW = 22, 23  # first keys of the random streams
 
 
-class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means that finds the number of clusters: a row further than lambda from every centre opens a new one.
 
-    Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. Columns are taken as they are: scale them
-    first if their units differ; for categories or missing cells use :class:`CRAFT`.
+    Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. Columns are not scaled: scale them first if
+    their units differ. For categories or missing values use :class:`CRAFT`.
 
     Parameters
     ----------
     cluster_penalty : float or "auto", default="auto"
-        lambda^2, in squared units of the table, 0 to inf. A row is compared by its SQUARED distance. "auto": the value along the
-        farthest-first path (one traversal gives a lambda^2 for every K) whose partition is told in the fewest nats by spherical
-        clusters of equal variance with their labels (BIC of the classification likelihood); one cluster competes, and no more than
-        128 are chosen. Tables above 16 384 rows are judged by a sample of so many.
+        lambda^2, in squared units of the table, 0 to inf. Squared distances are compared with it. "auto": the value along the
+        farthest-first path (one traversal gives a lambda^2 for every K) whose partition has the smallest description length (BIC of a
+        spherical Gaussian classification likelihood); a single cluster is a candidate, and at most 128 clusters are chosen. For tables
+        above 16 384 rows a sample of that size is used.
     n_clusters : int, optional
-        Ask the farthest-first heuristic for a lambda^2 that gives about so many clusters, in place of a `cluster_penalty`.
+        Target number of clusters: lambda^2 is the farthest-first heuristic's value for it. Excludes a `cluster_penalty`.
     max_clusters : int, optional
-        No cluster opens once there are so many (Eq. 12).
+        Maximal number of clusters; no further cluster opens (Eq. 12).
     mode : {"serial", "delayed", "collapsed"}, default="serial"
-        "serial": row by row, a far row opens a cluster at once (the paper). "delayed": one new cluster per sweep, at the furthest
-        row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row in turn goes where J
-        is smallest, its own weight in the means accounted for (Eq. 8).
+        "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper). "delayed": one new cluster
+        per sweep, at the furthest row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row
+        in turn moves to the cluster where J is smallest, with the change of the means included (Eq. 8).
     polish : bool, default=False
-        Collapsed moves at the end; J can only fall.
+        Collapsed moves at the end; they never raise J.
     covariance : {"spherical", "full", "full-sized"} or ndarray (D, D) or (K, D, D), default="spherical"
-        "full": a covariance for every cluster (Appendix E), fitted from the spherical labels. A local method: its global minimum is
-        usually degenerate (clusters of a few rows), K is that of the start, and lambda^2 no longer moves the labels.
+        "full": a covariance for every cluster (Appendix E), fitted from the spherical labels. A local method: the global minimum is
+        usually degenerate (clusters of a few rows), K is that of the start, and lambda^2 no longer changes the labels.
         "full-sized" counts log|Sigma_k| once per row (classification EM; not in the paper), which is well posed. An array: known
         covariances.
     init : {"auto", "single", "random", "farthest"} or ndarray (n,), default="single"
-        Start partition: all rows in one cluster ("auto" means that too), random labels, the nearest of farthest-first seeds, or labels.
+        Start partition: all rows in one cluster ("auto" is the same), random labels, the nearest of farthest-first seeds, or given labels.
         Random and farthest starts have n_clusters, else max_clusters, else 8 clusters.
     n_init : int, default=1
-        Starts; the lowest J is kept. The first visits the rows as they stand, the others in random orders.
+        Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders.
     max_iter : int, default=300
-        Sweeps at most (the polish not counted).
+        Maximal number of sweeps, the polish not included.
     random_state : int, RandomState or None, default=None
-        Seed of orders and random starts. The same seed gives the same bits on any number of threads.
+        Seed of orders and random starts. The same seed gives bit-identical results on any number of threads.
     n_threads : int, optional
-        Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
+        Number of threads. None: OMP_NUM_THREADS, else all processors of this process; -1: all.
     verbose : int, default=0
-        1: a line per start; 2: a line per sweep.
+        1: print a line per start; 2: also a line per sweep.
     covariance_prior : float, optional
-        phi of Appendix E, squared units: without it a cluster of at most D rows has covariance zero and J falls without end.
+        phi of Appendix E, in squared units; without it a cluster of at most D rows has a singular covariance and J is unbounded below.
         None: 0.001 of the mean variance of the columns.
 
     Attributes
     ----------
     labels_ : ndarray (n,) of int32
-        Cluster of every row, numbered by first appearance (after `partial_fit`: rows of the last batch, numbered as the centres).
+        Cluster of every row, numbered by first appearance (after `partial_fit`: of the last batch, numbered as the centres).
     n_clusters_ : int
-        Number of clusters found, K.
+        Number of clusters, K.
     cluster_centers_ : ndarray (K, D) of float64
         Means.
     cluster_sizes_ : ndarray (K,) of float64
-        Weights of the clusters.
+        Sum of the weights of the rows of every cluster.
     cluster_penalty_ : float
-        lambda^2 in use.
+        lambda^2 of the fit.
     objective_ : float
-        J, worked out from the rows of the returned partition (full covariances: the objective of Appendix E).
+        J, computed from the rows of the returned partition (full covariances: the objective of Appendix E).
     objective_path_ : ndarray of float64
         J after every sweep.
     inertia_ : float
         Sum of squared distances to the own centre.
     covariances_ : ndarray (K, D, D)
-        With full covariances only.
+        Only with full covariances.
     n_iter_ : int
         Sweeps of the best start, the polish included.
     converged_ : bool
-        Whether its last sweep moved nothing.
+        Whether its last sweep moved no row.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        Where the input has column names.
+        Only if the input has column names.
 
     References
     ----------
@@ -124,6 +131,18 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
     >>> model.predict([[0.15], [20.0]], open_cluster=True)
     array([ 0, -1], dtype=int32)
     """
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "cluster_penalty": Choice(("auto",), "or a number >= 0: lambda^2", Number(least=0, infinite=True)),
+        "n_clusters": Number(least=1, whole=True, optional=True),
+        "max_clusters": Number(least=1, whole=True, optional=True),
+        "mode": Choice(MODES),
+        "covariance_prior": Number(least=0, optional=True),
+        "polish": Flag(),
+        "verbose": Number(least=0, whole=True),
+        "n_init": Number(least=1, whole=True),
+        "max_iter": Number(least=1, whole=True),
+    }
 
     def __init__(
         self,
@@ -172,67 +191,62 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         Parameters
         ----------
         X : array or data frame (n, D) of numbers
-            float32 stays float32; missing cells and infinities are refused.
+            float32 stays float32; missing values and infinities raise an error.
         y : ignored
         sample_weight : array (n,), optional
-            Finite, >= 0. Weight 2 is the row twice; a row of weight below 1 opens a cluster only where its weight times the
-            squared distance exceeds lambda^2.
+            Finite, >= 0. ``sample_weight=2`` is the same as repeating the row. A row of weight below 1 opens a cluster only if its weight
+            times the squared distance exceeds lambda^2.
 
         Returns
         -------
         DPMeans
-            Itself.
+            The estimator itself.
 
         Raises
         ------
         ValueError
-            A parameter or the input cannot be used; the sentence says why.
+            A parameter or the input is invalid.
         """
         self._check_parameters()
-        table = self._read(X, reset=True)
+        table = self._read_rows(X, reset=True)
         weight = check_weight(sample_weight, len(table))
-        points = Points(table, weight, effective_n_threads(self.n_threads))
-        points.check_width()
+        data = DenseData(table, weight, effective_n_threads(self.n_threads))
+        data.check_width()
         seed = seed_of(self.random_state)
         given = self._given_labels(len(table))
         cap = _NO_CAP if self.max_clusters is None else int(self.max_clusters)
-        penalty, chosen = self._penalty(points, cap, seed)
-        best: Outcome | None = None
+        penalty, chosen = self._penalty(data, cap, seed)
+        best: SphericalFit | None = None
         for start in range(int(self.n_init) if given is None else 1):
-            labels = given if given is not None else chosen if chosen is not None else self._start_labels(points, seed, start)
-            outcome = self._descend(points, penalty, cap, labels, points.order(seed, start), start)
-            if best is None or outcome.objective < best.objective - 1e-12 * points.scatter:
-                best = outcome
+            labels = given if given is not None else chosen if chosen is not None else self._start_labels(data, seed, start)
+            fit = self._descend(data, penalty, cap, labels, data.order(seed, start), start)
+            if best is None or fit.objective < best.objective - 1e-12 * data.scatter:
+                best = fit
         assert best is not None
         spherical = isinstance(self.covariance, str) and self.covariance == "spherical"
-        local = None if spherical else self._descend_gaussian(table, weight, points, best, penalty)
+        local = None if spherical else self._descend_gaussian(data, weight, best, penalty)
         self.cluster_penalty_ = penalty
         self._set_state(best)
         if not best.converged:
-            warnings.warn(
-                f"DPMeans stopped after {int(self.max_iter)} sweeps while rows still moved; raise max_iter for the last of the way.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter")
         if penalty > 0 and self.n_clusters_ > max(_MANY, len(table) / 10):
             warnings.warn(
-                f"DPMeans opened {self.n_clusters_} clusters for {len(table)} rows: lambda^2 = {penalty:.4g} is of the size of the "
-                "distances inside clusters. Try a larger cluster_penalty (penalty_path), or mode='delayed' or 'collapsed'.",
+                f"DPMeans opened {self.n_clusters_} clusters for {len(table)} rows: lambda^2 = {penalty:.4g} is not larger than typical "
+                "squared distances within clusters. Try a larger cluster_penalty (see penalty_path), or mode='delayed' or 'collapsed'.",
                 UserWarning,
                 stacklevel=2,
             )
         if local is not None:
-            self._set_gaussian_state(points, *local)
+            self._set_gaussian_state(data, local)
         elif hasattr(self, "covariances_"):
             del self.covariances_
         return self
 
     @available_if(lambda self: isinstance(self.covariance, str) and not self.covariance.startswith("full"))  # type: ignore[untyped-decorator]
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
-        """Go on with more rows: each to its nearest centre or, beyond lambda, to a new one; then the means follow.
+        """Update the clusters with more rows: one serial sweep over the new rows, then the means follow.
 
-        The first call is a `fit`. Later ones make one serial sweep over the new rows; a centre becomes the mean of all the rows
-        it ever got. Spherical clusters only.
+        The first call is a `fit`. A centre is the mean of all rows it ever received. Spherical clusters only.
 
         Parameters
         ----------
@@ -243,32 +257,33 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         Returns
         -------
         DPMeans
-            Itself; `labels_` are those of the new rows, `objective_` and `inertia_` speak of them alone.
+            The estimator itself; `labels_`, `objective_` and `inertia_` are those of the new rows.
         """
         if not hasattr(self, "cluster_centers_"):
             return self.fit(X, sample_weight=sample_weight)
         if hasattr(self, "covariances_"):
-            raise ValueError("partial_fit goes on with spherical clusters only; this model was fitted with covariances. Use fit.")
+            raise ValueError("partial_fit updates spherical clusters only; this model was fitted with full covariances. Use fit.")
         self._check_parameters()
-        table = self._read(X, reset=False)
-        points = Points(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
-        points.check_width()
+        table = self._read_rows(X, reset=False)
+        data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
+        data.check_width()
         cap = _NO_CAP if self.max_clusters is None else int(self.max_clusters)
-        descent = Descent(points, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), points.order(0, 0))
-        descent.go_on_from(self.cluster_centers_)
+        descent = Descent(data, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), data.order(0, 0))
+        rows = descent.rows
+        rows.replace_centers(self.cluster_centers_)
         descent.serial()
-        batch = descent.sums.counts[: descent.K] * points.unit
-        before = np.zeros(descent.K)
+        batch = rows.sums.counts[: rows.K] * data.unit
+        before = np.zeros(rows.K)
         before[: self.n_clusters_] = self.cluster_sizes_
         self.cluster_sizes_ = before + batch
-        share = np.divide(batch, self.cluster_sizes_, out=np.zeros(descent.K), where=self.cluster_sizes_ > 0)[:, None]
-        centers = descent.mu.copy()
-        fed = batch > 0
-        centers[fed] += share[fed] * (points.means(descent.sums, descent.K)[fed] - centers[fed])
-        self.cluster_centers_, self.n_clusters_ = centers, descent.K
-        self.labels_ = descent.labels
-        self.inertia_ = points.inertia(self.labels_, centers)
-        self.objective_ = self.inertia_ + descent.price(descent.K)
+        share = np.divide(batch, self.cluster_sizes_, out=np.zeros(rows.K), where=self.cluster_sizes_ > 0)[:, None]
+        centers = rows.mu.copy()
+        changed = batch > 0
+        centers[changed] += share[changed] * (data.means(rows.sums, rows.K)[changed] - centers[changed])
+        self.cluster_centers_, self.n_clusters_ = centers, rows.K
+        self.labels_ = rows.labels
+        self.inertia_ = data.inertia(self.labels_, centers)
+        self.objective_ = self.inertia_ + descent.price(rows.K)
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self.n_iter_ += 1
         return self
@@ -282,12 +297,12 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         n_clusters : int, optional
             Length of the path; None: 100 or the number of rows.
         sample_weight : array (n,), optional
-            Rows of weight 0 are not visited.
+            Rows of weight 0 are left out.
 
         Returns
         -------
         ndarray (n_clusters,)
-            Entry k - 1 is the value that asks for k clusters; it never rises with k. Serial DP-means comes near that number.
+            Entry k - 1 is the value for k clusters, non-increasing in k. Serial DP-means finds about that number.
 
         Examples
         --------
@@ -295,62 +310,54 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         >>> DPMeans().penalty_path([[0.0], [1.0], [10.0]], 3).round(2)
         array([40.11, 13.44,  1.  ])
         """
-        table = self._read(X)
+        table = np.asarray(check_array(X, dtype=[np.float64, np.float32], order="C"))
         most = min(len(table), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, whole=True))
-        points = Points(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
-        return farthest_first(points, most)[1]
+        data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
+        return farthest_first(data, most)[1]
 
-    def _descend(self, points: Points, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32], start: int) -> Outcome:
-        """One start to its end."""
-        descent = Descent(points, penalty, cap, labels, order)
+    def _descend(
+        self, data: DenseData, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32], start: int
+    ) -> SphericalFit:
+        """One start until convergence."""
+        descent = Descent(data, penalty, cap, labels, order)
         path: list[float] = []
 
-        def told(n_iter: int, objective: float) -> None:
+        def callback(n_iter: int, objective: float) -> None:
             if self.verbose > 1:
-                print(f"start {start}, sweep {n_iter}: {descent.K} clusters, J {objective:.6g}")
+                print(f"start {start}, sweep {n_iter}: {descent.rows.K} clusters, J {objective:.6g}")
 
-        n_iter, converged = descent.run(descent.sweep(self.mode), path, int(self.max_iter), told)
+        n_iter, converged = descent.run(descent.sweep(self.mode), path, int(self.max_iter), callback)
         if self.polish:
-            n_iter += descent.polish(path, told)
-        outcome = descent.outcome(path, n_iter, converged)
+            n_iter += descent.polish(path, callback)
+        fit = descent.result(path, n_iter, converged)
         if self.verbose > 0:
-            print(f"start {start}: {len(outcome.sizes)} clusters after {n_iter} sweeps, J {outcome.objective:.6g}")
-        return outcome
+            print(f"start {start}: {len(fit.sizes)} clusters after {n_iter} sweeps, J {fit.objective:.6g}")
+        return fit
 
-    def _penalty(self, points: Points, cap: int, seed: int) -> tuple[float, Labels | None]:
-        """lambda^2: given, asked of the heuristic, or chosen; for a large table the partition that was chosen with it."""
+    def _penalty(self, data: DenseData, cap: int, seed: int) -> tuple[float, Labels | None]:
+        """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""
         if not isinstance(self.cluster_penalty, str):
             return float(self.cluster_penalty), None
         if self.n_clusters is not None:
-            return float(farthest_first(points, int(self.n_clusters))[1][-1]), None
-        rows = points
-        weighty = np.flatnonzero(points.weight) if len(points.weight) else np.arange(len(points))
-        if len(weighty) > _CHOICE_ROWS:
-            rows = points.of_rows(weighty[spread(len(weighty), _CHOICE_ROWS, seed, _CHOICE_DRAW)])
+            return float(farthest_first(data, int(self.n_clusters))[1][-1]), None
 
-        def fit(penalty: float) -> Outcome:
+        def fit(rows: DenseData, penalty: float) -> SphericalFit:
             descent = Descent(rows, penalty, min(cap, MOST_CHOSEN + 1), np.zeros(len(rows), np.int32), rows.order(seed, 0))
             path: list[float] = []
-            n_iter, converged = descent.run(descent.sweep(self.mode), path, int(self.max_iter), lambda *_: None)
-            return descent.outcome(path, n_iter, converged)
+            return descent.result(path, *descent.run(descent.sweep(self.mode), path, int(self.max_iter)))
 
-        penalty, best = choose_penalty(rows, fit, cap)
-        if rows is points:
-            return penalty, None
-        # more rows have stray ones further out, which are not to open clusters of their own, nor when the means move a little
-        labels, squared = nearest(points.X, best.centers, points.n_threads)
-        return max(penalty, _MARGIN * float(squared.max())), compact(labels)
+        return choose_by_sample(data, fit, cap, seed)
 
-    def _start_labels(self, points: Points, seed: int, start: int) -> Labels:
-        """The partition a start begins with."""
-        n = len(points)
+    def _start_labels(self, data: DenseData, seed: int, start: int) -> Labels:
+        """Start partition."""
+        n = len(data)
         if self.init in ("auto", "single"):
             return np.zeros(n, np.int32)
         K = min(int(self.n_clusters or self.max_clusters or _START_CLUSTERS), n)
         if self.init == "random":
-            return compact((uniform(seed, _LABEL_DRAW, start, np.arange(n)) * K).astype(np.int32))
-        rows, _ = farthest_first(points, K)
-        return compact(nearest(points.X, points.X[np.unique(rows)].astype(np.float64), points.n_threads)[0])
+            return compact((uniform(seed, DPMeansStream.LABEL, start, np.arange(n)) * K).astype(np.int32))
+        rows, _ = farthest_first(data, K)
+        return compact(nearest(data.X, data.X[np.unique(rows)].astype(np.float64), data.n_threads)[0])
 
     def _given_labels(self, n: int) -> Labels | None:
         """Labels given as `init`, 0..K-1."""
@@ -359,43 +366,27 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             return None
         return check_labels(self.init, n)
 
-    def _descend_gaussian(
-        self, X: NDArray[Any], weight: Floats | None, points: Points, start: Outcome, penalty: float
-    ) -> tuple[gaussian.Gaussian, gaussian.Fit]:
+    def _descend_gaussian(self, data: DenseData, weight: Floats | None, start: SphericalFit, penalty: float) -> gaussian.GaussianFit:
         """Appendix E from the spherical labels."""
-        D, K, known = X.shape[1], len(start.sizes), None
-        if not isinstance(self.covariance, str):
-            known = np.asarray(self.covariance, np.float64)
-            known = np.broadcast_to(known, (K, D, D)) if known.shape == (D, D) else known
-            if known.shape != (K, D, D) or not np.isfinite(known).all() or not np.allclose(known, known.swapaxes(1, 2)):
-                raise ValueError(
-                    f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}) with K = {K} as the start found, "
-                    f"got shape {known.shape}. Give labels as init to fix K."
-                )
-        if not 0 < penalty < np.inf:
-            raise ValueError(f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {penalty}.")
-        variance = points.scatter / (points.total * D)
-        phi = 1e-3 * variance if self.covariance_prior is None else float(self.covariance_prior)
-        model = gaussian.Gaussian(penalty, phi, known is None and self.covariance == "full-sized", known)
-        return model, gaussian.descend(X, weight, start.labels.copy(), model, int(self.max_iter))
+        D = data.X.shape[1]
+        prior = 1e-3 * data.scatter / (data.total * D) if self.covariance_prior is None else float(self.covariance_prior)
+        model = gaussian.model_of(self.covariance, penalty, prior, len(start.sizes), D)
+        return gaussian.descend(data.X, weight, start.labels.copy(), model, int(self.max_iter))
 
-    def _set_gaussian_state(self, points: Points, model: gaussian.Gaussian, fit: gaussian.Fit) -> None:
-        alive = number_by_appearance(fit.labels)
+    def _set_gaussian_state(self, data: DenseData, fit: gaussian.GaussianFit) -> None:
+        alive, model = number_by_appearance(fit.labels), fit.model
         self._gaussian, self._shapes = model, gaussian.select(fit.shapes, alive)
         if model.known is not None:
             model.known = model.known[alive]
         self.labels_, self.n_clusters_ = fit.labels, len(alive)
         self.cluster_centers_, self.covariances_ = self._shapes.means, self._shapes.covariances
-        self.cluster_sizes_, self.inertia_ = self._shapes.sizes, points.inertia(self.labels_, self._shapes.means)
-        self.objective_, self.objective_path_ = fit.objective, np.array(fit.path)
-        self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+        self.cluster_sizes_, self.inertia_ = self._shapes.sizes, data.inertia(self.labels_, self._shapes.means)
+        set_convergence(self, fit)
 
-    def _set_state(self, outcome: Outcome) -> None:
-        self.labels_, self.cluster_centers_, self.cluster_sizes_ = outcome.labels, outcome.centers, outcome.sizes
-        self.n_clusters_ = len(outcome.sizes)
-        self.inertia_, self.objective_ = outcome.inertia, outcome.objective
-        self.objective_path_ = np.array(outcome.path)
-        self.n_iter_, self.converged_ = outcome.n_iter, outcome.converged
+    def _set_state(self, fit: SphericalFit) -> None:
+        self.labels_, self.cluster_centers_, self.cluster_sizes_ = fit.labels, fit.centers, fit.sizes
+        self.n_clusters_, self.inertia_ = len(fit.sizes), fit.inertia
+        set_convergence(self, fit)
 
     # ---- new rows ----
 
@@ -410,17 +401,17 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         ----------
         X : array or data frame (n, D)
         open_cluster : bool, default=False
-            Mark rows further than lambda from every centre, which would open a cluster, with -1 (spherical clusters only).
+            Label rows further than lambda from every centre, which would open a cluster, -1 (spherical clusters only).
 
         Returns
         -------
         ndarray (n,) of int32
         """
         check_is_fitted(self)
-        table = self._read(X, reset=False)
+        table = self._read_rows(X, reset=False)
         if hasattr(self, "covariances_"):
             if open_cluster:
-                raise ValueError("open_cluster=True compares squared distances with lambda^2; full covariances have no such rule.")
+                raise ValueError("open_cluster=True is not defined for full covariances; pass open_cluster=False.")
             labels: Labels = gaussian.costs(table, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
             return labels
         labels, squared = nearest(table, self.cluster_centers_, effective_n_threads(self.n_threads))
@@ -440,7 +431,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
         ndarray (n, K) of float64
         """
         check_is_fitted(self)
-        table = self._read(X, reset=False)
+        table = self._read_rows(X, reset=False)
         out = np.empty((len(table), self.n_clusters_))
         if hasattr(self, "covariances_"):
             for k in range(self.n_clusters_):
@@ -450,34 +441,12 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, B
             _kernel.distances(table, self.cluster_centers_, out, threads)
         return np.asarray(np.sqrt(out, out=out))
 
-    # ---- input and parameters ----
-
-    def _read(self, X: ArrayLike, reset: bool | None = None) -> NDArray[Any]:
-        """The rows as a contiguous array, float32 where they are; reset: whether the model is to remember the columns (None: no matter)."""
-        if reset is None:
-            return np.asarray(check_array(X, dtype=[np.float64, np.float32], order="C"))
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset))
-
     def _check_parameters(self) -> None:
-        if isinstance(self.cluster_penalty, str):
-            check_choice("cluster_penalty", self.cluster_penalty, ("auto",), "or a number >= 0: lambda^2")
-        elif not (isinstance(self.cluster_penalty, numbers.Real) and self.cluster_penalty == np.inf):
-            check_number("cluster_penalty", self.cluster_penalty, least=0)
-        if self.n_clusters is not None:
-            check_number("n_clusters", self.n_clusters, least=1, whole=True)
-            if not isinstance(self.cluster_penalty, str):
-                raise ValueError(
-                    f"Both cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} are given, and each says how "
-                    "many clusters there should be: leave one out (max_clusters sets a bound beside a penalty)."
-                )
-        if self.max_clusters is not None:
-            check_number("max_clusters", self.max_clusters, least=1, whole=True)
-        check_choice("mode", self.mode, MODES)
+        check_parameters(self)
         if isinstance(self.covariance, str):
             check_choice("covariance", self.covariance, COVARIANCES, "or an array of known covariances")
-        if self.covariance_prior is not None:
-            check_number("covariance_prior", self.covariance_prior, least=0)
-        check_flag("polish", self.polish)
-        check_number("verbose", self.verbose, least=0, whole=True)
-        check_number("n_init", self.n_init, least=1, whole=True)
-        check_number("max_iter", self.max_iter, least=1, whole=True)
+        if self.n_clusters is not None and not isinstance(self.cluster_penalty, str):
+            raise ValueError(
+                f"cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} both determine the number of clusters; leave "
+                "one out (max_clusters bounds the number for a given penalty)."
+            )

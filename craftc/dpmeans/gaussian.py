@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, solve_triangular
 
 from craftc._common.convergence import State, iterate_until_converged
+from craftc._common.estimator import FitResult
 from craftc._common.typing import Floats, Labels
 
 _CHUNK = 4096  # rows at a time
@@ -22,7 +23,7 @@ _CHUNK = 4096  # rows at a time
 
 @dataclass
 class Gaussian:
-    """Terms of the objective, and how a cluster is described.
+    """The model: weights of the terms of the objective, and known covariances.
 
     Parameters
     ----------
@@ -31,9 +32,9 @@ class Gaussian:
     phi : float
         Prior scatter, squared units of the table.
     sized : bool
-        Count n_k log|Sigma_k| instead of log|Sigma_k|: every row pays (classification EM), so that small clusters gain nothing.
+        Count n_k log|Sigma_k| instead of log|Sigma_k|: every row pays (classification EM), so that small clusters have no advantage.
     known : ndarray (K, D, D) or None
-        Covariances that are given and stay.
+        Given covariances, which are not fitted.
     """
 
     penalty: float
@@ -44,7 +45,7 @@ class Gaussian:
 
 @dataclass
 class Shapes:
-    """Means, covariances and their Cholesky factors; a cluster that is gone has size 0."""
+    """Means, covariances and their Cholesky factors; an empty cluster has size 0."""
 
     sizes: Floats
     means: Floats
@@ -54,19 +55,32 @@ class Shapes:
 
 
 @dataclass
-class Fit:
-    """Where the descent ended."""
+class GaussianFit(FitResult):
+    """Result of the descent."""
 
     labels: Labels
     shapes: Shapes
-    objective: float
-    path: list[float]
-    n_iter: int
-    converged: bool
+    model: Gaussian
 
 
-def descend(X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gaussian, max_iter: int) -> Fit:
-    """Alternate shapes and labels until no row moves. `labels` (0..K-1, none empty) are worked on in place."""
+def model_of(covariance: str | NDArray[np.float64], penalty: float, prior: float, K: int, D: int) -> Gaussian:
+    """The model for the parameter `covariance` of DPMeans and K clusters in D columns; raise unless they fit together."""
+    known = None
+    if not isinstance(covariance, str):
+        known = np.asarray(covariance, np.float64)
+        known = np.broadcast_to(known, (K, D, D)) if known.shape == (D, D) else known
+        if known.shape != (K, D, D) or not np.isfinite(known).all() or not np.allclose(known, known.swapaxes(1, 2)):
+            raise ValueError(
+                f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}) with K = {K}, the clusters of the "
+                f"spherical fit; got shape {known.shape}. Pass labels as init to fix K."
+            )
+    if not 0 < penalty < np.inf:
+        raise ValueError(f"Full covariances need 0 < cluster_penalty < inf (Sigma = scatter / lambda^2), got {penalty}.")
+    return Gaussian(penalty, prior, known is None and covariance == "full-sized", known)
+
+
+def descend(X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gaussian, max_iter: int) -> GaussianFit:
+    """Alternate shapes and labels until no row moves. `labels` (0..K-1, none empty) are updated in place."""
     w = np.ones(len(X)) if weight is None else weight
     K = int(labels.max()) + 1
     shapes = _shapes(X, w, labels, K, model, None)
@@ -81,7 +95,7 @@ def descend(X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gauss
 
     path: list[float] = []
     n_iter, converged = iterate_until_converged(step, path, max_iter, slack=lambda J: 1e-9 * (1.0 + abs(J) + float(w @ distance)))
-    return Fit(labels, shapes, path[-1] if path else objective(w, distance, shapes, model), path, n_iter, converged)
+    return GaussianFit(path[-1], path, n_iter, converged, labels, shapes, model)
 
 
 def objective(w: Floats, distance: Floats, shapes: Shapes, model: Gaussian) -> float:
@@ -100,7 +114,7 @@ def _trace_of_inverse(factor: Floats) -> float:
 
 
 def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian, before: Shapes | None) -> Shapes:
-    """Exact minimisers given the labels; an empty cluster keeps its mean and the prior's covariance (sized: it is gone)."""
+    """Exact minimisers given the labels; an empty cluster keeps its mean and the prior's covariance (sized: it is removed)."""
     D = X.shape[1]
     sizes = np.bincount(labels, w, K).astype(np.float64)
     means = np.zeros((K, D)) if before is None else before.means.copy()
@@ -120,8 +134,8 @@ def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian,
         covariances[k] /= model.penalty * (max(sizes[k], 1e-300) if model.sized else 1.0)
         if model.phi == 0 and 0 < np.count_nonzero(w[rows]) <= D:
             raise ValueError(
-                f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its covariance has no determinant. "
-                "Give covariance_prior > 0, or fewer clusters."
+                f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its covariance is singular (no determinant). "
+                "Set covariance_prior > 0, or raise cluster_penalty for fewer clusters."
             )
     factors, log_det = np.zeros_like(covariances), np.full(K, np.inf)
     for k in range(K):
@@ -136,8 +150,8 @@ def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
     try:
         factor: Floats = cho_factor(covariance, lower=True)[0]
     except np.linalg.LinAlgError:
-        advice = "give a larger covariance_prior" if model.known is None else "give one that is"
-        raise ValueError(f"The covariance of cluster {k} is not positive definite: {advice}.") from None
+        fix = "raise covariance_prior" if model.known is None else "pass positive definite covariances"
+        raise ValueError(f"The covariance of cluster {k} is not positive definite; {fix}.") from None
     return factor
 
 
@@ -156,7 +170,7 @@ def _own(X: NDArray[Any], labels: Labels, shapes: Shapes) -> Floats:
 
 
 def costs(X: NDArray[Any], shapes: Shapes, model: Gaussian) -> Floats:
-    """(n, K) what every row would cost in every cluster."""
+    """(n, K) cost of every row in every cluster."""
     out = np.full((len(X), len(shapes.sizes)), np.inf)
     for k in map(int, np.flatnonzero(np.isfinite(shapes.log_det))):
         out[:, k] = mahalanobis(X, shapes, k) + (model.penalty * shapes.log_det[k] if model.sized else 0.0)
@@ -164,7 +178,7 @@ def costs(X: NDArray[Any], shapes: Shapes, model: Gaussian) -> Floats:
 
 
 def _assign(X: NDArray[Any], w: Floats, labels: Labels, shapes: Shapes, model: Gaussian) -> int:
-    """Every row to the cluster where it costs least; its own wins a tie. Returns the rows of weight > 0 that moved."""
+    """Every row to the cluster of least cost, its own if tied; returns the rows of weight > 0 that moved."""
     moved = 0
     for first in range(0, len(X), _CHUNK):
         rows = slice(first, min(first + _CHUNK, len(X)))

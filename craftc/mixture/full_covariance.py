@@ -1,7 +1,8 @@
-"""Components with a covariance over the columns they select.
+"""Components with a full covariance over the columns they select.
 
-q(y) is a point: a column is in or out. Sigma ~ IW(nu0 + q - 1, s0 I) on the q columns that are in, so that one column alone is the diagonal
-model's; the noise, lambda, m and the sticks are those of the diagonal model, whose bound counts everything but the components here.
+q(y) is a point mass: a column is selected or not. Sigma ~ IW(nu0 + q - 1, s0 I) on the q selected columns, so that a single column has the
+prior of the diagonal model. The noise, lambda, m and the sticks are those of the diagonal model; their ELBO contains everything except the
+components, which are added here.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import digamma, gammaln, softmax, xlogy
 
-from craftc._common.labels import chunks
+from craftc._common.labels import chunks, renumber
 from craftc._common.typing import Floats, Labels
-from craftc._kernels import mixture_full as _kernel
+from craftc._kernels import mixture_full, mixture_moves
 from craftc.mixture.posterior import Posterior
-from craftc.mixture.priors import NORMAL, Beliefs, Table
-from craftc.mixture.variational import LLOYD, Ascent, Plan
+from craftc.mixture.priors import NORMAL, Priors
+from craftc.mixture.scaling import ScaledData
+from craftc.mixture.variational import Ascent, DiagonalModel, Factors, FitConfig
 
 K0, NU0, S0 = NORMAL[0], 2.0 * NORMAL[1], 2.0 * NORMAL[2]  # one column is Normal-Gamma(k0, a0, b0)
-_MARGIN = 1e-12  # of the bound: a switch must win more
-_DUST = 2.0**-60  # probabilities below are 0, as in the kernel
+_MARGIN = 1e-12  # of the ELBO: a switch must gain more
+_LEAST = 2.0**-60  # smaller probabilities are rounded to 0, as in the kernels
 
 
 def column_steps(size: Floats, D: int) -> Floats:
-    """(K, D) what the j-th column (j = 0..D-1) adds to the evidence of N rows, but for ln |Psi|."""
+    """(K, D) log evidence that the j-th column (j = 0..D-1) adds for N rows, without the term in ln |Psi|."""
     j = np.arange(D)
     gammas = gammaln((NU0 + size[:, None] + j) / 2) - gammaln((NU0 + j) / 2)
     spread = -0.5 * size * np.log(np.pi) + 0.5 * np.log(K0 / (K0 + size))
@@ -37,10 +39,10 @@ def column_steps(size: Floats, D: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """q(mu, Sigma) of one component: normal-inverse-Wishart of the columns it selects."""
+class NormalWishart:
+    """q(mu, Sigma) of one component: normal-inverse-Wishart on the columns it selects."""
 
-    column: Any  # (q,) in the order of the factor
+    column: Any  # (q,) in the order of the Cholesky factor
     kappa: float
     mean: Floats  # (q,)
     freedom: float  # nu
@@ -49,8 +51,8 @@ class Shape:
     evidence: float
 
     @classmethod
-    def fitted(cls, column: Any, size: float, s1: Floats, s2: Floats, factor: Floats | None = None) -> Shape:
-        """From N, sum x (D,) and sum x x' (D, D); `factor`: upper Cholesky factor of Psi_S, if it is known."""
+    def fitted(cls, column: Any, size: float, s1: Floats, s2: Floats, factor: Floats | None = None) -> NormalWishart:
+        """From N, sum x (D,) and sum x x' (D, D); `factor`: upper Cholesky factor of Psi_S, if known."""
         q, kappa = len(column), K0 + size
         freedom, mean = NU0 + q - 1 + size, s1[column] / kappa
         if factor is None:
@@ -68,7 +70,7 @@ class Shape:
         return float(0.5 * (psi - q * np.log(np.pi) - self.log_det - q / self.kappa))
 
     def expected(self, size: float, s1: Floats, s2: Floats) -> float:
-        """E ln p of rows with such sums."""
+        """E ln p of rows with these sums."""
         s, m = s1[self.column], self.mean
         scatter = s2[np.ix_(self.column, self.column)] - np.outer(s, m) - np.outer(m, s) + size * np.outer(m, m)
         return size * self.constant - 0.5 * self.freedom * float(np.einsum("ij,jk,ik->", self.inverse, scatter, self.inverse))
@@ -86,7 +88,7 @@ class Shape:
         return np.asarray(size - 0.5 * (df + q) * np.log1p(away))
 
     def draw(self, rng: np.random.RandomState, n: int) -> Floats:
-        """(n, q) cells from it."""
+        """(n, q) cells from the predictive distribution."""
         q, df = len(self.column), self.freedom - len(self.column) + 1
         if q == 0:
             return np.empty((n, 0))
@@ -100,96 +102,114 @@ def scatter_matrix(size: Any, s1: Floats, s2: Floats) -> Floats:
     return np.asarray(S0 * np.eye(s1.shape[-1]) + s2 - s1[..., :, None] * s1[..., None, :] / kappa)
 
 
-class FullAscent(Ascent):
-    """One start with full covariances on its way up: from responsibilities, no column selected, or from where the diagonal model ends."""
+class FullModel:
+    """Components with full covariances. Starts from responsibilities with no column selected, or from the result of the diagonal model.
 
-    def __init__(self, table: Table, beliefs: Beliefs, plan: Plan, n_threads: int) -> None:
-        super().__init__(table, beliefs, plan, n_threads)
+    Parameters
+    ----------
+    data : ScaledData
+    priors : Priors
+    n_threads : int
+        Of a pass over the rows of the diagonal model.
+    """
+
+    def __init__(self, data: ScaledData, priors: Priors, n_threads: int) -> None:
+        self.factors = Factors(data, priors)
+        self.mixture = self.factors.mixture
+        self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
         K, D = self.mixture.p.shape
         self.products = np.zeros((K, D, D))  # sum of r x x'
-        self.shapes: list[Shape] = []
+        self.components: list[NormalWishart] = []
         self.divergence = np.zeros(K)
 
     def start_from(self, responsibilities: Floats) -> None:
-        self._begin_with(lambda rows: responsibilities[rows])
+        self._initialise(lambda rows: responsibilities[rows])
 
-    def start_by_kmeans(self, seed: int, start: int, passes: int = LLOYD) -> None:
-        """The labels and masks of the diagonal model: columns switched one by one hardly find them from none or from all."""
-        diagonal = Ascent(self.table, self.beliefs, self.plan, self.threads)
-        diagonal.start_by_kmeans(seed, start, passes)
-        label = diagonal.run(lambda n_iter, bound: None).label
+    def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
+        """The labels and masks of the diagonal model: switches of single columns rarely find them from no column or from all."""
+        diagonal = DiagonalModel(self.data, self.priors, self.n_threads)
+        diagonal.start_by_kmeans(seed, start, config, passes)
+        label = Ascent(diagonal, config).run().label
         self.mixture.p[:] = diagonal.mixture.p > 0.5
-        self._begin_with(lambda rows: np.eye(self.beliefs.K)[label[rows]])
+        self._initialise(lambda rows: np.eye(self.priors.K)[label[rows]])
 
-    def _begin_with(self, responsibilities: Callable[[slice], Floats]) -> None:
+    def _initialise(self, responsibilities: Callable[[slice], Floats]) -> None:
         """The first q from responsibilities of slices of rows and the columns that are selected."""
         q = self.mixture
-        q.share_prior = self.beliefs.shares(self.fraction)
+        q.share_prior = self.priors.share_shapes(self.factors.fraction)
         self._gather(lambda rows, cells: responsibilities(rows))
-        self._fit_shapes()
-        q.noises()
-        q.shares()
-        q.sticks()
+        self._fit_components()
+        q.update_noise()
+        q.update_shares()
+        q.update_sticks()
 
     # ---- one sweep ----
 
     def sweeps(self, before: float, least: float, most: int) -> Floats:
-        bounds: list[float] = []
-        while len(bounds) < most and (not bounds or bounds[-1] - (bounds[-2] if len(bounds) > 1 else before) > least):
-            self.update()
-            self.visit()
-            order = self.mixture.sort()
+        path: list[float] = []
+        while len(path) < most and (not path or path[-1] - (path[-2] if len(path) > 1 else before) > least):
+            self._update()
+            self._e_step()
+            order = mixture_moves.sort(self.mixture)
             if order is not None:
                 self.products = self.products[order]
-                self.shapes = [self.shapes[k] for k in order]
+                self.components = [self.components[k] for k in order]
                 self.divergence = self.divergence[order]
-            bounds.append(self.bound())
-        return np.array(bounds)
+            path.append(self.elbo())
+        return np.array(path)
 
-    def bound(self) -> float:
-        components = sum(shape.expected(*self._sums(k)) - self.divergence[k] for k, shape in enumerate(self.shapes))
-        return super().bound() + float(components)
+    def elbo(self) -> float:
+        own = sum(component.expected(*self._sums(k)) - self.divergence[k] for k, component in enumerate(self.components))
+        return self.factors.elbo() + float(own)
 
     def _sums(self, k: int) -> tuple[float, Floats, Floats]:
         return float(self.mixture.size[k]), self.mixture.s1[k], self.products[k]
 
-    def _fit_shapes(self, factors: Any = None) -> None:
+    def _fit_components(self, factors: Any = None) -> None:
         """q(mu, Sigma) of all components, and its divergence from the prior."""
         K = len(self.mixture.size)
         if factors is None:
-            self.shapes = [Shape.fitted(np.flatnonzero(self.mixture.p[k]), *self._sums(k)) for k in range(K)]
+            self.components = [NormalWishart.fitted(np.flatnonzero(self.mixture.p[k]), *self._sums(k)) for k in range(K)]
         else:
             U, column, count = factors
-            self.shapes = [
-                Shape.fitted(column[k, : count[k]].copy(), *self._sums(k), U[k, : count[k], : count[k]]) for k in range(K)
+            self.components = [
+                NormalWishart.fitted(column[k, : count[k]].copy(), *self._sums(k), U[k, : count[k], : count[k]]) for k in range(K)
             ]
-        self.divergence = np.array([shape.expected(*self._sums(k)) - shape.evidence for k, shape in enumerate(self.shapes)])
+        self.divergence = np.array(
+            [component.expected(*self._sums(k)) - component.evidence for k, component in enumerate(self.components)]
+        )
 
-    def _select(self) -> None:
-        """q(y) and q(mu, Sigma): columns go in and out, one by one, where that raises the bound."""
+    def _update(self) -> None:
+        """All factors except that of the labels."""
+        self._update_masks()
+        self.factors.update()
+
+    def _update_masks(self) -> None:
+        """q(y) and q(mu, Sigma): columns are selected and deselected one by one where that raises the ELBO."""
         q = self.mixture
         K, D = q.p.shape
-        self._fit_shapes()
-        margin = _MARGIN * abs(self.bound())
+        self._fit_components()
+        margin = _MARGIN * abs(self.elbo())
         noise = q.reach * q.noise[0] + q.s1 * q.noise[1] + q.s2 * q.noise[2]
         odds = q.share[2] - q.share[3]
-        against = noise - odds if not self.beliefs.tied else noise - odds / K
+        against = noise - odds if not self.priors.tied else noise - odds / K
         factors = np.zeros((K, D, D)), np.empty((K, D), np.int32), np.empty(K, np.int32)
         psi = scatter_matrix(q.size, q.s1, self.products)
-        _kernel.switch_columns(psi, column_steps(q.size, D), NU0 - 1 + q.size, against, margin, self.beliefs.tied, q.p, *factors)
-        self._fit_shapes(factors)
+        mixture_full.switch_columns(psi, column_steps(q.size, D), NU0 - 1 + q.size, against, margin, self.priors.tied, q.p, *factors)
+        self._fit_components(factors)
 
-    def visit(self, label: Labels | None = None) -> None:
+    def _e_step(self, label: Labels | None = None) -> None:
+        """Responsibilities and their sums; `label` (n,): OUT the best component, its index among those not empty."""
         alive = np.flatnonzero(self.mixture.size > 0)
-        shapes, weight = [self.shapes[k] for k in alive], self.mixture.weight[alive]
+        components, weight = [self.components[k] for k in alive], self.mixture.weight[alive]
 
         def responsibilities(rows: slice, cells: Floats) -> Floats:
-            owed = row_scores(shapes, weight, self.mixture.noise, cells)
+            scores = row_scores(components, weight, self.mixture.noise, cells)
             if label is not None:
-                label[rows] = owed.argmax(axis=1)
-            r = np.zeros((len(cells), self.beliefs.K))
-            r[:, alive] = softmax(owed, axis=1)
-            r[r < _DUST] = 0.0
+                label[rows] = scores.argmax(axis=1)
+            r = np.zeros((len(cells), self.priors.K))
+            r[:, alive] = softmax(scores, axis=1)
+            r[r < _LEAST] = 0.0
             return r
 
         self._gather(responsibilities)
@@ -198,8 +218,8 @@ class FullAscent(Ascent):
         """Sums of the rows, slice after slice."""
         q = self.mixture
         q.size[:] = q.s1[:] = q.entropy[:] = self.products[:] = 0.0
-        for rows in chunks(len(self.table)):
-            cells = self.units.cells(self.table.X[rows])
+        for rows in chunks(len(self.data)):
+            cells = self.scaling.cells(self.data.X[rows])
             r = responsibilities(rows, cells)
             q.entropy[:] -= xlogy(r, r).sum()
             q.size[:] += r.sum(axis=0)
@@ -209,99 +229,106 @@ class FullAscent(Ascent):
                 self.products[k] += (cells[some] * r[some, k][:, None]).T @ cells[some]
         q.s2[:], q.reach[:] = np.einsum("kdd->kd", self.products), q.size[:, None]
 
-    # ---- merges ----
+    def finish(self) -> Labels:
+        self._update()
+        label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
+        self._e_step(label)
+        renumber(label, alive.astype(np.int32))
+        return label
 
-    def _release(self, bound: float) -> bool:
-        return False  # columns are switched one by one as it is
+    # ---- moves ----
 
-    def _pair_gains(self) -> Floats:
+    def deselect(self, margin: float) -> bool:
+        return False  # every sweep tries each column of each component
+
+    def pair_gains(self) -> Floats:
         q = self.mixture
         K = len(q.size)
         rich, poor = q.share[2], q.share[3]
 
-        def worth(p: Floats, size: float, s1: Floats, s2: Floats) -> float:
+        def gain(p: Floats, size: float, s1: Floats, s2: Floats) -> float:
             noise = size * q.noise[0] + s1 * q.noise[1] + np.diag(s2) * q.noise[2]
-            prior = 0.0 if self.beliefs.tied else float(np.where(p > 0, rich, poor).sum())
-            return Shape.fitted(np.flatnonzero(p), size, s1, s2).evidence - float(noise[p > 0].sum()) + prior
+            prior = 0.0 if self.priors.tied else float(np.where(p > 0, rich, poor).sum())
+            return NormalWishart.fitted(np.flatnonzero(p), size, s1, s2).evidence - float(noise[p > 0].sum()) + prior
 
-        nothing = 0.0 if self.beliefs.tied else float(np.maximum(rich, poor).sum())
-        alone = [worth(q.p[k], *self._sums(k)) for k in range(K)]
+        empty = 0.0 if self.priors.tied else float(np.maximum(rich, poor).sum())
+        alone = [gain(q.p[k], *self._sums(k)) for k in range(K)]
         gains = np.zeros((K, K))
         for i, j in itertools.combinations(np.flatnonzero(q.size > 0).tolist(), 2):
-            both = self._joined(i, j)
-            gains[i, j] = max(worth(q.p[k], *both) for k in (i, j)) + nothing - alone[i] - alone[j] + q.join_value(i, j)
+            both = self._merged_sums(i, j)
+            sizes = mixture_moves.stick_gain(q, i, j)
+            gains[i, j] = max(gain(q.p[k], *both) for k in (i, j)) + empty - alone[i] - alone[j] + sizes
         return gains
 
-    def _joined(self, i: int, j: int) -> tuple[float, Floats, Floats]:
-        """Sums of two components."""
+    def _merged_sums(self, i: int, j: int) -> tuple[float, Floats, Floats]:
         (n, s1, s2), (m, t1, t2) = self._sums(i), self._sums(j)
         return n + m, s1 + t1, s2 + t2
 
-    def _join(self, i: int, j: int) -> None:
-        both = self._joined(i, j)
+    def merge(self, i: int, j: int) -> None:
+        both = self._merged_sums(i, j)
         masks = self.mixture.p[[i, j]]
-        worth = [Shape.fitted(np.flatnonzero(p), *both).evidence for p in masks]
-        self.mixture.p[i] = masks[int(worth[1] > worth[0])]
-        super()._join(i, j)
+        evidence = [NormalWishart.fitted(np.flatnonzero(p), *both).evidence for p in masks]
+        self.mixture.p[i] = masks[int(evidence[1] > evidence[0])]
+        mixture_moves.merge(self.mixture, i, j)
         self.products[i] += self.products[j]
         self.products[j] = 0.0
 
-    def _state(self) -> Any:
-        return super()._state(), self.products.copy()
+    def state(self) -> Any:
+        return self.factors.state(), self.products.copy()
 
-    def _restore(self, state: Any) -> None:
-        kept, products = state
-        super()._restore(kept)
+    def restore(self, state: Any) -> None:
+        factors, products = state
+        self.factors.restore(factors)
         self.products[:] = products
 
     def posterior(self, found: NDArray[np.intp]) -> FullPosterior:
         return FullPosterior(self, found)
 
 
-def row_scores(shapes: list[Shape], weight: Floats, noise: Floats, cells: Floats) -> Floats:
-    """(n, K) E ln pi + E ln p of the selected columns, less what the noise makes of them."""
+def row_scores(components: list[NormalWishart], weight: Floats, noise: Floats, cells: Floats) -> Floats:
+    """(n, K) E ln pi + E ln p of the selected columns under the component, minus that under the noise."""
     background = noise[0] + cells * noise[1] + cells**2 * noise[2]
     return np.stack(
         [
-            w + shape.constant - 0.5 * shape.freedom * shape.squares(cells) - background[:, shape.column].sum(axis=1)
-            for w, shape in zip(weight, shapes, strict=True)
+            w + q.constant - 0.5 * q.freedom * q.squares(cells) - background[:, q.column].sum(axis=1)
+            for w, q in zip(weight, components, strict=True)
         ],
         axis=1,
     )
 
 
 class FullPosterior(Posterior):
-    """The clusters that were found, each with the covariance of its columns."""
+    """The clusters, each with the covariance of its columns."""
 
-    def __init__(self, ascent: FullAscent, found: NDArray[np.intp]) -> None:
-        super().__init__(ascent.units, ascent.beliefs, ascent.mixture, found)
-        self.shapes = [ascent.shapes[k] for k in found]
-        q = ascent.mixture
+    def __init__(self, model: FullModel, found: NDArray[np.intp]) -> None:
+        super().__init__(model.scaling, model.priors, model.mixture, found)
+        self.components = [model.components[k] for k in found]
+        q = model.mixture
         noise = q.reach * q.noise[0] + q.s1 * q.noise[1] + q.s2 * q.noise[2]
-        psi = scatter_matrix(q.size, q.s1, ascent.products)
-        self.gains = np.array([_column_worths(ascent.shapes[k], psi[k], q.size[k]) - noise[k] for k in found])
+        psi = scatter_matrix(q.size, q.s1, model.products)
+        self.gains = np.array([_column_evidence(model.components[k], psi[k], q.size[k]) - noise[k] for k in found])
         self.psi = psi[found]
 
     def covariances(self) -> Floats:
         """(K, D, D) expected covariances in units of the input; columns that are not selected have the noise's variance."""
         out = np.zeros_like(self.psi)
-        for k, shape in enumerate(self.shapes):
+        for k, component in enumerate(self.components):
             np.fill_diagonal(out[k], self.background.variance)
-            q = len(shape.column)
-            block = np.ix_(shape.column, shape.column)
-            out[k][block] = self.psi[k][block] / max(shape.freedom - q - 1, 0.5)
-        return np.asarray(out / self.units.scale / self.units.scale[:, None])
+            q = len(component.column)
+            block = np.ix_(component.column, component.column)
+            out[k][block] = self.psi[k][block] / max(component.freedom - q - 1, 0.5)
+        return np.asarray(out / self.scaling.scale / self.scaling.scale[:, None])
 
     def moments(self) -> tuple[Floats, Floats]:
         mean = np.broadcast_to(self.background.mean, self.p.shape).copy()
-        for k, shape in enumerate(self.shapes):
-            mean[k, shape.column] = shape.mean
-        return mean / self.units.scale + self.units.centre, np.einsum("kdd->kd", self.covariances())
+        for k, component in enumerate(self.components):
+            mean[k, component.column] = component.mean
+        return mean / self.scaling.scale + self.scaling.centre, np.einsum("kdd->kd", self.covariances())
 
     def scores(self, X: NDArray[Any]) -> Floats:
-        """(n, K) what rows owe to the clusters."""
+        """(n, K) scores of rows under the clusters."""
         return np.concatenate(
-            [row_scores(self.shapes, self.weight, self.noise, self.units.cells(X[rows])) for rows in chunks(len(X))]
+            [row_scores(self.components, self.weight, self.noise, self.scaling.cells(X[rows])) for rows in chunks(len(X))]
         )
 
     def labels(self, X: NDArray[Any], n_threads: int) -> Labels:
@@ -310,23 +337,23 @@ class FullPosterior(Posterior):
     def proba(self, X: NDArray[Any], n_threads: int) -> Floats:
         return np.asarray(softmax(self.scores(X), axis=1))
 
-    def _component(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
-        return np.asarray(self.shapes[k].log_density(x) + common[:, self.p[k] == 0].sum(axis=1))
+    def _component_log_density(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
+        return np.asarray(self.components[k].log_density(x) + common[:, self.p[k] == 0].sum(axis=1))
 
-    def _drawn(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
-        cells[:, self.shapes[k].column] = self.shapes[k].draw(rng, len(cells))
+    def _draw_cells(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
+        cells[:, self.components[k].column] = self.components[k].draw(rng, len(cells))
         return cells
 
 
-def _column_worths(shape: Shape, psi: Floats, size: float) -> Floats:
-    """(D,) evidence that every column brings: of those selected beside the others, of the rest beside all of them."""
-    S, q, D = shape.column, len(shape.column), len(psi)
-    steps = column_steps(np.array([size]), D)[0]
-    # of Psi_dd, what the selected columns leave; of a selected one, what the others leave
-    row = shape.inverse @ psi[S]
+def _column_evidence(component: NormalWishart, psi: Floats, size: float) -> Floats:
+    """(D,) log evidence of every column given the selected columns: of a selected one given the others."""
+    S, q = component.column, len(component.column)
+    steps = column_steps(np.array([size]), len(psi) + 1)[0]
+    # the conditional scatter of each column given the selected ones; of a selected column given the others
+    row = component.inverse @ psi[S]
     left = np.diag(psi) - np.einsum("qd,qd->d", row, row)
-    left[S] = 1.0 / np.einsum("ij,ij->j", shape.inverse, shape.inverse)
+    left[S] = 1.0 / np.einsum("ij,ij->j", component.inverse, component.inverse)
     log_left = np.log(np.maximum(left, 1e-300))
-    worth = steps[min(q, D - 1)] - 0.5 * shape.log_det - 0.5 * (shape.freedom + 1) * log_left
-    worth[S] = steps[max(q - 1, 0)] - 0.5 * (shape.log_det - log_left[S]) - 0.5 * shape.freedom * log_left[S]
-    return np.asarray(worth)
+    evidence = steps[q] - 0.5 * component.log_det - 0.5 * (component.freedom + 1) * log_left
+    evidence[S] = steps[max(q - 1, 0)] - 0.5 * (component.log_det - log_left[S]) - 0.5 * component.freedom * log_left[S]
+    return np.asarray(evidence)

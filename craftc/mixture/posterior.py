@@ -1,4 +1,4 @@
-"""What is kept of a fit: clusters and densities of new rows, and rows drawn from the clusters."""
+"""The fitted posterior: labels, probabilities and densities of new rows, and samples."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from craftc._common.typing import Floats, Labels
-from craftc._kernels.mixture import Mixture
-from craftc.mixture.priors import Beliefs, Table, Units
+from craftc._kernels.mixture_updates import Mixture
+from craftc.mixture.priors import Priors
+from craftc.mixture.scaling import ColumnScaling, ScaledData
 
-_CHUNK = 1024  # rows whose densities are worked out at a time
+_CHUNK = 1024  # rows whose densities are computed at a time
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Columns:
 
     @classmethod
     def fitted(cls, prior: Any, counts: bool, sums: Floats, common: bool = False) -> Columns:
-        """From the prior (k0, a0, b0) and the sums (3, D) over cells: their reach, x and x^2; `common`: one precision for all."""
+        """From the prior (k0, a0, b0) and the sums (3, D) over cells: their reach, x and x^2; `common`: one precision for all columns."""
         (k0, a0, b0), (reach, s1, s2) = prior, sums
         kappa = k0 + reach
         if counts:
@@ -64,20 +65,20 @@ class Columns:
 
 
 class Posterior:
-    """The clusters that were found, in the order of their labels, and the noise.
+    """The clusters, in the order of their labels, and the noise.
 
     Parameters
     ----------
-    units : Units
-    beliefs : Beliefs
+    scaling : ColumnScaling
+    priors : Priors
     mixture : Mixture
-        At its end.
+        After the last update.
     found : ndarray (K,)
         Components that have rows.
     """
 
-    def __init__(self, units: Units, beliefs: Beliefs, mixture: Mixture, found: NDArray[np.intp]) -> None:
-        self.units, self.beliefs = units, replace(beliefs, K=len(found))
+    def __init__(self, scaling: ColumnScaling, priors: Priors, mixture: Mixture, found: NDArray[np.intp]) -> None:
+        self.scaling, self.priors = scaling, replace(priors, K=len(found))
         self.p, self.gains = mixture.p[found], mixture.gains()[found]
         self.own, self.noise, self.weight = mixture.own[:, found], mixture.noise.copy(), mixture.weight[found]
         broken = mixture.stick[0, :-1] / (mixture.stick[0, :-1] + mixture.stick[1, :-1])  # E v
@@ -87,54 +88,54 @@ class Posterior:
         rest = ((1.0 - mixture.p)[:, None] * self.sums).sum(axis=0)
         self.sums = self.sums[found]
         own, noise = mixture.priors[:2]
-        self.clusters = [Columns.fitted(own, units.counts, sums) for sums in self.sums]
-        self.background = Columns.fitted(noise, units.counts, rest, common=not beliefs.own_noise)
+        self.clusters = [Columns.fitted(own, scaling.counts, sums) for sums in self.sums]
+        self.background = Columns.fitted(noise, scaling.counts, rest, common=not priors.own_noise)
 
-    def visit(self, X: NDArray[Any], n_threads: int, *, label: Labels | None = None, proba: Floats | None = None) -> None:
-        """Fill `label` (n,) or `proba` (n, K) of rows."""
-        table = Table(X, self.units, n_threads)
-        mixture = self.units.mixture(self.beliefs)
+    def e_step(self, X: NDArray[Any], n_threads: int, *, label: Labels | None = None, proba: Floats | None = None) -> None:
+        """Labels (n,) or probabilities (n, K) of rows."""
+        data = ScaledData(X, self.scaling, n_threads)
+        mixture = self.scaling.mixture(self.priors)
         mixture.own[...], mixture.noise[...], mixture.p[...], mixture.weight[...] = self.own, self.noise, self.p, self.weight
         mixture.size[...] = 1.0
-        threads = table.threads(self.beliefs.K)
-        table.rows(self.beliefs.K).visit(mixture, threads, gather=False, linear=self.units.counts, label=label, proba=proba)
+        threads = data.threads(self.priors.K)
+        data.rows(self.priors.K).e_step(mixture, threads, gather=False, linear=self.scaling.counts, label=label, proba=proba)
 
     def labels(self, X: NDArray[Any], n_threads: int) -> Labels:
         """(n,) most probable clusters."""
         label = np.empty(len(X), np.int32)
-        self.visit(X, n_threads, label=label)
+        self.e_step(X, n_threads, label=label)
         return label
 
     def proba(self, X: NDArray[Any], n_threads: int) -> Floats:
         """(n, K) probabilities of the clusters."""
-        proba = np.empty((len(X), self.beliefs.K))
-        self.visit(X, n_threads, proba=proba)
+        proba = np.empty((len(X), self.priors.K))
+        self.e_step(X, n_threads, proba=proba)
         return proba
 
     def moments(self) -> tuple[Floats, Floats]:
-        """(K, D) means and variances of the clusters' columns in units of the input; the noise's where a column is not selected."""
+        """(K, D) means and variances of the clusters in units of the input; those of the noise where a column is not selected."""
         parts = []
         for part in ("mean", "variance"):
             own = np.stack([getattr(cluster, part) for cluster in self.clusters])
             parts.append(np.where(self.p > 0.5, own, getattr(self.background, part)))
         mean, variance = parts
-        return mean / self.units.scale + self.units.centre, variance / self.units.scale**2
+        return mean / self.scaling.scale + self.scaling.centre, variance / self.scaling.scale**2
 
     def log_density(self, X: NDArray[Any]) -> Floats:
         """(n,) ln of the predictive density of rows in the units of the input; missing cells are left out."""
         out = np.empty(len(X))
-        size = -np.log(self.units.scale)  # a unit of the input in units of the model
+        size = -np.log(self.scaling.scale)  # log volume of a unit of the input in units of the model
         for first in range(0, len(X), _CHUNK):
             rows = X[first : first + _CHUNK]
-            x = self.units.cells(rows)
-            exposure = self.units.exposures(rows) if self.units.counts else None
+            x = self.scaling.cells(rows)
+            exposure = self.scaling.exposures(rows) if self.scaling.counts else None
             common = self.background.log_density(x, exposure)
-            parts = np.stack([self._component(k, x, exposure, common) for k in range(len(self.weights))], axis=1)
+            parts = np.stack([self._component_log_density(k, x, exposure, common) for k in range(len(self.weights))], axis=1)
             out[first : first + _CHUNK] = logsumexp(parts, axis=1, b=self.weights) - ~np.isnan(x) @ size
         return out
 
-    def _component(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
-        """(n,) ln density of rows under one cluster, every column mixed by the probability that it is selected."""
+    def _component_log_density(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
+        """(n,) log density of rows under one cluster: in every column a mixture, weighted by the probability that it is selected."""
         own, p = self.clusters[k].log_density(x, exposure), self.p[k]
         with np.errstate(divide="ignore"):
             return np.asarray(np.logaddexp(np.log(p) + own, np.log1p(-p) + common).sum(axis=1))
@@ -145,10 +146,10 @@ class Posterior:
         cells = self.background.draw(rng, n)
         for k in range(len(self.weights)):
             rows = np.flatnonzero(labels == k)
-            cells[rows] = self._drawn(k, cells[rows], rng)
+            cells[rows] = self._draw_cells(k, cells[rows], rng)
         return cells, labels
 
-    def _drawn(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
-        """Cells of the noise, those that cluster k selects drawn anew."""
+    def _draw_cells(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
+        """Cells of the noise, replaced by draws from cluster k where it selects the column."""
         selected = rng.uniform(size=cells.shape) < self.p[k]
         return np.where(selected, self.clusters[k].draw(rng, len(cells)), cells)

@@ -1,274 +1,336 @@
-"""The ascent of the mixture's bound: sweeps of updates, merges, starts."""
+"""Variational inference of the mixture: starts, sweeps of updates, merges and deselections, until the ELBO converges.
+
+:class:`Ascent` holds the schedule. What depends on the covariance of the components is behind :class:`ComponentModel`, of which
+:class:`DiagonalModel` is here and ``FullModel`` in ``full_covariance``; :class:`Factors` is what both share.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import betaln
 
+from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
-from craftc._common.random import spread, uniform
+from craftc._common.random import MixtureStream, spread, uniform
 from craftc._common.typing import Floats, Labels
-from craftc._kernels import parallel as _build
+from craftc._kernels import mixture_moves, parallel
 from craftc._kernels.mixture import Rows
 from craftc.mixture.posterior import Posterior
-from craftc.mixture.priors import KAPPA, Beliefs, Table, interval
+from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
+from craftc.mixture.scaling import ScaledData
 
-_SLACK = 1e-9  # of the bound: a merge must win more, and rounding may cost an update less
-_SEED_ROWS = 256  # among which the first centres are drawn, at least
-_PATIENCE = 2e7  # cells times components between two looks at Ctrl-C
-_ROUGH = 100  # times the tolerance: merges are tried when sweeps raise the bound by less, and again at the end
-LLOYD = 10  # passes of k-means: a start, not a result
-_SEED_DRAW, _SAMPLE_DRAW = 41, 42  # first keys of the random streams
+_SLACK = 1e-9  # of the ELBO: a move must gain more, and rounding may cost an update less
+_SEED_ROWS = 256  # least number of rows among which the first centres are drawn
+_CELLS_PER_CHECK = 2e7  # cells times components between two checks for Ctrl-C
+_COARSE = 100  # times the tolerance: merges are tried once a sweep gains less, and again at the end
+LLOYD = 10  # passes of k-means: it only has to give a start
 
 
-class Plan(NamedTuple):
-    """When a start ends: sweeps at most, the rise of the bound in nats per row that is too little for another, whether to merge."""
+class FitConfig(NamedTuple):
+    """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to merge, and a flag to give up."""
 
     max_iter: int
     tol: float
     merge: bool
-    stop: Event  # set: give up
+    stop: Event
 
 
-class Ascent:
-    """One start on its way up.
+class ComponentModel(Protocol):
+    """A family of components with its E-step and its moves."""
+
+    factors: Factors
+
+    def start_from(self, responsibilities: Floats) -> None:
+        """Start from responsibilities (n, K)."""
+
+    def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
+        """Start from k-means; one pass: from random rows as centres."""
+
+    def elbo(self) -> float:
+        """The evidence lower bound with all constants."""
+
+    def sweeps(self, before: float, least: float, most: int) -> Floats:
+        """The ELBO after every sweep: at most `most`, until one gains no more than `least`."""
+
+    def pair_gains(self) -> Floats:
+        """(K, K) estimated gain of the ELBO if two components are merged."""
+
+    def merge(self, i: int, j: int) -> None:
+        """Component i takes the rows of component j."""
+
+    def deselect(self, margin: float) -> bool:
+        """Deselect columns that all components select where the ELBO gains more than `margin`; whether there were any."""
+
+    def state(self) -> Any:
+        """Copies for `restore`."""
+
+    def restore(self, state: Any) -> None:
+        """Return to a `state`."""
+
+    def finish(self) -> Labels:
+        """Fit all factors to the last responsibilities; labels (numbers of components) under these parameters."""
+
+    def posterior(self, found: NDArray[np.intp]) -> Posterior:
+        """The part of q that predictions need, of the components `found`."""
+
+
+@dataclass
+class MixtureResult(FitResult):
+    """Result of one start: its parameters are those of its last labels, its ELBO (minus the objective) is that of both."""
+
+    label: Labels  # components
+    model: ComponentModel
+
+
+class Factors:
+    """The factors of q that do not depend on the covariance of the components: noise, lambda, v, and the feature fraction m.
 
     Parameters
     ----------
-    table : Table
-    beliefs : Beliefs
-    plan : Plan
+    data : ScaledData
+    priors : Priors
+    """
+
+    def __init__(self, data: ScaledData, priors: Priors) -> None:
+        self.data, self.scaling, self.priors = data, data.scaling, priors
+        self.mixture, self.fraction = data.scaling.mixture(priors), priors.fraction
+
+    def elbo(self) -> float:
+        """The evidence lower bound with all constants; full covariances: without the components."""
+        return float(self.mixture.elbo()) + self.data.constant
+
+    def update(self) -> None:
+        """q of the noise, q(lambda), m, q(v)."""
+        self.mixture.update_noise()
+        self.mixture.update_shares()
+        if self.priors.learn:
+            self.update_fraction()
+        self.mixture.update_sticks()
+
+    def update_fraction(self) -> None:
+        """m that maximises the ELBO given E ln lambda (bounded Brent), if it is better than the present one."""
+        rich, poor = self.mixture.share[2].sum(), self.mixture.share[3].sum()
+        columns = self.mixture.share.shape[1]
+
+        def gain(m: float) -> float:
+            a, b = self.priors.share_shapes(m)
+            return float(a * rich + b * poor - columns * betaln(a, b))
+
+        bounds = fraction_interval(self.priors.variance, LEAST_KAPPA)
+        found = minimize_scalar(lambda m: -gain(m), bounds=bounds, method="bounded", options={"xatol": 1e-10})
+        if gain(found.x) >= gain(self.fraction):
+            self.fraction = float(found.x)
+            self.mixture.share_prior = self.priors.share_shapes(self.fraction)
+
+    def state(self) -> Any:
+        return self.fraction, self.mixture.state()
+
+    def restore(self, state: Any) -> None:
+        self.fraction, kept = state
+        self.mixture.restore(kept)
+        self.mixture.share_prior = self.priors.share_shapes(self.fraction)
+
+
+class DiagonalModel:
+    """Components with independent columns, Gaussian or Poisson.
+
+    Parameters
+    ----------
+    data : ScaledData
+    priors : Priors
     n_threads : int
         Of a pass over the rows.
     """
 
-    def __init__(self, table: Table, beliefs: Beliefs, plan: Plan, n_threads: int) -> None:
-        self.table, self.units, self.beliefs, self.plan = table, table.units, beliefs, plan
-        self.fraction = beliefs.fraction
-        self.mixture = table.units.mixture(beliefs)
-        self.rows: Rows = table.rows(beliefs.K)
-        self.threads = n_threads
-
-    # ---- starts ----
+    def __init__(self, data: ScaledData, priors: Priors, n_threads: int) -> None:
+        self.factors = Factors(data, priors)
+        self.mixture = self.factors.mixture
+        self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
+        self.rows: Rows = data.rows(priors.K)
 
     def start_from(self, responsibilities: Floats) -> None:
-        """Responsibilities (n, K) that were given."""
         self.mixture.size[:] = 1.0
-        self.rows.visit(self.mixture, self.threads, given=responsibilities)
-        self._begin()
+        self.rows.e_step(self.mixture, self.n_threads, given=responsibilities)
+        self._initialise()
 
-    def start_by_kmeans(self, seed: int, start: int, passes: int = LLOYD) -> None:
-        """k-means from rows drawn by their squared distances; counts: each row to the rates that tell it best. One pass: random rows."""
+    def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
+        """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the highest likelihood."""
         q = self.mixture
-        rows = self.table.X[self._seeds(seed, start, passes > 1)]
+        rows = self.data.X[self._seeds(seed, start, passes > 1)]
         some = len(rows)
         q.p[:], q.size[:some] = 1.0, 1.0
-        if self.units.counts:
-            cells = rows[:, self.units.column]
-            q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, self.units.exposures(rows)[:, None])
+        if self.scaling.counts:
+            cells = rows[:, self.scaling.column]
+            q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, self.scaling.exposures(rows)[:, None])
         else:
-            q.s1[:some], q.reach[:some] = np.nan_to_num(self.units.cells(rows)), 1.0
+            q.s1[:some], q.reach[:some] = np.nan_to_num(self.scaling.cells(rows)), 1.0
         for _ in range(passes):
-            if self.units.counts:
-                q.components()
+            if self.scaling.counts:
+                q.update_components()
             else:
                 np.divide(q.s1, q.reach, out=q.own[1], where=q.reach > 0)
                 q.own[0] = -0.5 * q.own[1] ** 2
             before = q.s1.copy()
-            self.rows.visit(q, self.threads, hard=True, linear=True)
+            self.rows.e_step(q, self.n_threads, hard=True, linear=True)
             if np.array_equal(before, q.s1):
                 break
-        self._begin()
+        self._initialise()
 
     def _seeds(self, seed: int, start: int, far: bool) -> NDArray[np.intp]:
-        """Rows that differ, drawn one after the other: by their squared distance to the nearest before (k-means++), or at random."""
-        n, K = len(self.table), self.beliefs.K
+        """Distinct rows, drawn one after the other: by their squared distance to the nearest one so far (k-means++), or at random."""
+        n, K = len(self.data), self.priors.K
         rows = np.arange(n)
         if n > max(_SEED_ROWS, 8 * K):
-            rows = spread(n, max(_SEED_ROWS, 8 * K), seed, _SAMPLE_DRAW, start)
-        cells = self.units.cells(self.table.X[rows])
-        if self.units.counts:
-            exposure = self.units.exposures(self.table.X[rows])
-            cells = (cells - exposure[:, None] * self.units.rate) / np.sqrt(np.maximum(exposure[:, None] * self.units.rate, 1e-300))
+            rows = spread(n, max(_SEED_ROWS, 8 * K), seed, MixtureStream.SEED_SAMPLE, start)
+        cells = self.scaling.cells(self.data.X[rows])
+        if self.scaling.counts:
+            exposure = self.scaling.exposures(self.data.X[rows])
+            cells = (cells - exposure[:, None] * self.scaling.rate) / np.sqrt(np.maximum(exposure[:, None] * self.scaling.rate, 1e-300))
         np.nan_to_num(cells, copy=False)
         squares = np.einsum("nd,nd->n", cells, cells)
         chosen: list[int] = []
         distance = np.ones(len(rows))
-        for draw in uniform(seed, _SEED_DRAW, start, np.arange(min(K, len(rows)))):
-            heap = np.cumsum(distance if far else distance > 0)
-            if heap[-1] <= 0:
+        for draw in uniform(seed, MixtureStream.SEED, start, np.arange(min(K, len(rows)))):
+            cumulative = np.cumsum(distance if far else distance > 0)
+            if cumulative[-1] <= 0:
                 break
-            chosen.append(int(np.searchsorted(heap, draw * heap[-1], side="right").clip(0, len(rows) - 1)))
+            chosen.append(int(np.searchsorted(cumulative, draw * cumulative[-1], side="right").clip(0, len(rows) - 1)))
             away = squares - 2.0 * (cells @ cells[chosen[-1]]) + squares[chosen[-1]]
             away[away <= 1e-12 * (squares + squares[chosen[-1]])] = 0.0
             distance = away if len(chosen) == 1 else np.minimum(distance, away)
         return np.asarray(rows[chosen])
 
-    def _begin(self) -> None:
-        """The first q from the sums: every column is selected as often as the prior says."""
-        q, m = self.mixture, self.beliefs.fraction
-        q.share_prior = self.beliefs.shares(m)
+    def _initialise(self) -> None:
+        """The first q from the sufficient statistics: every column is selected with its prior probability."""
+        q, m = self.mixture, self.priors.fraction
+        q.share_prior = self.priors.share_shapes(m)
         q.p[:] = m
-        q.mask_entropy[:] = -(m * np.log(m) + (1 - m) * np.log(1 - m)) * (q.p.shape[1] if self.beliefs.tied else q.p.size)
-        q.components()
-        q.noises()
-        q.shares()
-        q.sticks()
+        q.mask_entropy[:] = -(m * np.log(m) + (1 - m) * np.log(1 - m)) * (q.p.shape[1] if self.priors.tied else q.p.size)
+        q.update_components()
+        q.update_noise()
+        q.update_shares()
+        q.update_sticks()
 
-    # ---- on the way ----
-
-    def bound(self) -> float:
-        """The evidence lower bound, all constants kept."""
-        return float(self.mixture.bound()) + self.table.constant
+    def elbo(self) -> float:
+        return self.factors.elbo()
 
     def sweeps(self, before: float, least: float, most: int) -> Floats:
-        """The bound after every sweep, of at most so many, until one raises it by no more than `least`."""
-        bounds = np.empty(1 if self.beliefs.learn else most)
-        constant = self.table.constant
-        made = self.rows.climb(self.mixture, before - constant, least, bounds, self.units.counts, self.threads)
-        if self.beliefs.learn:
-            # v and z do not know lambda and m, so that m may as well follow them
-            self._fraction()
-            bounds[0] = self.mixture.bound()
-        return bounds[:made] + constant
+        elbo = np.empty(1 if self.priors.learn else most)
+        constant = self.data.constant
+        made = self.rows.sweep(self.mixture, before - constant, least, elbo, self.scaling.counts, self.n_threads)
+        if self.priors.learn:
+            # q(v) and q(z) do not depend on lambda and m, so m may be updated after them
+            self.factors.update_fraction()
+            elbo[0] = self.mixture.elbo()
+        return elbo[:made] + constant
 
-    def _fraction(self) -> None:
-        """m at its best for E ln lambda (bounded Brent), if that is better than before."""
-        rich, poor = self.mixture.share[2].sum(), self.mixture.share[3].sum()
-        columns = self.mixture.share.shape[1]
+    def pair_gains(self) -> Floats:
+        return mixture_moves.pair_gains(self.mixture)
 
-        def worth(m: float) -> float:
-            a, b = self.beliefs.shares(m)
-            return float(a * rich + b * poor - columns * betaln(a, b))
+    def merge(self, i: int, j: int) -> None:
+        mixture_moves.merge(self.mixture, i, j)
 
-        bounds = interval(self.beliefs.variance, KAPPA)
-        found = minimize_scalar(lambda m: -worth(m), bounds=bounds, method="bounded", options={"xatol": 1e-10})
-        if worth(found.x) >= worth(self.fraction):
-            self.fraction = float(found.x)
-            self.mixture.share_prior = self.beliefs.shares(self.fraction)
+    def deselect(self, margin: float) -> bool:
+        return mixture_moves.deselect(self.mixture, margin) > 0
 
-    def run(self, told: Callable[[int, float], None]) -> Outcome:
-        """Sweeps until the bound hardly rises, and merges that raise it; then the parameters for the last labels.
+    def state(self) -> Any:
+        return self.factors.state()
+
+    def restore(self, state: Any) -> None:
+        self.factors.restore(state)
+
+    def finish(self) -> Labels:
+        self.mixture.update_components()
+        self.mixture.update_masks()
+        self.factors.update()
+        label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
+        self.rows.e_step(self.mixture, self.n_threads, linear=self.scaling.counts, label=label)
+        renumber(label, alive.astype(np.int32))
+        del self.rows  # their partial sums are as large as everything that is kept
+        return label
+
+    def posterior(self, found: NDArray[np.intp]) -> Posterior:
+        return Posterior(self.scaling, self.priors, self.mixture, found)
+
+
+class Ascent:
+    """The schedule of one start: sweeps, merges and deselections until the ELBO converges.
+
+    Parameters
+    ----------
+    model : ComponentModel
+        After a `start_...`.
+    config : FitConfig
+    """
+
+    def __init__(self, model: ComponentModel, config: FitConfig) -> None:
+        self.model, self.config = model, config
+
+    def run(self, callback: Callable[[int, float], None] = lambda n_iter, elbo: None) -> MixtureResult:
+        """Sweeps until the ELBO converges, and moves that raise it; then the parameters for the last labels.
 
         Parameters
         ----------
-        told : callable
-            Told (sweeps made, bound).
+        callback : callable
+            Called with (sweeps made, ELBO).
         """
-        max_iter, tol, merge, stop = self.plan
-        path = [self.bound()]
-        fine = tol * len(self.table)
-        least = _ROUGH * fine if merge else fine
-        some = max(1, int(_PATIENCE / (len(self.table) * (len(self.units.column) + 1) * self.beliefs.K)))
-        settled = False
-        while len(path) <= max_iter and not settled:
+        max_iter, tol, merge, stop = self.config
+        data, factors = self.model.factors.data, self.model.factors
+        path = [self.model.elbo()]
+        fine = tol * len(data)
+        least = _COARSE * fine if merge else fine
+        most = max(1, int(_CELLS_PER_CHECK / (len(data) * (len(data.scaling.column) + 1) * factors.priors.K)))
+        converged = False
+        while len(path) <= max_iter and not converged:
             if stop.is_set():
                 raise KeyboardInterrupt
-            path += self.sweeps(path[-1], least, min(some, max_iter + 1 - len(path))).tolist()
+            path += self.model.sweeps(path[-1], least, min(most, max_iter + 1 - len(path))).tolist()
             if path[-1] - path[-2] <= least:
-                settled = not (merge and self._merge_all(path, max_iter))
-            if settled and least > fine:
-                least, settled = fine, False
-            if settled and merge and len(path) <= max_iter and self._release(path[-1]):
-                path.append(self.bound())
-                settled = False
-            told(len(path) - 1, path[-1])
-            if _build.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
-                raise AssertionError(f"the bound fell: {path}")
-        label = self._close()
-        del self.rows  # their partial sums are as large as all that is kept
-        return Outcome(self, self.fraction, label, self.bound(), np.array(path[1:]), len(path) - 1, settled)
+                converged = not (merge and self._merge_all(path))
+            if converged and least > fine:
+                least, converged = fine, False
+            if converged and merge and len(path) <= max_iter and self._deselect(path[-1]):
+                path.append(self.model.elbo())
+                converged = False
+            callback(len(path) - 1, path[-1])
+            if parallel.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
+                raise AssertionError(f"the ELBO decreased: {path}")
+        label = self.model.finish()
+        return MixtureResult(-self.model.elbo(), [-elbo for elbo in path[1:]], len(path) - 1, converged, label, self.model)
 
-    def update(self) -> None:
-        """All factors but that of the labels."""
-        self._select()
-        self.mixture.noises()
-        self.mixture.shares()
-        if self.beliefs.learn:
-            self._fraction()
-        self.mixture.sticks()
-
-    def _select(self) -> None:
-        """The components, and the columns they select."""
-        self.mixture.components()
-        self.mixture.masks()
-
-    def visit(self, label: Labels | None = None) -> None:
-        """The labels' factor; `label` (n,): OUT the best component, its place among those not empty."""
-        self.rows.visit(self.mixture, self.threads, linear=self.units.counts, label=label)
-
-    def _close(self) -> Labels:
-        """All factors fitted to the last responsibilities, and the labels these parameters give (numbers of components)."""
-        self.update()
-        label, alive = np.empty(len(self.table), np.int32), np.flatnonzero(self.mixture.size > 0)
-        self.visit(label)
-        renumber(label, alive.astype(np.int32))
-        return label
-
-    def _release(self, bound: float) -> bool:
-        """Columns that all components select are let go by one of them where that raises the bound; whether it did."""
-        before = self._state()
-        if self.mixture.release(_SLACK * max(1.0, abs(bound))) and self.bound() > bound + _SLACK * abs(bound):
+    def _deselect(self, elbo: float) -> bool:
+        """Deselect columns that all components select, if that raises the ELBO; whether it did."""
+        before = self.model.state()
+        if self.model.deselect(_SLACK * max(1.0, abs(elbo))) and self.model.elbo() > elbo + _SLACK * abs(elbo):
             return True
-        self._restore(before)
+        self.model.restore(before)
         return False
 
-    def _merge_all(self, path: list[float], max_iter: int) -> bool:
-        """Merges as long as the bound rises; whether it did."""
+    def _merge_all(self, path: list[float]) -> bool:
+        """Merges as long as they raise the ELBO; whether there was one."""
         merged = False
-        while len(path) <= max_iter and (better := self._merge(path[-1])) is not None:
+        while len(path) <= self.config.max_iter and (better := self._merge(path[-1])) is not None:
             path.append(better)
             merged = True
         return merged
 
-    def _merge(self, bound: float) -> float | None:
-        """The bound after the first merge that raises it, the most promising pairs first; None where there is none."""
-        gains = self._pair_gains()
-        promising = gains > _SLACK * abs(bound)
+    def _merge(self, elbo: float) -> float | None:
+        """The ELBO after the first merge that raises it, pairs in order of their estimated gain; None if there is none."""
+        gains = self.model.pair_gains()
+        promising = gains > _SLACK * abs(elbo)
         for i, j in np.argwhere(promising)[np.argsort(-gains[promising], kind="stable")]:
-            before = self._state()
-            self._join(i, j)
-            after = float(self.sweeps(bound, 0.0, 1)[0])
-            if after > bound + _SLACK * abs(bound):
+            before = self.model.state()
+            self.model.merge(i, j)
+            after = float(self.model.sweeps(elbo, 0.0, 1)[0])
+            if after > elbo + _SLACK * abs(elbo):
                 return after
-            self._restore(before)
+            self.model.restore(before)
         return None
-
-    def _pair_gains(self) -> Floats:
-        """(K, K) what joining two components should give to the bound."""
-        return self.mixture.pair_gains()
-
-    def _join(self, i: int, j: int) -> None:
-        self.mixture.join(i, j)
-
-    def _state(self) -> Any:
-        return self.fraction, self.mixture.state()
-
-    def _restore(self, state: Any) -> None:
-        self.fraction, kept = state
-        self.mixture.restore(kept)
-        self.mixture.share_prior = self.beliefs.shares(self.fraction)
-
-    def posterior(self, found: NDArray[np.intp]) -> Posterior:
-        """What is kept of the components that were found."""
-        return Posterior(self.units, self.beliefs, self.mixture, found)
-
-
-class Outcome(NamedTuple):
-    """Where a start ended: its parameters are those of its last labels, its bound is that of both."""
-
-    ascent: Ascent
-    fraction: float  # m
-    label: Labels  # components
-    bound: float
-    path: Floats
-    n_iter: int
-    converged: bool
-

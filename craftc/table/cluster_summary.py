@@ -10,19 +10,6 @@ from numpy.typing import NDArray
 from craftc._common.optional import need_pandas
 
 
-def posterior_summary(model: Any) -> Any:
-    """The frame of ``FeatureSelectionMixture.summary``: that of CRAFT, and the probability that a feature is selected."""
-    names = getattr(model, "feature_names_in_", None)
-    columns = [f"x{d}" for d in range(model.n_features_in_)] if names is None else list(names)
-    inside = [
-        [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(means, deviations, strict=True)]
-        for means, deviations in zip(model.means_, np.sqrt(model.variances_), strict=True)
-    ]
-    units = model._posterior.units
-    everywhere = [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(units.mean, np.sqrt(units.variance), strict=True)]
-    return summary_frame(model, model.weights_, columns, inside, everywhere, probability=model.feature_probabilities_)
-
-
 def summary_frame(model: Any, share: Any, columns: Any, inside: Any, everywhere: Any, **more: NDArray[np.float64]) -> Any:
     """One row per cluster and selected feature, largest gain first; `more` are (K, D) columns that follow the gain."""
     pd = need_pandas()

@@ -50,6 +50,8 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "embed": ["embed.Nearest", "embed.CraftAssign"],
     "mixture": ["mixture.Sweep"],
     "mixture_full": ["mixture.Switches"],
+    "mixture_moves": ["mixture.Moves"],
+    "mixture_updates": ["mixture.Sweep"],
     "moments": ["kernels.Accumulate"],
     "spectral": ["spectral.Likelihood", "spectral.HalsRows"],
 }

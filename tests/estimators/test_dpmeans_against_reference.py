@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from craftc import DPMeans
-from craftc._common.points import Points
+from craftc._common.dense_data import DenseData
 from tests.common import examples
 from tests.reference import dpmeans as ref
 
@@ -105,7 +105,7 @@ def test_a_constant_column_opens_and_closes_nothing():
 
 def alone(model, X, weight, start):
     """(J, labels) of one start by itself, and (J, labels) of the reference's."""
-    points = Points(X, weight, 1)
+    points = DenseData(X, weight, 1)
     cap = np.iinfo(np.int32).max if model.max_clusters is None else model.max_clusters
     seed, order = model.random_state, points.order(model.random_state, start)
     labels = model._start_labels(points, seed, start)
@@ -138,7 +138,7 @@ def test_orders_and_starts(seed, mode, init):
     assert model.objective_ == best[0]
     np.testing.assert_array_equal(model.labels_, best[1])
     if init == "single":
-        assert len({tuple(Points(X, weight, 1).order(seed, start)) for start in range(1, 4)}) == (3 if len(X) > 3 else 1)
+        assert len({tuple(DenseData(X, weight, 1).order(seed, start)) for start in range(1, 4)}) == (3 if len(X) > 3 else 1)
 
 
 @pytest.mark.parametrize("seed", range(12))

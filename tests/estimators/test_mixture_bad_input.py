@@ -13,8 +13,8 @@ from craftc import FeatureSelectionMixture
 from tests.common import BAD_ROWS
 
 X = np.random.default_rng(0).normal(size=(20, 3))
-HOLE = X.copy()
-HOLE[3, 1] = np.nan
+MISSING = X.copy()
+MISSING[3, 1] = np.nan
 COUNTS = np.rint(np.abs(4.0 * X))
 R = np.full((20, 2), 0.5)
 
@@ -32,18 +32,18 @@ PARAMETERS = [
     ({"selection": None}, "selection must be one of"),
     ({"component": "multinomial"}, "component must be one of 'gaussian', 'poisson'"),
     ({"covariance": "diag"}, "covariance must be one of 'diagonal', 'full'"),
-    ({"component": "poisson", "covariance": "full"}, 'covariance="full" is of Gaussian components'),
+    ({"component": "poisson", "covariance": "full"}, 'covariance="full" requires component="gaussian"'),
     ({"noise": "none"}, "noise must be one of 'isotropic', 'feature'"),
     ({"scale": None}, "scale must be one of 'auto', 'scalar', 'standard', 'none'"),
     ({"feature_fraction": 0.0}, "feature_fraction must be a number > 0 and < 1"),
     ({"feature_fraction": 1}, "feature_fraction must be a number > 0 and < 1"),
     ({"feature_fraction": np.nan}, "feature_fraction must be a number"),
     ({"feature_fraction": "half"}, "feature_fraction must be a number"),
-    ({"feature_fraction": 0.01}, "between 0.0101021 and 0.989898 where feature_variance is 0.01"),
+    ({"feature_fraction": 0.01}, "between 0.0101021 and 0.989898 for feature_variance 0.01"),
     ({"feature_fraction": 0.99}, "needs m .1 - m. > rho.*got 0.99.*Lower feature_variance"),
-    ({"feature_fraction": 0.8, "selection": "global"}, "between 0.276393 and 0.723607 where feature_variance is 0.2"),
-    ({"feature_fraction": 0.2, "selection": "shared"}, "between 0.276393 and 0.723607 where feature_variance is 0.2"),
-    ({"feature_fraction": 0.2, "feature_variance": 0.16}, "between 0.2 and 0.8 where feature_variance is 0.16"),
+    ({"feature_fraction": 0.8, "selection": "global"}, "between 0.276393 and 0.723607 for feature_variance 0.2"),
+    ({"feature_fraction": 0.2, "selection": "shared"}, "between 0.276393 and 0.723607 for feature_variance 0.2"),
+    ({"feature_fraction": 0.2, "feature_variance": 0.16}, "between 0.2 and 0.8 for feature_variance 0.16"),
     ({"feature_variance": 0.0}, "feature_variance must be a number > 0 and < 0.25"),
     ({"feature_variance": 0.25}, "feature_variance must be a number > 0 and < 0.25"),
     ({"feature_variance": -0.1}, "feature_variance must be a number > 0"),
@@ -72,14 +72,14 @@ PARAMETERS = [
     ({"verbose": "loud"}, "verbose must be"),
     ({"verbose": -1}, "verbose must be"),
     ({"init": "k-means"}, "init must be one of 'kmeans', 'random' or responsibilities"),
-    ({"init": None}, r"init must be responsibilities, one row for each of the 20 rows.*got shape \(\)"),
+    ({"init": None}, r"init must be responsibilities of shape \(20, K\).*got shape \(\)"),
     ({"init": np.ones(20)}, r"got shape \(20,\)"),
     ({"init": R[:19]}, r"got shape \(19, 2\)"),
     ({"init": R[:, :0]}, r"got shape \(20, 0\)"),
     ({"init": R[None]}, r"got shape \(1, 20, 2\)"),
-    ({"init": np.full((20, 5), 0.2)}, r"at most n_components = 4 columns, got shape \(20, 5\)"),
-    ({"init": 0.9 * R}, "init must be responsibilities: finite, >= 0, and 1 in the sum"),
-    ({"init": np.where(np.arange(20)[:, None] == 7, 0.0, R)}, "1 in the sum of every row"),
+    ({"init": np.full((20, 5), 0.2)}, r"K between 1 and n_components = 4, got shape \(20, 5\)"),
+    ({"init": 0.9 * R}, "init must be responsibilities: finite, >= 0, with rows that sum to 1"),
+    ({"init": np.where(np.arange(20)[:, None] == 7, 0.0, R)}, "with rows that sum to 1"),
     ({"init": np.where(np.arange(20)[:, None] == 7, np.nan, R)}, "init must be responsibilities: finite"),
     ({"init": np.where(np.arange(20)[:, None] == 7, np.inf, R)}, "init must be responsibilities: finite"),
     ({"init": R + np.array([1.0, -1.0])}, "init must be responsibilities: finite, >= 0"),
@@ -135,22 +135,22 @@ def test_what_is_no_count_is_named(wrong, dtype):
     bad = COUNTS.astype(dtype)
     bad[4, 1], bad[7, 1], bad[9, 0] = wrong, np.nan, np.nan
     model = model_of(component="poisson")
-    with pytest.raises(ValueError, match=f"counts, whole numbers >= 0; not so in column 1 .the first holds {wrong:g}.*gaussian"):
+    with pytest.raises(ValueError, match=f"counts, whole numbers >= 0; other values in column 1 .the first: {wrong:g}.*gaussian"):
         model.fit(bad)
-    with pytest.raises(ValueError, match="not so in column 'words'"):
+    with pytest.raises(ValueError, match="other values in column 'words'"):
         model.fit(pd.DataFrame(bad, columns=["a", "words", "b"]))
-    with pytest.raises(ValueError, match="not so in columns 0, 1, 2, 3, 4 and 7 more"):
+    with pytest.raises(ValueError, match="other values in columns 0, 1, 2, 3, 4 and 7 more"):
         model.fit(np.tile(COUNTS, 4) + 0.5)
     bad[4, 1] = 3.0
     model.fit(bad)
     for call in (model.predict, model.predict_proba, model.score_samples, model.score):
-        with pytest.raises(ValueError, match="not so in column 2"):
+        with pytest.raises(ValueError, match="other values in column 2"):
             call(np.column_stack([COUNTS[:, :2], COUNTS[:, 2] - 0.5]))
 
 
-def test_a_full_covariance_takes_no_holes():
-    with pytest.raises(ValueError, match="NaN"):
-        model_of(covariance="full").fit(HOLE)
+def test_full_covariances_refuse_missing_cells():
+    with pytest.raises(ValueError, match='covariance="full" does not accept missing cells, got NaN'):
+        model_of(covariance="full").fit(MISSING)
 
 
 # ---- warnings ----
@@ -177,11 +177,22 @@ def test_constant_columns_are_said_once_by_name(component):
             model.predict(rows)
 
 
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_a_constant_table_is_one_cluster_without_features(covariance):
+    model = model_of(covariance=covariance)
+    with pytest.warns(UserWarning, match="never selected: columns 0, 1"):
+        model.fit(np.ones((10, 2)))
+    assert model.n_clusters_ == 1
+    assert not model.feature_mask_.any()
+    np.testing.assert_array_equal(model.means_, np.ones((1, 2)))
+    np.testing.assert_array_equal(model.predict_proba(np.zeros((3, 2))), np.ones((3, 1)))
+
+
 STRANGE = {
     "tiny": X * 1e-130,
     "huge": X * 1e130,
     "far": X + 1e9,
-    "holes": HOLE,
+    "missing": MISSING,
     "large float32": (np.abs(X) * 1e38).astype(np.float32),
     "mixed units": X * [1e-60, 1.0, 1e60],
     "one cell a row": np.where(np.eye(3, dtype=bool)[np.arange(20) % 3], X, np.nan),
@@ -225,13 +236,13 @@ def test_new_rows():
         with pytest.raises(ValueError, match="2 features"):
             call(X[:, :2])
         with pytest.raises(ValueError, match="infinity"):
-            call(np.where(np.isnan(HOLE), np.inf, X))
+            call(np.where(np.isnan(MISSING), np.inf, X))
         with pytest.raises(ValueError, match="2D array"):
             call(X[0])
         with pytest.raises(ValueError, match="0 sample"):
             call(X[:0])
         call(X[:1])
-        call(HOLE)
+        call(MISSING)
     for bad, sentence in ((0, "n_samples must be a whole number >= 1"), (1.5, "n_samples must be a whole"), (None, "n_samples must be")):
         with pytest.raises((ValueError, TypeError), match=sentence):
             model.sample(bad)
@@ -255,6 +266,6 @@ def test_a_failed_refit_keeps_the_old_result():
             model.set_params(**parameters).fit(X)
         model.set_params(selection="local", init="kmeans", feature_fraction=0.5)
     with pytest.raises(ValueError, match="infinity"):
-        model.fit(np.where(np.isnan(HOLE), np.inf, X))
+        model.fit(np.where(np.isnan(MISSING), np.inf, X))
     np.testing.assert_array_equal(model.labels_, before)
     np.testing.assert_array_equal(model.predict(X), before)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
 from craftc import FeatureSelectionMixture
-from craftc.mixture.priors import Beliefs
+from craftc.mixture.priors import Priors
 from tests.estimators.mixture_cases import assert_same_bits, every_model, model_of, run, synthetic, table
 
 # ---- what is found ----
@@ -48,10 +48,10 @@ def test_clusters_of_counts_are_recovered_whatever_their_totals():
 @pytest.mark.parametrize(("fraction", "variance"), [(0.5, 0.01), (0.5, 0.2), (0.3, 0.1)])
 def test_rho_is_the_variance_of_a_columns_share(fraction, variance):
     """So that two masks correlate by rho / (m (1 - m)): the larger rho ties them together, other than in the paper's text."""
-    beliefs = Beliefs(
+    priors = Priors(
         2, counts=False, full=False, own_noise=False, tied=False, fraction=fraction, variance=variance, learn=False, concentration=1.0
     )  # fmt: skip
-    share = stats.beta(*beliefs.shares(fraction))
+    share = stats.beta(*priors.share_shapes(fraction))
     assert share.mean() == pytest.approx(fraction)
     assert share.var() == pytest.approx(variance)
 
@@ -250,7 +250,7 @@ def test_ctrl_c_ends_a_long_fit(n, n_threads):
 
 
 @pytest.mark.parametrize("selection", ["local", "shared"])
-def test_a_feature_that_all_select_is_let_go(selection):
+def test_a_feature_that_all_select_is_deselected(selection):
     """From the true labels every column is selected by all, which leaves the noise without cells: updates alone stay there."""
     rng = np.random.default_rng(3)
     labels = np.repeat(np.arange(3), 100)
@@ -272,7 +272,7 @@ def test_a_feature_that_all_select_is_let_go(selection):
 
 
 def correlated(seed):
-    """Two clusters told by the correlation of two columns alone, and two columns of noise."""
+    """Two clusters that differ only in the correlation of two columns, and two columns of noise."""
     rng = np.random.default_rng(seed)
     labels = np.repeat([0, 1], 200)
     pair = rng.normal(size=(400, 2)) @ np.linalg.cholesky([[1.0, 0.95], [0.95, 1.0]]).T

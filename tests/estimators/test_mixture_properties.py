@@ -1,4 +1,4 @@
-"""What holds for every fit of the mixture: the bound never falls, equal bits, invariances, strange tables."""
+"""What holds for every fit of the mixture: the ELBO never decreases, equal bits, invariances, strange tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from craftc.mixture import estimator
 from tests.common import examples
 from tests.estimators.mixture_cases import MODELS, assert_close, assert_same_bits, every_model, model_of, run, synthetic, table
 
-# ---- the bound ----
+# ---- ELBO ----
 
 
 @examples(200)
@@ -30,7 +30,7 @@ from tests.estimators.mixture_cases import MODELS, assert_close, assert_same_bit
     dtype=st.sampled_from([np.float64, np.float32]),
 )
 @pytest.mark.filterwarnings("ignore:Columns without variance:UserWarning")
-def test_the_bound_never_falls(seed, name, init, scale, missing, concentration, dtype):
+def test_the_elbo_never_decreases(seed, name, init, scale, missing, concentration, dtype):
     rng = np.random.default_rng(seed)
     n, K = int(rng.integers(2, 60)), int(rng.integers(1, 9))
     X = table(name, seed, n, int(rng.integers(1, 20))).astype(dtype)
@@ -68,13 +68,13 @@ def check_state(model, X):
 
 def test_more_starts_never_hurt():
     X = table(seed=4, n=60)
-    bounds = [model_of(K=8, init="random", n_init=n_init).fit(X).elbo_ for n_init in (1, 2, 4, 8)]
-    assert (np.diff(bounds) >= 0).all()
+    elbos = [model_of(K=8, init="random", n_init=n_init).fit(X).elbo_ for n_init in (1, 2, 4, 8)]
+    assert (np.diff(elbos) >= 0).all()
 
 
 @pytest.mark.parametrize("name", ["local", "counts"])
 def test_it_stops_at_max_iter(name):
-    with pytest.warns(ConvergenceWarning, match="stopped after 3 sweeps while the bound still rose"):
+    with pytest.warns(ConvergenceWarning, match="stopped after 3 sweeps before convergence; raise max_iter or tol"):
         model = model_of(name, max_iter=3, n_init=1).fit(table(name))
     assert (model.n_iter_, len(model.elbo_path_), model.converged_) == (3, 3, False)
     np.testing.assert_array_equal(model.predict(table(name)), model.labels_)
@@ -109,7 +109,7 @@ def test_starts_side_by_side_on_any_number_of_threads(name, monkeypatch):
 def test_rows_shared_out_on_any_number_of_threads(name, dtype, monkeypatch):
     """A small table made to take the way of the large ones: several segments of rows."""
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
-    monkeypatch.setattr(estimator, "_SIDE_BY_SIDE", 0)
+    monkeypatch.setattr(estimator, "_PARALLEL_STARTS", 0)
     X = table(name, 1, 2600, 5).astype(dtype)
     X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
     fits = [model_of(name, n_init=2, max_iter=15, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)]
@@ -121,7 +121,7 @@ def test_rows_shared_out_on_any_number_of_threads(name, dtype, monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_large_table_on_any_number_of_threads():
     X = synthetic("local", 0, 30_000, 12)[0].astype(np.float32)
-    assert X.size * 30 > estimator._SIDE_BY_SIDE * parallel.SMALL_WORK
+    assert X.size * 30 > estimator._PARALLEL_STARTS * parallel.SMALL_WORK
     fits = [model_of(K=30, n_init=1, max_iter=6, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
@@ -313,8 +313,8 @@ def test_holes(name):
     np.testing.assert_array_equal(model.predict_proba(new)[rest], model.predict_proba(table(name)[:20])[rest])
 
 
-def test_a_column_that_is_missing_counts_nothing():
-    """The rows are told by the others: the odds change by what the column said."""
+def test_a_missing_column_has_no_influence():
+    """Rows are assigned by the other columns; the odds change by the contribution of the column."""
     X, group, _ = synthetic("local", 3, 300, 8)
     model, new = model_of().fit(X), X[:40].copy()
     for d in range(8):

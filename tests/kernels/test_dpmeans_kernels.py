@@ -1,4 +1,4 @@
-"""The DP-means kernels against plain NumPy: distances, nearest centres and their bounds, exact sums, newcomers."""
+"""The DP-means kernels against plain NumPy: distances, nearest centres and their bounds, exact sums, new centres."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from craftc._kernels import dpmeans as kernel
+from craftc._kernels import dpmeans_sweep as sweep
 
 NONE, ALL_ROWS = np.empty(0, np.float32), np.empty(0, np.int32)
 
@@ -39,12 +40,12 @@ def test_assign_finds_the_nearest_and_bounds_the_distances(seed, dtype):
     labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
     kernel.accumulate(X, labels, sums, 1)
     centres = kernel.Centres(mu, middle, reach, limit, dtype == np.float32)
-    moved, beyond, looked = kernel.assign(
+    moved, beyond, scanned = sweep.assign(
         X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1
     )
     np.testing.assert_array_equal(labels, D2.argmin(axis=1))
     ordered = np.sqrt(np.sort(D2, axis=1)) * centres.scale
-    assert (moved, beyond, looked) == ((labels != 0).sum(), (D2.min(axis=1) > limit).sum(), len(X))
+    assert (moved, beyond, scanned) == ((labels != 0).sum(), (D2.min(axis=1) > limit).sum(), len(X))
     np.testing.assert_array_equal(upper < 0, D2.min(axis=1) > limit)
     assert (np.abs(upper) >= ordered[:, 0]).all()
     np.testing.assert_allclose(np.abs(upper), ordered[:, 0], rtol=1e-3)
@@ -61,36 +62,36 @@ def test_bounds_skip_only_rows_that_stay(seed):
     X, mu, middle, reach, sums = setting(seed, np.float64)
     labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
     centres = kernel.Centres(mu, middle, reach, np.inf, False)
-    kernel.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
+    sweep.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
     after = mu + 0.05 * np.random.default_rng(seed).normal(size=mu.shape)
     drift, half = np.empty((2, len(mu)), np.float32)
     kernel.drifts(mu, after, centres.scale, drift)
     kernel.gaps(after, np.arange(len(mu), dtype=np.int32), 0.5 * centres.scale, half)
     others = np.array([np.delete(drift, k).max(initial=0) for k in range(len(mu))], np.float32)
     centres = kernel.Centres(after, middle, reach, np.inf, False)
-    _, _, looked = kernel.assign(
+    _, _, scanned = sweep.assign(
         X, centres, labels, upper, lower, sums, drift, others, half, ALL_ROWS, drift, 0, len(X), tile(X.shape[1]), 1
     )
     np.testing.assert_array_equal(labels, squared(X, after).argmin(axis=1))
-    assert looked < len(X)
+    assert scanned < len(X)
 
 
 @pytest.mark.parametrize("n_new", [1, 2, 4])
-def test_show_compares_with_the_newcomers_alone(n_new):
+def test_reassign_to_new_compares_with_the_new_centres_alone(n_new):
     X, mu, middle, reach, sums = setting(3, np.float32)
     rng = np.random.default_rng(0)
     labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
     kernel.accumulate(X, labels, sums, 1)
     centres = kernel.Centres(mu, middle, reach, np.inf, True)
-    kernel.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
+    sweep.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
     more = np.concatenate([mu, X[rng.choice(len(X), n_new, replace=False)].astype(np.float64)])
-    fresh = np.arange(len(mu), len(more), dtype=np.int32)
+    new = np.arange(len(mu), len(more), dtype=np.int32)
     gap = np.empty(len(more), np.float32)
-    kernel.gaps(more, fresh, centres.scale, gap)
+    kernel.gaps(more, new, centres.scale, gap)
     order = rng.permutation(len(X)).astype(np.int32)
     before = labels.copy()
     centres = kernel.Centres(more, middle, reach, np.inf, True)
-    kernel.show(X, centres, len(mu), gap, labels, upper, lower, sums, order, 100, 600, tile(X.shape[1]), 1)
+    sweep.reassign_to_new(X, centres, len(mu), gap, labels, upper, lower, sums, order, 100, 600, tile(X.shape[1]), 1)
     D2 = squared(X, more)
     seen = np.isin(np.arange(len(X)), order[100:600])
     np.testing.assert_array_equal(labels[seen], D2.argmin(axis=1)[seen])
@@ -112,7 +113,7 @@ def test_distances_are_one_formula_for_any_dtype_and_thread():
 
 
 @pytest.mark.parametrize("share", [False, True])
-def test_rows_that_come_and_go_leave_no_trace(share):
+def test_sums_after_moves_are_those_of_the_rows(share):
     X, _, middle, _, _ = setting(5, np.float64)
     weight = np.random.default_rng(0).integers(1, 5, len(X))
     given = weight * 0.37 if share else np.empty(0)
@@ -122,7 +123,7 @@ def test_rows_that_come_and_go_leave_no_trace(share):
     start = sums.sums.copy()
     mu, (upper, lower) = np.stack([middle, middle + 1.0]), np.zeros((2, len(X)), np.float32)
     for row in (3, 77):
-        kernel.open_at(X, mu, 1.0, row, labels, upper, lower, sums)
+        sweep.open_at(X, mu, 1.0, row, labels, upper, lower, sums)
     np.testing.assert_array_equal(sums.sums.sum(axis=0), start.sum(axis=0))
     assert sums.counts.tolist() == [weight.sum() - weight[3] - weight[77], weight[3] + weight[77], 0]
     factor = given[3] if share else 1

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from threading import Event
-
 import numpy as np
 import pytest
 from scipy.special import betaln, digamma, gammaln, logsumexp, xlogy
 
 from craftc import FeatureSelectionMixture
-from craftc._kernels.mixture import Mixture, Rows
-from craftc.mixture.variational import Ascent, Plan
+from craftc._kernels import mixture_moves
+from craftc._kernels.mixture import Rows
+from craftc._kernels.mixture_updates import Mixture
+from craftc.mixture.variational import DiagonalModel
 from tests.reference.mixture import ReferenceMixture
 
 DUST = 2.0**-60
@@ -31,7 +31,7 @@ def test_gamma_functions_by_the_shares(size):
     for other in (1e-3, 1.0, 7.5, 1e6):
         q = mixture(1, 1, tied=True)
         q.share_prior = size, other
-        q.shares()
+        q.update_shares()
         a, b = size, other + 1.0
         assert q.share[:2, 0].tolist() == [a, b]
         for ours, theirs, scale in (
@@ -50,7 +50,7 @@ def test_the_posterior_of_a_column(reach):
     s1, s2 = reach * mean, reach * (variance + mean**2)
     q = mixture(1, 5)
     q.reach[0], q.s1[0], q.s2[0] = reach, s1, s2
-    q.components()
+    q.update_components()
     kappa, a = 0.1 + reach, 1.0 + reach / 2
     b = 0.5 + (reach * variance + 0.1 * reach / kappa * mean**2) / 2
     np.testing.assert_allclose(q.own[2, 0], -a / b / 2, rtol=1e-7)
@@ -58,13 +58,13 @@ def test_the_posterior_of_a_column(reach):
     constant = (digamma(a) - np.log(b) - np.log(2 * np.pi) - 1 / kappa - a / b * (s1 / kappa) ** 2) / 2
     np.testing.assert_allclose(q.own[0, 0], constant, rtol=1e-7)
     evidence = gammaln(a) - gammaln(1.0) + np.log(0.5) - a * np.log(b) + (np.log(0.1 / kappa) - reach * np.log(2 * np.pi)) / 2
-    np.testing.assert_allclose(q.gains()[0], evidence, rtol=1e-7, atol=1e-12)  # the noise says nothing yet
+    np.testing.assert_allclose(q.gains()[0], evidence, rtol=1e-7, atol=1e-12)  # the noise has no data yet
 
 
 def test_the_posterior_of_a_rate():
     q = mixture(1, 4, counts=True, prior=(1.0, 1.0, 0.3), noise=(1.0, 1.0, 0.3))
     q.reach[0], q.s1[0] = [0.0, 0.7, 12.0, 3000.0], [0.0, 3.0, 40.0, 1e6]
-    q.components()
+    q.update_components()
     a, b = 1.0 + q.s1[0], 0.3 + q.reach[0]
     np.testing.assert_allclose(q.own[1, 0], digamma(a) - np.log(b), rtol=1e-13)
     np.testing.assert_allclose(q.own[0, 0], -a / b, rtol=1e-14)
@@ -75,7 +75,7 @@ def test_the_posterior_of_a_rate():
 def test_the_sticks():
     q = mixture(5, 1, concentration=2.5)
     q.size[:] = N = np.array([4.0, 0.0, 2.25, 1e5, 3.0])
-    q.sticks()
+    q.update_sticks()
     behind = np.array([N[k + 1 :].sum() for k in range(4)])
     np.testing.assert_allclose(q.stick[:2, :4], [1 + N[:4], 2.5 + behind], rtol=1e-15)
     total = digamma(3.5 + N[:4] + behind)
@@ -86,7 +86,7 @@ def test_the_sticks():
 # ---- one pass over the rows ----
 
 
-def random_pass(seed, n, D, K=5, *, counts=False, holes=False, dtype=np.float64):
+def random_pass(seed, n, D, K=5, *, counts=False, missing=False, dtype=np.float64):
     """(mixture, rows, z, exposure, present): densities of any kind, some columns not selected, one component empty."""
     rng = np.random.default_rng(seed)
     width = D + 3
@@ -94,7 +94,7 @@ def random_pass(seed, n, D, K=5, *, counts=False, holes=False, dtype=np.float64)
     X = rng.poisson(3.0, (n, width)).astype(float) if counts else rng.normal(1.0, 2.0, (n, width))
     if seed % 2 == 0:
         X = np.ascontiguousarray(X[:, :D])
-    if holes:
+    if missing:
         X[rng.random(X.shape) < 0.2] = np.nan
         X[n // 2] = np.nan
     X = X.astype(dtype)
@@ -110,12 +110,12 @@ def random_pass(seed, n, D, K=5, *, counts=False, holes=False, dtype=np.float64)
     q.size[2:3] = 0.0
     z = (X[:, column].astype(float) - centre) * scale
     present = ~np.isnan(z)
-    rows = Rows(X, column, centre, scale, exposure, holes, K)
+    rows = Rows(X, column, centre, scale, exposure, missing, K)
     return q, rows, np.where(present, z, 0.0), np.ones(n) if exposure is None else exposure, present
 
 
-def owed(q, z, e, present):
-    """(n, K) what rows owe to components."""
+def scores(q, z, e, present):
+    """(n, K) scores of rows under components."""
     constant, linear, square = (own - noise for own, noise in zip(q.own, q.noise[:, None], strict=True))
     return q.weight + (present * e[:, None]) @ (q.p * constant).T + z @ (q.p * linear).T + z**2 @ (q.p * square).T
 
@@ -124,17 +124,17 @@ SHAPES = [(1, 1), (1, 70), (5, 3), (31, 7), (32, 8), (33, 9), (100, 63), (65, 64
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize(("n", "D"), SHAPES)
-def test_responsibilities_and_their_sums(n, D, counts, holes, dtype):
-    q, rows, z, e, present = random_pass(n + D, n, D, counts=counts, holes=holes, dtype=dtype)
+def test_responsibilities_and_their_sums(n, D, counts, missing, dtype):
+    q, rows, z, e, present = random_pass(n + D, n, D, counts=counts, missing=missing, dtype=dtype)
     alive = np.flatnonzero(q.size > 0)
     assert len(alive) == 4
-    logs = owed(q, z, e, present)[:, alive]
+    logs = scores(q, z, e, present)[:, alive]
     expected = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
     proba, label, evidence = np.empty((n, len(alive))), np.empty(n, np.int32), np.empty(n)
-    rows.visit(q, 1, gather=False, linear=counts, proba=proba, label=label, evidence=evidence)
+    rows.e_step(q, 1, gather=False, linear=counts, proba=proba, label=label, evidence=evidence)
     assert len(rows) == n
     np.testing.assert_allclose(proba, expected, rtol=1e-9, atol=2 * DUST)
     assert not proba[expected < 0.9 * DUST].any()
@@ -143,13 +143,13 @@ def test_responsibilities_and_their_sums(n, D, counts, holes, dtype):
     np.testing.assert_array_equal(label[clear], logs.argmax(axis=1)[clear])
     assert not q.s1.any()  # nothing was gathered
     again = np.empty_like(proba)
-    rows.visit(q, 1, linear=counts, proba=again)
+    rows.e_step(q, 1, linear=counts, proba=again)
     np.testing.assert_array_equal(proba, again)
     check_sums(q, alive, proba, z, e, present)
     sums = [getattr(q, name).copy() for name in ("size", "reach", "s1", "s2", "entropy")]
     for n_threads in (2, 5):
         q.size[:] = np.isin(np.arange(5), alive)
-        rows.visit(q, n_threads, linear=counts)
+        rows.e_step(q, n_threads, linear=counts)
         for name, kept in zip(("size", "reach", "s1", "s2", "entropy"), sums, strict=True):
             np.testing.assert_array_equal(getattr(q, name), kept)
 
@@ -167,31 +167,31 @@ def check_sums(q, alive, r, z, e, present):
     assert not any(getattr(q, name)[dead].any() for name in ("size", "reach", "s1", "s2"))
 
 
-@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize(("n", "D"), SHAPES)
-def test_hard_and_given_responsibilities(n, D, holes):
-    q, rows, z, e, present = random_pass(n + D, n, D, holes=holes)
+def test_hard_and_given_responsibilities(n, D, missing):
+    q, rows, z, e, present = random_pass(n + D, n, D, missing=missing)
     alive, best = np.flatnonzero(q.size > 0), np.empty(n, np.int32)
     label = np.empty(n, np.int32)
-    rows.visit(q, 1, gather=False, label=best)
-    rows.visit(q, 1, hard=True, label=label)
+    rows.e_step(q, 1, gather=False, label=best)
+    rows.e_step(q, 1, hard=True, label=label)
     np.testing.assert_array_equal(label, best)
     check_sums(q, alive, np.eye(len(alive))[best], z, e, present)
     assert q.entropy[0] == 0.0
     given = np.random.default_rng(n).dirichlet(np.full(5, 0.3), n)
     given[:, 3] = 0.0
     q.size[:] = 1.0
-    rows.visit(q, 1, given=given)
+    rows.e_step(q, 1, given=given)
     check_sums(q, np.arange(5), given, z, e, present)
 
 
 def test_one_component_takes_all_rows():
     q, rows, z, e, present = random_pass(0, 50, 6, K=1)
     proba, evidence = np.empty((50, 1)), np.empty(50)
-    rows.visit(q, 1, proba=proba, evidence=evidence)
+    rows.e_step(q, 1, proba=proba, evidence=evidence)
     assert (proba == 1.0).all()
     assert (q.size[0], q.entropy[0]) == (50.0, 0.0)
-    np.testing.assert_allclose(evidence, owed(q, z, e, present)[:, 0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(evidence, scores(q, z, e, present)[:, 0], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("far", [30.0, 41.0, 42.0, 800.0, 1e6])
@@ -200,7 +200,7 @@ def test_what_is_certain_is_certain(far):
     q = mixture(2, 1)
     q.size[:], q.weight[:] = 1.0, [0.0, -far]
     proba = np.empty((3, 2))
-    Rows(np.zeros((3, 1)), np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).visit(q, 1, proba=proba)
+    Rows(np.zeros((3, 1)), np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).e_step(q, 1, proba=proba)
     np.testing.assert_allclose(proba[:, 0], 1.0)
     if far > 41.6:
         assert (proba == [1.0, 0.0]).all()
@@ -214,15 +214,15 @@ def test_the_exponential_is_good_to_the_last_digits():
     q = mixture(2, 1)
     q.size[:], q.p[1], q.own[1, 1] = 1.0, 1.0, 1.0
     proba = np.empty((5000, 2))
-    Rows(x[:, None], np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).visit(q, 1, gather=False, proba=proba)
+    Rows(x[:, None], np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).e_step(q, 1, gather=False, proba=proba)
     np.testing.assert_allclose(proba[:, 1] / proba[:, 0], np.exp(x), rtol=1e-15)
 
 
 # ---- on the way ----
 
 
-def ascent_and_reference(seed, component, selection, missing=0.1, K=5, concentration=5.0):
-    """An ascent and the reference after the same sweeps; one component is empty, one nearly so."""
+def model_and_reference(seed, component, selection, missing=0.1, K=5, concentration=5.0):
+    """A model and the reference after the same sweeps; one component is empty, one nearly so."""
     rng = np.random.default_rng(seed)
     n, D = 40, 6
     group = rng.integers(0, 3, n)
@@ -232,23 +232,22 @@ def ascent_and_reference(seed, component, selection, missing=0.1, K=5, concentra
     X[rng.random((n, D)) < missing] = np.nan
     R = np.insert(rng.dirichlet(np.full(K - 1, 0.3), n), 2, 0.0, axis=1)
     parameters = {"component": component, "selection": selection, "scale": "scalar", "concentration": concentration}
-    model = FeatureSelectionMixture(K, init=R, n_threads=1, **parameters)
-    table = model._table(X)
-    ascent = Ascent(table, model._beliefs(), Plan(1, 0.0, False, Event()), 1)
-    ascent.start_from(R)
+    estimator = FeatureSelectionMixture(K, init=R, n_threads=1, **parameters)
+    model = DiagonalModel(estimator._scaled_data(X), estimator._checked_priors(), 1)
+    model.start_from(R)
     ref = ReferenceMixture(X, R, **parameters)
     for _ in range(2):
-        ascent.sweeps(ascent.bound(), 0.0, 1)
+        model.sweeps(model.elbo(), 0.0, 1)
         ref.sweep()
-    return ascent, ref
+    return model, ref
 
 
 @pytest.mark.parametrize("selection", ["local", "global", "shared"])
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
 @pytest.mark.parametrize("seed", range(4))
 def test_gains_of_pairs(seed, component, selection):
-    ascent, ref = ascent_and_reference(seed, component, selection)
-    gains = ascent.mixture.pair_gains()
+    model, ref = model_and_reference(seed, component, selection)
+    gains = mixture_moves.pair_gains(model.mixture)
     alive = np.flatnonzero(ref.N > 0)
     assert 1 < len(alive) < 5
     expected = np.zeros((5, 5))
@@ -259,64 +258,64 @@ def test_gains_of_pairs(seed, component, selection):
 
 
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
-def test_join_adds_up_and_restore_goes_back(component):
-    ascent, _ = ascent_and_reference(0, component, "local")
-    q = ascent.mixture
+def test_merge_adds_sums_and_restore_undoes_it(component):
+    model, _ = model_and_reference(0, component, "local")
+    q = model.mixture
     i, j = np.flatnonzero(q.size > 0)[:2]
     kept, state = [array.copy() for array in (q.size, q.reach, q.s1, q.s2)], q.state()
-    bounds = ascent.sweeps(0.0, -np.inf, 3)
+    path = model.sweeps(0.0, -np.inf, 3)
     q.restore(state)
     for array, before in zip((q.size, q.reach, q.s1, q.s2), kept, strict=True):
         np.testing.assert_array_equal(array, before)
-    q.join(i, j)
+    mixture_moves.merge(q, i, j)
     for array, before in zip((q.size, q.reach, q.s1, q.s2), kept, strict=True):
         np.testing.assert_array_equal(array[i], before[i] + before[j])
         assert not array[j].any()
         others = np.setdiff1d(np.arange(5), [i, j])
         np.testing.assert_array_equal(array[others], before[others])
-    ascent.sweeps(0.0, -np.inf, 2)
-    assert q.size[np.setdiff1d(np.arange(5), [i, j])].sum() <= len(ascent.table)
+    model.sweeps(0.0, -np.inf, 2)
+    assert q.size[np.setdiff1d(np.arange(5), [i, j])].sum() <= len(model.data)
     assert not np.array_equal(q.size, kept[0])
     q.restore(state)
-    np.testing.assert_array_equal(ascent.sweeps(0.0, -np.inf, 3), bounds)  # the same bits once more
+    np.testing.assert_array_equal(model.sweeps(0.0, -np.inf, 3), path)  # the same bits once more
     assert all(array is not before for array, before in zip(q.state(), state, strict=True))
 
 
-def test_a_climb_ends_where_the_rise_is_small():
-    ascent, _ = ascent_and_reference(1, "gaussian", "local", missing=0.0)
-    q, state, before = ascent.mixture, ascent.mixture.state(), ascent.bound()
-    path = ascent.sweeps(before, -np.inf, 30)
+def test_sweeps_end_when_the_gain_is_small():
+    model, _ = model_and_reference(1, "gaussian", "local", missing=0.0)
+    q, state, before = model.mixture, model.mixture.state(), model.elbo()
+    path = model.sweeps(before, -np.inf, 30)
     assert len(path) == 30
     rises = np.diff(np.append(before, path))
     assert (rises >= -1e-9 * abs(before)).all()
     for least in (1e-6, 1e-3, 0.1):
         q.restore(state)
-        stopped = ascent.sweeps(before, least, 30)
+        stopped = model.sweeps(before, least, 30)
         made = int(np.argmax(rises <= least)) + 1 if (rises <= least).any() else 30
         np.testing.assert_array_equal(stopped, path[:made])
 
 
-def test_sorting_raises_the_bound_and_moves_all_tables_alike():
-    ascent, ref = ascent_and_reference(2, "gaussian", "local", concentration=0.5)
-    q = ascent.mixture
+def test_sorting_raises_the_elbo_and_permutes_all_tables():
+    model, ref = model_and_reference(2, "gaussian", "local", concentration=0.5)
+    q = model.mixture
     order = np.random.default_rng(0).permutation(5)
     for array in (q.size, q.reach, q.s1, q.s2, q.p, q.divergence):
         array[:] = array[order]
     q.own[:] = q.own[:, order]
-    q.sticks()
-    before, rows = ascent.bound(), {k: (q.p[k].tolist(), q.s2[k].tolist(), q.own[:, k].tolist()) for k in range(5)}
+    q.update_sticks()
+    before, rows = model.elbo(), {k: (q.p[k].tolist(), q.s2[k].tolist(), q.own[:, k].tolist()) for k in range(5)}
     sizes = q.size.copy()
-    q.sort()
-    assert ascent.bound() > before
+    mixture_moves.sort(q)
+    assert model.elbo() > before
     falling = np.argsort(-sizes, kind="stable")
     np.testing.assert_array_equal(q.size, sizes[falling])
     for place, k in enumerate(falling):
         assert (q.p[place].tolist(), q.s2[place].tolist(), q.own[:, place].tolist()) == rows[k]
-    settled = ascent.bound()
-    q.sort()
-    assert ascent.bound() == settled
+    sorted_elbo = model.elbo()
+    mixture_moves.sort(q)
+    assert model.elbo() == sorted_elbo
     many = mixture(5, 1, concentration=50.0)  # the last component takes what is left, so that it should be the largest
     many.size[:] = [1.0, 2.0, 3.0, 4.0, 30.0]
-    many.sort()
+    mixture_moves.sort(many)
     assert many.size.tolist() == [1.0, 2.0, 3.0, 4.0, 30.0]
     np.testing.assert_allclose(q.size, ref.N[np.argsort(-ref.N, kind="stable")], rtol=1e-8, atol=1e-12)

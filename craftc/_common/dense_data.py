@@ -22,7 +22,7 @@ _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^5
 _ANY_ORDER = np.empty(0, np.int32)
 
 
-class Points:
+class DenseData:
     """A table of numbers and what every start shares: weights, the integer grid of the sums, a reference point amid the rows.
 
     Parameters
@@ -53,9 +53,9 @@ class Points:
     def __len__(self) -> int:
         return len(self.X)
 
-    def of_rows(self, rows: NDArray[np.intp]) -> Points:
+    def of_rows(self, rows: NDArray[np.intp]) -> DenseData:
         """Some of the rows."""
-        return Points(np.ascontiguousarray(self.X[rows]), None if self._given is None else self._given[rows], self.n_threads)
+        return DenseData(np.ascontiguousarray(self.X[rows]), None if self._given is None else self._given[rows], self.n_threads)
 
     @property
     def single(self) -> bool:

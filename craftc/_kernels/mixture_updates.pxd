@@ -1,0 +1,78 @@
+"""Mixture with feature selection: the variational distribution as structs, and its updates. See src/mixture_updates.pyx."""
+
+cdef extern from * nogil:
+    """
+    #define HALF_LN_2PI 0.91893853320467274178
+    #define LN_2PI (2.0 * HALF_LN_2PI)
+    #define CERTAIN 41.58883083359672   /* 60 ln 2: probabilities below 2^-60 are rounded to 0, since any sum would lose them */
+    """
+    const double HALF_LN_2PI, LN_2PI, CERTAIN
+
+ctypedef struct Prior:          # Normal(0, 1 / (k0 tau)) Gamma(a0, b0) of a Gaussian column, Gamma(a0, b0) of a rate
+    double k0, a0
+    const double *b0            # (D)
+    const double *value         # (D) a0 ln b0 - ln Gamma(a0)
+
+ctypedef struct Density:        # E ln p(x) of a cell = reach * constant + x * linear + x^2 * square
+    double *constant
+    double *linear
+    double *square
+
+ctypedef struct Beta:           # q of Beta variables
+    double *a                   # shapes
+    double *b
+    double *log_mean            # E ln x
+    double *log_rest            # E ln(1 - x)
+    double *value               # ln B(a, b)
+
+ctypedef struct Model:
+    Py_ssize_t K, D             # components there is room for, columns
+    bint counts                 # Poisson columns; otherwise Gaussian
+    bint own_noise              # every column has its own noise precision
+    bint tied                   # one y_d for all components
+    double concentration        # alpha
+    double share_a, share_b     # Beta prior of lambda_d
+    Prior prior, noise_prior
+    # sufficient statistics of the E-step
+    double *size                # (K) N_k
+    double *reach               # (K, D) sums over the present cells
+    double *s1
+    double *s2
+    double *entropy             # (1) of the responsibilities
+    # q(theta | y = 1), and the noise
+    Density own, noise          # (K, D), (D)
+    double *divergence          # (K, D) KL of q(theta) from the prior
+    double *noise_divergence    # (1)
+    # q(y), q(lambda), q(v)
+    double *p                   # (K, D)
+    double *mask_entropy        # (1)
+    Beta share, stick           # (D), (K)
+    double *weight              # (K) E ln pi
+
+ctypedef struct Counts:         # the part of a Gaussian posterior that depends on the amount of data only, cached
+    double reach, kappa, a, log_kappa, log_gamma_a, digamma_a
+
+cdef class Mixture:
+    cdef Model m
+    cdef readonly object size, reach, s1, s2, entropy, own, noise, divergence, noise_divergence, p, mask_entropy, share, stick, weight
+    cdef readonly object priors
+    cdef object arrays
+    cdef Py_ssize_t *order
+    cdef double *work
+    cdef double *pooled
+
+cdef double log_gamma(double x) noexcept nogil
+cdef double log_beta(double a, double b) noexcept nogil
+cdef double above_zero(double x) noexcept nogil
+cdef Counts no_counts() noexcept nogil
+cdef double log_evidence(const Prior *prior, bint counts, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
+cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
+cdef double own_log_likelihood(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil
+cdef double selected(const Model *m, Py_ssize_t d, double *all) noexcept nogil
+cdef void pool_scatter(const Model *m, const double *pooled, double *a, double *b) noexcept nogil
+cdef void update_components(Model *m) noexcept nogil
+cdef void update_masks(Model *m) noexcept nogil
+cdef void update_noise(Model *m, double *pooled) noexcept nogil
+cdef void update_shares(Model *m) noexcept nogil
+cdef void update_sticks(Model *m) noexcept nogil
+cdef double evidence_lower_bound(const Model *m) noexcept nogil

@@ -1,0 +1,558 @@
+"""DP-means: the sweeps over the rows.
+
+A serial sweep of the paper takes three kernels: `assign` moves all rows to their nearest centres in parallel, `open_at` makes a row that is
+beyond its limit a centre, `reassign_to_new` compares later rows with the new centres. `collapse` moves one row after the other.
+
+Bounds on the distances of every row decide which rows are scanned (Hamerly 2010); the scan decides for most of these, the exact formula for
+the others. See src/_dpmeans.h.
+"""
+
+import numpy as np
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, fabsf, sqrt, sqrtf
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels.dpmeans cimport (
+    DP_CHECKED, DP_COST_DOWN, DP_COST_UP, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_TINY, DP_UP, DP_WORTH_CLUSTERS,
+    DP_WORTH_COLUMNS, Centres, Sums, dp_above, dp_add, dp_below, dp_bound, dp_centres, dp_cheapest, dp_collapsed, dp_distance, dp_error,
+    dp_found, dp_move, dp_nearest, dp_nearest_of, dp_quick_check, dp_refresh, dp_row, dp_rows, dp_scan_costs, dp_scan_tile, dp_sums,
+    dp_tile_rows, places_of,
+)
+
+cdef extern from "float.h":
+    const float FLT_MAX
+
+cdef enum:
+    SINGLE_ROWS = 4     # rows taken one by one after a collapsed move, before tiles are scanned again
+
+
+# ---- rows to their nearest centres ----
+
+cdef struct Drift:
+    const float *own            # (K,) how far the centre moved since the bounds were set; NULL: there are no bounds
+    const float *others         # (K,) how far any other moved, the moved centres below left out
+    const float *half_gap       # (K,) half the distance to the nearest other centre
+    const int32_t *moved        # centres that the bounds do not cover: new ones, and some that moved much further than the others
+    Py_ssize_t n_moved
+    const float *moved_gap      # (K,) distance to the nearest other of the moved centres
+    float root                  # distances up to this are within the limit
+
+
+def assign(
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    Centres centres not None,
+    int32_t[::1] labels not None,           # INOUT (n,) 0..K-1
+    float[::1] upper not None,              # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit
+    float[::1] lower not None,              # INOUT (n,) bound on the distance to all others
+    Sums sums not None,                     # INOUT
+    const float[::1] drift not None,        # IN    (K,) how far centres moved since the bounds were set; empty: there are no bounds
+    const float[::1] drift_others not None,  # IN    (K,) how far any other moved
+    const float[::1] half_gap not None,     # IN    (K,) half the distance to the nearest other centre
+    const int32_t[::1] moved_centers not None,  # IN centres that the bounds do not cover, at most MOST_MOVED
+    const float[::1] moved_gap not None,    # IN    (K,) distance to the nearest other of those
+    Py_ssize_t start,
+    Py_ssize_t stop,                        # rows [start, stop)
+    float[:, ::1] tile not None,            # WORK  (n_threads, TILE * D)
+    int n_threads,
+):
+    """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows scanned)."""
+    cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
+    cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
+    cdef dp_rows rows
+    cdef Drift d
+    cdef dp_sums *places
+    rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
+    d.own = d.others = d.half_gap = d.moved_gap = NULL
+    d.moved, d.n_moved = &moved_centers[0] if moved_centers.shape[0] else NULL, moved_centers.shape[0]
+    d.root = sqrtf(centres.c.inside) * DP_ROOT_DOWN if centres.c.inside < FLT_MAX else <float> INFINITY
+    if drift.shape[0]:
+        d.own, d.others, d.half_gap, d.moved_gap = &drift[0], &drift_others[0], &half_gap[0], &moved_gap[0]
+    places = places_of(sums, n_threads)
+    try:
+        for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+            moved += _assign(
+                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], &d, start + b * block, min(start + (b + 1) * block, stop),
+                &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
+            )
+    finally:
+        free(places)
+    if n_threads > 1:
+        sums.gather()
+    return moved, int(np.sum(tally[:, 0])), int(np.sum(tally[:, 1]))
+
+
+cdef Py_ssize_t _assign(
+    const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const Drift *drift, Py_ssize_t start, Py_ssize_t stop,
+    float *tile, Py_ssize_t *tally,
+) noexcept nogil:
+    """Rows that the bounds cannot keep where they are, a tile at a time."""
+    cdef int32_t tile_rows[DP_TILE]
+    cdef Py_ssize_t size = dp_tile_rows(), moved = 0, n = 0, i
+    for i in range(start, stop):
+        if drift.own != NULL and _stays(c, dp_row(X, c.single, c.D, i), rows, i, drift):
+            continue
+        tile_rows[n] = <int32_t> i
+        n += 1
+        if n == size:
+            moved += _assign_tile(c, X, rows, sums, tile_rows, n, size, tile, tally)
+            n = 0
+    if n:
+        moved += _assign_tile(c, X, rows, sums, tile_rows, n, size, tile, tally)
+    return moved
+
+
+cdef inline bint _stays(const dp_centres *c, const void *x, dp_rows rows, Py_ssize_t i, const Drift *drift) noexcept nogil:
+    """Whether a row certainly stays in its cluster and within its limit; then its bounds follow the centres."""
+    cdef int32_t k = rows.labels[i]
+    cdef float most = (fabsf(rows.upper[i]) + drift.own[k]) * DP_UP, least = (rows.lower[i] - drift.others[k]) * DP_DOWN
+    cdef float guard = least if least > drift.half_gap[k] else drift.half_gap[k]
+    cdef float far = (drift.moved_gap[k] - most) * DP_DOWN if drift.n_moved else <float> INFINITY
+    if not (most <= guard and most <= drift.root and far >= most):
+        if c.K < DP_WORTH_CLUSTERS or c.D < DP_WORTH_COLUMNS or not _check(c, x, k, drift, guard, &most, &far):
+            return False
+    rows.upper[i] = most
+    rows.lower[i] = least if least < far else far
+    return True
+
+
+cdef bint _check(const dp_centres *c, const void *x, int32_t k, const Drift *drift, float guard, float *most, float *far) noexcept nogil:
+    """The same by a quick check of the distances to the row's own centre and the moved ones, which tighten both bounds."""
+    cdef float distance[DP_CHECKED]
+    cdef int32_t some[DP_CHECKED]
+    cdef float error, others = <float> INFINITY
+    cdef Py_ssize_t j
+    for j in range(DP_CHECKED):
+        some[j] = drift.moved[j - 1] if 0 < j <= drift.n_moved else k
+    error = dp_quick_check(c, x, some, distance)
+    for j in range(1, drift.n_moved + 1):
+        if some[j] != k and distance[j] - error < others:
+            others = distance[j] - error
+    if not distance[0] + error < others:
+        return False
+    most[0] = sqrtf(distance[0] + error) * DP_ROOT_UP
+    far[0] = sqrtf(others) * DP_ROOT_DOWN
+    return most[0] <= guard and most[0] <= drift.root
+
+
+cdef Py_ssize_t _assign_tile(
+    const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows, Py_ssize_t n, Py_ssize_t size,
+    float *tile, Py_ssize_t *tally,
+) noexcept nogil:
+    """Rows of a tile to their nearest centres: by the scan, or by the exact formula where its error leaves a doubt."""
+    cdef dp_found found
+    cdef float upper[DP_TILE]
+    cdef float lower[DP_TILE]
+    cdef int32_t certain[DP_TILE]
+    cdef int32_t stays[DP_TILE]
+    cdef int32_t all_stay = True, arg
+    cdef const int32_t *labels = rows.labels + tile_rows[0]
+    cdef Py_ssize_t r, i, moved = 0
+    cdef double least, second
+    cdef const void *x
+    cdef bint beyond
+    tally[1] += n
+    dp_scan_tile(c, 0, X, tile_rows, n, tile, &found)
+    dp_bound(c, &found, upper, lower, certain)
+    if n == size and tile_rows[n - 1] - tile_rows[0] == size - 1:       # contiguous rows
+        for r in range(size):
+            stays[r] = (certain[r] == 1) & (labels[r] == found.arg[r])
+            all_stay &= stays[r]
+        memcpy(rows.upper + tile_rows[0], upper, sizeof(float) * size)
+        memcpy(rows.lower + tile_rows[0], lower, sizeof(float) * size)
+        if all_stay:
+            return 0
+    else:
+        for r in range(n):
+            i = tile_rows[r]
+            rows.upper[i] = upper[r]
+            rows.lower[i] = lower[r]
+            stays[r] = (certain[r] == 1) & (rows.labels[i] == found.arg[r])
+    for r in range(n):
+        if stays[r]:
+            continue
+        i = tile_rows[r]
+        x = dp_row(X, c.single, c.D, i)
+        arg = found.arg[r]
+        beyond = certain[r] == 2
+        if not certain[r] or (beyond and sums.unit_weight != NULL):
+            arg = dp_nearest(c, x, rows.labels[i], &least, &second)
+            upper[r] = dp_above(sqrt(least) * c.scale)
+            rows.lower[i] = dp_below(sqrt(second) * c.scale)
+            beyond = least * (sums.unit_weight[i] if sums.unit_weight != NULL else 1.0) > c.limit
+        rows.upper[i] = -upper[r] if beyond else upper[r]
+        tally[0] += beyond
+        if arg != rows.labels[i]:
+            moved += dp_move(c, sums, x, i, rows.labels[i], arg)
+            rows.labels[i] = arg
+    return moved
+
+
+# ---- new centres ----
+
+def reassign_to_new(
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    Centres centres not None,
+    Py_ssize_t first,                       # the centres from here on are new
+    const float[::1] gap not None,          # IN    (K,) distance of every centre to the nearest other new one
+    int32_t[::1] labels not None,           # INOUT (n,)
+    float[::1] upper not None,              # INOUT (n,)
+    float[::1] lower not None,              # INOUT (n,)
+    Sums sums not None,                     # INOUT
+    const int32_t[::1] order not None,      # IN    (n,) rows in the order of the visits; empty: as they are
+    Py_ssize_t start,
+    Py_ssize_t stop,                        # positions [start, stop) of the order
+    float[:, ::1] tile not None,            # WORK  (n_threads, TILE * D)
+    int n_threads,
+):
+    """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how many moved."""
+    cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
+    cdef const int32_t[::1] new = np.arange(first, centres.c.K, dtype=np.int32)
+    cdef dp_rows rows
+    cdef dp_sums *places
+    rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
+    places = places_of(sums, n_threads)
+    try:
+        for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
+            moved += _reassign(
+                &centres.c, &new[0], first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()],
+                &order[0] if order.shape[0] else NULL, start + b * block, min(start + (b + 1) * block, stop),
+                &tile[omp_get_thread_num(), 0],
+            )
+    finally:
+        free(places)
+    if n_threads > 1:
+        sums.gather()
+    return moved
+
+
+cdef Py_ssize_t _reassign(
+    const dp_centres *c, const int32_t *new, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
+    const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile,
+) noexcept nogil:
+    cdef int32_t tile_rows[DP_TILE]
+    cdef Py_ssize_t size = dp_tile_rows(), n_new = c.K - first, moved = 0, n = 0, position, i
+    cdef float own, far
+    for position in range(start, stop):
+        i = order[position] if order != NULL else position
+        own = fabsf(rows.upper[i])
+        far = gap[rows.labels[i]] - own
+        if far >= own:      # the new centres are further from the row's centre than twice the row is
+            rows.lower[i] = rows.lower[i] if rows.lower[i] < far else far * DP_DOWN
+            continue
+        if n_new == 1 and rows.labels[i] == first:
+            continue
+        if n_new <= 2:      # cheaper than a tile
+            moved += _reassign_if_nearer(c, new, n_new, X, rows, sums, i)
+            continue
+        tile_rows[n] = <int32_t> i
+        n += 1
+        if n == size:
+            moved += _reassign_tile(c, new, first, X, rows, sums, tile_rows, n, tile)
+            n = 0
+    if n:
+        moved += _reassign_tile(c, new, first, X, rows, sums, tile_rows, n, tile)
+    return moved
+
+
+cdef Py_ssize_t _reassign_tile(
+    const dp_centres *c, const int32_t *new, Py_ssize_t first, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows,
+    Py_ssize_t n, float *tile,
+) noexcept nogil:
+    """The scan finds the rows to which a new centre may be nearer, and mostly which one."""
+    cdef dp_found found
+    cdef Py_ssize_t r, i, moved = 0
+    cdef float error, nearest, own, second, other
+    dp_scan_tile(c, first, X, tile_rows, n, tile, &found)
+    for r in range(n):
+        i = tile_rows[r]
+        error = dp_error(c, found.norm[r])
+        nearest = found.norm[r] + 2 * found.best[r] - error
+        own = fabsf(rows.upper[i])
+        if nearest > own * own * DP_COST_UP:
+            other = sqrtf(nearest) * DP_ROOT_DOWN
+            rows.lower[i] = min(rows.lower[i], other)
+        elif found.second[r] - found.best[r] > error:       # the nearest of the new centres is known
+            second = found.norm[r] + 2 * found.second[r] - error
+            other = sqrtf(second if second > 0 else 0) * DP_ROOT_DOWN
+            rows.lower[i] = min(rows.lower[i], other)
+            moved += _reassign_if_nearer(c, new + (found.arg[r] - first), 1, X, rows, sums, i)
+        else:
+            moved += _reassign_if_nearer(c, new, c.K - first, X, rows, sums, i)
+    return moved
+
+
+cdef Py_ssize_t _reassign_if_nearer(
+    const dp_centres *c, const int32_t *new, Py_ssize_t n_new, const void *X, dp_rows rows, const dp_sums *sums, Py_ssize_t i,
+) noexcept nogil:
+    """Move one row if the exact formula finds a new centre strictly nearer than its own."""
+    cdef const void *x = dp_row(X, c.single, c.D, i)
+    cdef double own = fabsf(rows.upper[i]) / c.scale, least, second, old
+    cdef int32_t arg = dp_nearest_of(c, new, n_new, x, rows.labels[i], &least, &second)
+    cdef Py_ssize_t moved = 0
+    cdef float other
+    if least <= own * own * (1.0 + 1e-6):
+        old = dp_distance(x, c.single, c.mu + rows.labels[i] * c.D, c.D)
+        if least < old:
+            moved = dp_move(c, sums, x, i, rows.labels[i], arg)
+            rows.labels[i] = arg
+            rows.upper[i] = dp_above(sqrt(least) * c.scale)
+            if least * (sums.unit_weight[i] if sums.unit_weight != NULL else 1.0) > c.limit:
+                rows.upper[i] = -rows.upper[i]
+            least = old if old < second else second
+    other = dp_below(sqrt(least) * c.scale)
+    rows.lower[i] = min(rows.lower[i], other)
+    return moved
+
+
+def bound_new(
+    const float[::1] gap not None,          # IN    (K,) distance of every centre to the nearest other new one
+    const int32_t[::1] labels not None,     # IN    (n,)
+    const float[::1] upper not None,        # IN    (n,)
+    float[::1] lower not None,              # INOUT (n,)
+    const int32_t[::1] order not None,      # IN    (n,) or empty
+    Py_ssize_t stop,
+    int n_threads,
+):
+    """Lower bounds of the rows at positions [0, stop), which were not compared with all new centres."""
+    cdef Py_ssize_t block = block_rows(), b
+    for b in prange((stop + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
+        _bound_new(gap, labels, upper, lower, order, b * block, min((b + 1) * block, stop))
+
+
+cdef void _bound_new(
+    const float[::1] gap, const int32_t[::1] labels, const float[::1] upper, float[::1] lower, const int32_t[::1] order,
+    Py_ssize_t start, Py_ssize_t stop,
+) noexcept nogil:
+    cdef Py_ssize_t position, i
+    for position in range(start, stop):
+        i = order[position] if order.shape[0] else position
+        lower[i] = min(lower[i], (gap[labels[i]] - fabsf(upper[i])) * DP_DOWN)
+
+
+def next_beyond(
+    const float[::1] upper not None,        # IN (n,)
+    const int32_t[::1] order not None,      # IN (n,) or empty
+    Py_ssize_t start,
+    Py_ssize_t stop,
+):
+    """First position of [start, stop) whose row is beyond its limit, or -1."""
+    cdef Py_ssize_t position = start
+    with nogil:
+        if order.shape[0]:
+            while position < stop and not upper[order[position]] < 0.0:
+                position += 1
+        else:
+            while position < stop and not upper[position] < 0.0:
+                position += 1
+    return position if position < stop else -1
+
+
+def open_at(
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    const double[:, ::1] mu not None,       # IN    (K, D) centres, the new one last
+    double scale,                           # of the bounds
+    Py_ssize_t row,                         # the row that becomes a centre
+    int32_t[::1] labels not None,           # INOUT (n,)
+    float[::1] upper not None,              # INOUT (n,)
+    float[::1] lower not None,              # INOUT (n,)
+    Sums sums not None,                     # INOUT
+):
+    """Move a row from its cluster to a new one of its own."""
+    cdef Py_ssize_t D = X.shape[1]
+    cdef int32_t new = <int32_t> (mu.shape[0] - 1), old = labels[row]
+    cdef dp_sums place
+    sums.at(-1, &place)
+    dp_add(&place, &X[row, 0], floating is float, D, old, row, -1)
+    dp_add(&place, &X[row, 0], floating is float, D, new, row, 1)
+    lower[row] = min(lower[row], dp_below(sqrt(dp_distance(&X[row, 0], floating is float, &mu[old, 0], D)) * scale))
+    upper[row] = 0.0
+    labels[row] = new
+
+
+# ---- collapsed moves ----
+
+def collapse(
+    const floating[:, ::1] X not None,      # IN    (n, D)
+    Centres centres not None,               # the reference, the limit and the scale of the bounds are used
+    double[:, ::1] mu not None,             # INOUT (capacity, D) means
+    float[:, ::1] centre not None,          # WORK  (capacity + PAD, D + 1)
+    float[::1] half not None,               # WORK  (capacity + PAD,)
+    float[::1] travelled not None,          # OUT   (capacity,) path length of every mean, scaled
+    float[::1] shrunk not None,             # WORK  (capacity,)
+    const double[::1] step not None,        # IN    (D,) grid step over the weight of a count
+    double unit,                            # weight of a count
+    double slack,                           # a move must win more than that
+    Py_ssize_t cap,
+    Py_ssize_t K,                           # numbers in use
+    int32_t[::1] labels not None,           # INOUT (n,)
+    float[::1] upper not None,              # INOUT (n,) bound on the distance to the own mean, inf: unknown
+    float[::1] lower not None,              # INOUT (n,) bound on the root of the cost of any other cluster
+    Sums sums not None,                     # INOUT
+    const int32_t[::1] order not None,      # IN    (n,) or empty
+    Py_ssize_t start,
+    Py_ssize_t stop,                        # positions [start, stop) of the order
+    float[:, ::1] tile not None,            # WORK  (n_threads, TILE * (D + 1))
+):
+    """Collapsed moves: every row in turn goes where the objective is smallest, and the means follow.
+
+    Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of an f).
+    The position is below `stop` where a cluster has to open and there is no room.
+    """
+    cdef dp_collapsed c
+    cdef dp_sums place
+    cdef dp_rows rows
+    cdef Py_ssize_t k, at, moved = 0, computed = 0
+    sums.at(-1, &place)
+    rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
+    c.D, c.K, c.capacity, c.cap, c.single = X.shape[1], K, mu.shape[0], cap, floating is float
+    c.mu, c.centre, c.half, c.step = &mu[0, 0], &centre[0, 0], &half[0], &step[0]
+    c.ref, c.ref_single, c.scale, c.reach = centres.c.ref, centres.c.ref_single, centres.c.scale, centres.c.reach
+    c.unit, c.limit, c.slack, c.inside, c.n_clusters = unit, centres.c.limit, slack, centres.c.inside, 0
+    c.travelled, c.shrunk = &travelled[0], &shrunk[0]
+    with nogil:
+        for k in range(c.capacity):
+            shrunk[k] = 1.0
+        for k in range(c.capacity + DP_PAD):
+            half[k] = INFINITY
+            centre[k, c.D] = 0.0
+        for k in range(K):
+            c.n_clusters += place.counts[k] != 0
+            dp_refresh(&c, &place, k)
+        for k in range(c.capacity):
+            travelled[k] = 0.0
+        c.far, c.least_shrunk = 0.0, 1.0
+        at = _collapse(&c, &X[0, 0], rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved, &computed)
+    return at, c.K, moved, computed, c.far, c.least_shrunk
+
+
+cdef Py_ssize_t _collapse(
+    dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile,
+    Py_ssize_t *moved, Py_ssize_t *computed,
+) noexcept nogil:
+    """Bounds and tiles find the rows that certainly stay. After a move, a few rows are taken one by one; then tiles start again."""
+    cdef dp_found found
+    cdef int32_t tile_rows[DP_TILE]
+    cdef Py_ssize_t position_of[DP_TILE]
+    cdef Py_ssize_t size = dp_tile_rows(), position = start, following, n, r, i
+    cdef int singly = 0, went
+    while position < stop:
+        if singly > 0 or sums.weight != NULL:
+            went = _move_if_cheaper(c, X, rows, sums, order[position] if order != NULL else position)
+            if went < 0:
+                return position
+            moved[0] += went
+            computed[0] += 1
+            singly = SINGLE_ROWS if went else singly - 1
+            position += 1
+            continue
+        n, following = 0, position
+        while following < stop and n < size:
+            i = order[following] if order != NULL else following
+            if not _stays_collapsed(c, rows, sums, i):
+                tile_rows[n], position_of[n] = <int32_t> i, following
+                n += 1
+            following += 1
+        if n == 0:
+            return stop
+        dp_scan_costs(c, X, tile_rows, n, tile, &found)
+        computed[0] += n
+        for r in range(n):
+            i = tile_rows[r]
+            if _found_cheapest(c, &found, r, rows, sums, i):
+                continue
+            went = _move_if_cheaper(c, X, rows, sums, i)
+            if went < 0:
+                return position_of[r]
+            if went:
+                moved[0] += 1
+                singly = SINGLE_ROWS
+                following = position_of[r] + 1
+                break
+        position = following
+    return position
+
+
+cdef inline float _cost_at_most(const dp_collapsed *c, int64_t count, float distance) noexcept nogil:
+    """Bound on the cost of a row in its own cluster, given a bound on its distance."""
+    cdef float S = <float> (c.unit * <double> count)
+    return distance * distance * (S / (S - 1)) * DP_COST_UP
+
+
+cdef inline bint _stays_collapsed(const dp_collapsed *c, dp_rows rows, const dp_sums *sums, Py_ssize_t i) noexcept nogil:
+    """Whether the bounds of an earlier sweep keep a row where it is: `upper` >= its distance, `lower`^2 <= the cost of any other cluster."""
+    cdef int32_t own = rows.labels[i]
+    cdef float least = rows.lower[i] - c.far, stay
+    if sums.counts[own] <= 1 or not least > 0:
+        return False
+    stay = _cost_at_most(c, sums.counts[own], rows.upper[i] + c.travelled[own])
+    return stay < least * least * c.least_shrunk * DP_COST_DOWN and (stay < c.inside or c.n_clusters >= c.cap)
+
+
+cdef inline bint _found_cheapest(
+    const dp_collapsed *c, const dp_found *found, Py_ssize_t r, dp_rows rows, const dp_sums *sums, Py_ssize_t i,
+) noexcept nogil:
+    """Whether the scan shows that a row's own cluster is the cheapest; then its bounds are set."""
+    cdef int32_t own = rows.labels[i]
+    cdef float size, error, S, others, distance, stay
+    if found.arg[r] != own or sums.counts[own] <= 1:
+        return False
+    size = sqrtf(found.norm[r]) + c.reach
+    error = (<float> (2 * c.D + 16) * <float> 1.1920928955078125e-07) * size * size + DP_TINY     # 2^-23
+    S = <float> (c.unit * <double> sums.counts[own])
+    others = 2 * found.second[r] - error
+    distance = sqrtf((2 * found.best[r] + error) * ((S + 1) / S)) * DP_COST_UP
+    stay = _cost_at_most(c, sums.counts[own], distance)
+    if not (stay < others and (stay < c.inside or c.n_clusters >= c.cap)):
+        return False
+    rows.upper[i] = distance
+    rows.lower[i] = sqrtf(others) * DP_ROOT_DOWN
+    return True
+
+
+cdef int _move_if_cheaper(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, Py_ssize_t i) noexcept nogil:
+    """One row to its cheapest cluster; returns 1 if it moved, -1 if it has to open a cluster and there is no room."""
+    cdef int64_t weight = sums.weight[i] if sums.weight != NULL else 1
+    cdef const void *x = dp_row(X, c.single, c.D, i)
+    cdef int32_t own = rows.labels[i], arg
+    cdef double stay, cost
+    rows.upper[i] = INFINITY
+    if weight == 0:
+        return 0
+    arg = dp_cheapest(c, sums, x, own, c.unit * <double> weight, &stay, &cost)
+    if arg == own or not stay - cost > c.slack:
+        return 0
+    if arg == c.capacity:
+        return -1
+    if sums.counts[arg] == 0:
+        c.n_clusters += 1
+        c.far = INFINITY        # the bounds do not cover the new cluster
+    c.n_clusters -= sums.counts[own] == weight
+    c.K += arg == c.K
+    dp_add(sums, x, c.single, c.D, own, i, -1)
+    dp_add(sums, x, c.single, c.D, arg, i, 1)
+    dp_refresh(c, sums, own)
+    dp_refresh(c, sums, arg)
+    rows.labels[i] = arg
+    return 1
+
+
+def loosen(
+    const int32_t[::1] labels not None,     # IN    (n,)
+    const float[::1] travelled not None,    # IN    (K,)
+    float far,
+    float shrunk,
+    float[::1] upper not None,              # INOUT (n,)
+    float[::1] lower not None,              # INOUT (n,)
+):
+    """Loosen the bounds of collapsed moves by the paths of the means."""
+    cdef Py_ssize_t i
+    cdef float share = <float> sqrt(shrunk) * DP_DOWN
+    with nogil:
+        for i in range(labels.shape[0]):
+            upper[i] = (upper[i] + travelled[labels[i]]) * DP_UP
+            lower[i] = (lower[i] * share - far) * DP_DOWN

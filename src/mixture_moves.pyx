@@ -1,0 +1,260 @@
+"""Mixture with feature selection: moves beyond the updates of q, each kept only where it raises the ELBO.
+
+Components are ordered by size or merged; a column that every component selects is deselected in one of them.
+"""
+
+import numpy as np
+
+from libc.math cimport exp, log, log1p
+from libc.string cimport memcpy, memset
+
+from craftc._kernels._common cimport doubles_out
+from craftc._kernels.mixture_updates cimport (
+    CERTAIN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma, no_counts,
+    own_log_likelihood, pool_scatter, selected, update_components, update_masks, update_noise, update_shares, update_sticks)
+
+
+# ---- order of sizes ----
+
+
+cdef double stick_elbo(const double *size, Py_ssize_t K, double concentration) noexcept nogil:
+    """Contribution of the sizes to the ELBO once q(v) is fitted to them, without a constant."""
+    cdef double behind = 0.0, value = 0.0
+    cdef Py_ssize_t k
+    for k in range(K - 1, -1, -1):
+        if k + 1 < K:
+            value += log_beta(1.0 + size[k], concentration + behind)
+        behind += size[k]
+    return value
+
+
+cdef bint find_order(const Model *m, Py_ssize_t *order) noexcept nogil:
+    """order (K): components by falling size, ties in their present order. Returns whether it differs from the present one."""
+    cdef bint differs = False
+    cdef Py_ssize_t k, at
+    for k in range(m.K):
+        at = k
+        while at > 0 and m.size[order[at - 1]] < m.size[k]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = k
+        differs |= at < k
+    return differs
+
+
+cdef void permute(double *table, Py_ssize_t K, Py_ssize_t D, const Py_ssize_t *order, double *work) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(K):
+        memcpy(work + k * D, table + order[k] * D, sizeof(double) * D)
+    memcpy(table, work, sizeof(double) * K * D)
+
+
+cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil:
+    """Order components by falling size if that raises the ELBO; returns whether it did. work (K D + K)."""
+    cdef double *by_size = work + m.K * m.D
+    cdef double **tables = [m.reach, m.s1, m.s2, m.p, m.divergence, m.own.constant, m.own.linear, m.own.square]
+    cdef Py_ssize_t k, i
+    if not find_order(m, order):
+        return False
+    for k in range(m.K):
+        by_size[k] = m.size[order[k]]
+    if not stick_elbo(by_size, m.K, m.concentration) > stick_elbo(m.size, m.K, m.concentration):
+        return False
+    memcpy(m.size, by_size, sizeof(double) * m.K)
+    for i in range(8):
+        permute(tables[i], m.K, m.D, order, work)
+    update_sticks(m)
+    return True
+
+
+# ---- merges ----
+
+
+cdef inline double log_add(double a, double b) noexcept nogil:
+    """ln(e^a + e^b)."""
+    cdef double high = a if a > b else b, low = b if a > b else a
+    return high if low - high < -CERTAIN else high + log1p(exp(low - high))
+
+
+cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """Gain over the noise of the merged cells of components i and j: lambda, the noise and m fixed, theta and y at their optimum.
+
+    i == j: of the component itself; i < 0: of an empty one.
+    """
+    cdef double total = 0.0, gain, reach, s1, s2
+    cdef Counts c = no_counts()
+    cdef Py_ssize_t d, at, other
+    for d in range(m.D):
+        gain = 0.0
+        if i >= 0:
+            at, other = i * m.D + d, j * m.D + d
+            reach = m.reach[at] + (0.0 if i == j else m.reach[other])
+            s1 = m.s1[at] + (0.0 if i == j else m.s1[other])
+            s2 = m.s2[at] + (0.0 if i == j else m.s2[other])
+            gain = gain_over_noise(m, &c, d, reach, s1, s2)
+        total += m.p[d] * gain if m.tied else log_add(gain + m.share.log_mean[d], m.share.log_rest[d])
+    return total
+
+
+cdef double merged_stick_elbo(const Model *m, Py_ssize_t i, Py_ssize_t j, const Py_ssize_t *order, double *work) noexcept nogil:
+    """`stick_elbo` of the sizes once i and j are merged; order: components by falling size; work (K)."""
+    cdef double both = m.size[i] + m.size[j]
+    cdef Py_ssize_t n = 0, k
+    cdef bint placed = False
+    for k in range(m.K):
+        if not placed and m.size[order[k]] <= both:
+            work[n] = both
+            n += 1
+            placed = True
+        if order[k] != i and order[k] != j:
+            work[n] = m.size[order[k]]
+            n += 1
+    work[n] = 0.0
+    return stick_elbo(work, m.K, m.concentration)
+
+
+cdef void fill_pair_gains(const Model *m, Py_ssize_t *order, double *work, double *gain) noexcept nogil:
+    """gain (K, K): upper triangle, 0 where a component is empty; work (2 K)."""
+    cdef Py_ssize_t K = m.K, i, j, k
+    cdef double empty = group_gain(m, -1, -1), apart = stick_elbo(m.size, K, m.concentration), sizes
+    memset(gain, 0, sizeof(double) * K * K)
+    find_order(m, order)
+    for k in range(K):
+        work[k] = group_gain(m, k, k) if m.size[k] > 0.0 else 0.0
+    for i in range(K):
+        for j in range(i + 1, K):
+            if m.size[i] > 0.0 and m.size[j] > 0.0:
+                sizes = merged_stick_elbo(m, i, j, order, work + K) - apart
+                gain[i * K + j] = group_gain(m, i, j) + empty - work[i] - work[j] + sizes
+
+
+# ---- columns that every component selects ----
+
+
+cdef double noise_gain(
+    const Model *m, const double *pooled, double a, double b, Py_ssize_t d, double reach, double s1, double s2,
+) noexcept nogil:
+    """Change of the log evidence of the noise if it takes these cells of column d; a, b from `pool_scatter`."""
+    cdef const Prior *prior = &m.noise_prior
+    cdef double r = pooled[d], t1 = pooled[m.D + d], t2 = pooled[2 * m.D + d], before, kappa, wider, scatter
+    cdef Counts c = no_counts()
+    if m.counts or m.own_noise:
+        before = log_evidence(prior, m.counts, &c, d, r, t1, t2)
+        return log_evidence(prior, m.counts, &c, d, r + reach, t1 + s1, t2 + s2) - before
+    kappa = prior.k0 + r
+    wider = kappa + reach
+    scatter = above_zero(t2 + s2 - (t1 + s1) * (t1 + s1) / wider) - above_zero(t2 - t1 * t1 / kappa)
+    return (log_gamma(a + 0.5 * reach) - log_gamma(a) + a * log(b) - (a + 0.5 * reach) * log(b + 0.5 * scatter)
+            + 0.5 * log(kappa / wider) - reach * HALF_LN_2PI)
+
+
+cdef double deselection_gain(
+    const Model *m, const double *pooled, double a, double b, Py_ssize_t d, Py_ssize_t first, Py_ssize_t last,
+) noexcept nogil:
+    """Gain of the ELBO if components [first, last) deselect column d, noise and lambda refitted."""
+    cdef double reach = 0.0, s1 = 0.0, s2 = 0.0, own = 0.0, all = 0.0
+    cdef double some = selected(m, d, &all), p = m.p[first * m.D + d]
+    cdef double rich = m.share_a + some, poor = m.share_b + (all - some)
+    cdef Py_ssize_t k, at
+    for k in range(first, last):
+        at = k * m.D + d
+        own += own_log_likelihood(m, k, d)
+        reach += m.reach[at]
+        s1 += m.s1[at]
+        s2 += m.s2[at]
+    return noise_gain(m, pooled, a, b, d, reach, s1, s2) - own + log_beta(rich - p, poor + p) - log_beta(rich, poor)
+
+
+cdef bint all_select(const Model *m, Py_ssize_t d) noexcept nogil:
+    """Whether every component that is not empty selects column d."""
+    cdef Py_ssize_t k
+    for k in range(m.K):
+        if m.size[k] > 0.0 and not m.p[k * m.D + d] > 0.5:
+            return False
+    return True
+
+
+cdef Py_ssize_t deselect_columns(Model *m, double margin, double *pooled) noexcept nogil:
+    """Deselect columns that every component selects; returns how many. All factors except the labels' are then refitted.
+
+    The noise has no data for such a column, so the updates alone never deselect it. It is deselected in the one component (tied: in all)
+    where a noise fitted to its cells raises the ELBO most.
+    """
+    cdef Py_ssize_t deselected = 0, d, k, best_k
+    cdef double a = 0.0, b = 0.0, best, gain
+    update_components(m)
+    update_noise(m, pooled)
+    update_sticks(m)
+    for d in range(m.D):
+        if not all_select(m, d):
+            continue
+        best = margin
+        best_k = -1
+        pool_scatter(m, pooled, &a, &b)
+        for k in range(1 if m.tied else m.K):
+            if not m.tied and not m.size[k] > 0.0:
+                continue
+            gain = deselection_gain(m, pooled, a, b, d, k, m.K if m.tied else k + 1)
+            if gain > best:
+                best = gain
+                best_k = k
+        if best_k < 0:
+            continue
+        for k in range(best_k, m.K if m.tied else best_k + 1):
+            m.p[k * m.D + d] = 0.0
+        update_noise(m, pooled)
+        deselected += 1
+    if deselected:
+        update_shares(m)
+        update_masks(m)
+        update_noise(m, pooled)
+        update_shares(m)
+    return deselected
+
+
+# ---- what Python calls ----
+
+
+def sort(Mixture mixture not None):
+    """Order components by falling size if that raises the ELBO. Returns their order, None if it is unchanged."""
+    cdef bint changed
+    with nogil:
+        changed = sort_by_size(&mixture.m, mixture.order, mixture.work)
+    return mixture.arrays[0].copy() if changed else None
+
+
+def pair_gains(Mixture mixture not None):
+    """(K, K), upper triangle: estimated gain of the ELBO if two components are merged, theta and y refitted, the labels fixed.
+
+    It leaves out the entropy of labels that the two share, so it may be too high.
+    """
+    gain = np.empty((mixture.m.K, mixture.m.K))
+    cdef double *out = doubles_out(gain)
+    with nogil:
+        fill_pair_gains(&mixture.m, mixture.order, mixture.work, out)
+    return gain
+
+
+def stick_gain(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
+    """Gain of the sizes alone if components i and j are merged."""
+    cdef Model *m = &mixture.m
+    find_order(m, mixture.order)
+    return merged_stick_elbo(m, i, j, mixture.order, mixture.work) - stick_elbo(m.size, m.K, m.concentration)
+
+
+def merge(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
+    """Component i takes the rows of component j: their sufficient statistics."""
+    for sums in (mixture.size, mixture.reach, mixture.s1, mixture.s2):
+        sums[i] += sums[j]
+        sums[j] = 0.0
+
+
+def deselect(Mixture mixture not None, double margin):
+    """Deselect columns that every component selects in one of them (tied: in all) where the ELBO rises by more than `margin`.
+
+    Returns the number of columns; all factors except that of the labels are then refitted.
+    """
+    cdef Py_ssize_t deselected
+    with nogil:
+        deselected = deselect_columns(&mixture.m, margin, mixture.pooled)
+    return deselected

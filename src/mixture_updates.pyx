@@ -1,0 +1,426 @@
+"""Mixture with feature selection: the variational updates of q, each the exact maximiser of the ELBO, and the ELBO.
+
+Gaussian and Poisson columns differ in two places only: the posterior of a component's column and the posterior of the noise. Both give
+three numbers that define the expected log density of a cell, E ln p(x) = reach * constant + x * linear + x^2 * square. The likelihood of
+any set of rows is therefore a combination of their (reach, sum x, sum x^2). reach is 1 for a Gaussian cell and the exposure of the row
+for a count.
+"""
+
+import numpy as np
+
+from libc.math cimport exp, fabs, log, log1p
+from libc.string cimport memset
+
+from craftc._kernels._common cimport doubles_in, doubles_out
+
+cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, and the log evidence of the cells (counts: without ln x!, x ln e)
+    double a, b, log_b, evidence
+
+
+# ---- ln Gamma ----
+# Stirling's series after a shift to x >= 10, where six terms are exact; the absolute error is a few 1e-16 max(1, |value|). One formula on
+# every platform, and without the global sign of the C library's lgamma, which threads would share.
+
+
+cdef inline double log_gamma(double x) noexcept nogil:
+    cdef double shift = 1.0, r, s
+    while x < 10.0:
+        shift *= x
+        x += 1.0
+    r = 1.0 / x
+    s = r * r
+    s = r * (1.0 / 12 - s * (1.0 / 360 - s * (1.0 / 1260 - s * (1.0 / 1680 - s * (1.0 / 1188 - s * (691.0 / 360360))))))
+    s += (x - 0.5) * log(x) - x + HALF_LN_2PI
+    return s if shift == 1.0 else s - log(shift)
+
+
+cdef inline double digamma(double x) noexcept nogil:
+    """The derivative of ln Gamma."""
+    cdef double shift = 0.0, r, s
+    while x < 10.0:
+        shift += 1.0 / x
+        x += 1.0
+    r = 1.0 / x
+    s = r * r
+    s = s * (1.0 / 12 - s * (1.0 / 120 - s * (1.0 / 252 - s * (1.0 / 240 - s * (1.0 / 132 - s * (691.0 / 32760))))))
+    return log(x) - 0.5 * r - s - shift
+
+
+cdef inline double log_beta(double a, double b) noexcept nogil:
+    return log_gamma(a) + log_gamma(b) - log_gamma(a + b)
+
+
+# ---- components and noise ----
+
+
+cdef inline double above_zero(double x) noexcept nogil:
+    return x if x > 0.0 else 0.0
+
+
+cdef inline Counts no_counts() noexcept nogil:
+    return Counts(reach=-1.0, kappa=0.0, a=0.0, log_kappa=0.0, log_gamma_a=0.0, digamma_a=0.0)
+
+
+cdef inline void count(Counts *c, const Prior *prior, double reach) noexcept nogil:
+    """ln Gamma and psi are computed again only where the amount of data changed."""
+    if reach == c.reach:
+        return
+    c.reach = reach
+    c.kappa = prior.k0 + reach
+    c.a = prior.a0 + 0.5 * reach
+    c.log_kappa = log(prior.k0 / c.kappa)
+    c.log_gamma_a = log_gamma(c.a)
+    c.digamma_a = digamma(c.a)
+
+
+cdef inline Posterior fit(const Prior *prior, bint counts, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
+    cdef Posterior q
+    if counts:
+        q.a = prior.a0 + s1
+        q.b = prior.b0[d] + reach
+        q.log_b = log(q.b)
+        q.evidence = log_gamma(q.a) + prior.value[d] - q.a * q.log_b
+    else:
+        count(c, prior, reach)
+        q.a = c.a
+        q.b = prior.b0[d] + 0.5 * above_zero(s2 - s1 * s1 / c.kappa)
+        q.log_b = log(q.b)
+        q.evidence = c.log_gamma_a + prior.value[d] + 0.5 * c.log_kappa - reach * HALF_LN_2PI - q.a * q.log_b
+    return q
+
+
+cdef inline double expected(Density f, Py_ssize_t at, double reach, double s1, double s2) noexcept nogil:
+    """Expected log density of cells with these sums."""
+    return reach * f.constant[at] + s1 * f.linear[at] + s2 * f.square[at]
+
+
+cdef inline void set_gaussian(
+    Density out, Py_ssize_t at, const Counts *c, double s1, double digamma_a, double log_b, double tau,
+) noexcept nogil:
+    cdef double mean = s1 / c.kappa
+    out.square[at] = -0.5 * tau
+    out.linear[at] = tau * mean
+    out.constant[at] = 0.5 * (digamma_a - log_b - LN_2PI - 1.0 / c.kappa - tau * mean * mean)
+
+
+cdef inline void set_density(Density out, Py_ssize_t at, bint counts, Posterior q, const Counts *c, double s1) noexcept nogil:
+    if not counts:
+        set_gaussian(out, at, c, s1, c.digamma_a, q.log_b, q.a / q.b)
+        return
+    out.square[at] = 0.0
+    out.linear[at] = digamma(q.a) - q.log_b
+    out.constant[at] = -q.a / q.b
+
+
+cdef double log_evidence(const Prior *prior, bint counts, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
+    """Log evidence of cells with these sums under one posterior fitted to them."""
+    return fit(prior, counts, c, d, reach, s1, s2).evidence
+
+
+cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
+    """Log evidence of cells with these sums under their own distribution, minus their expected log density under the noise."""
+    return fit(&m.prior, m.counts, c, d, reach, s1, s2).evidence - expected(m.noise, d, reach, s1, s2)
+
+
+cdef void update_components(Model *m) noexcept nogil:
+    """q(theta | y = 1) of all components."""
+    cdef Py_ssize_t k, d, at
+    cdef double reach, s1, s2
+    cdef Counts c
+    cdef Posterior q
+    for k in range(m.K):
+        c = no_counts()
+        for d in range(m.D):
+            at = k * m.D + d
+            reach, s1, s2 = m.reach[at], m.s1[at], m.s2[at]
+            q = fit(&m.prior, m.counts, &c, d, reach, s1, s2)
+            set_density(m.own, at, m.counts, q, &c, s1)
+            m.divergence[at] = expected(m.own, at, reach, s1, s2) - q.evidence
+
+
+cdef void pool_scatter(const Model *m, const double *pooled, double *a, double *b) noexcept nogil:
+    """Shapes a, b of the noise precision that all columns share; pooled (3, D) as `update_noise` leaves it."""
+    cdef const double *reach = pooled
+    cdef const double *s1 = pooled + m.D
+    cdef const double *s2 = pooled + 2 * m.D
+    cdef Py_ssize_t d
+    a[0] = m.noise_prior.a0
+    b[0] = m.noise_prior.b0[0]
+    for d in range(m.D):
+        a[0] += 0.5 * reach[d]
+        b[0] += 0.5 * above_zero(s2[d] - s1[d] * s1[d] / (m.noise_prior.k0 + reach[d]))
+
+
+cdef void update_noise(Model *m, double *pooled) noexcept nogil:
+    """q of the noise, from the cells that no component selects; pooled (3, D): OUT their reach, sums and squares."""
+    cdef Py_ssize_t D = m.D, k, d
+    cdef const Prior *prior = &m.noise_prior
+    cdef bint common = not m.counts and not m.own_noise
+    cdef double *reach = pooled
+    cdef double *s1 = pooled + D
+    cdef double *s2 = pooled + 2 * D
+    cdef double evidence = 0.0, likelihood = 0.0, log_b = 0.0, a = 0.0, b = 1.0, rest
+    cdef Counts c = no_counts(), whole = no_counts()
+    cdef Posterior q
+    m.noise_divergence[0] = 0.0
+    if D == 0:
+        return
+    memset(pooled, 0, sizeof(double) * 3 * D)
+    for k in range(m.K):
+        for d in range(D):
+            rest = 1.0 - m.p[k * D + d]
+            reach[d] += rest * m.reach[k * D + d]
+            s1[d] += rest * m.s1[k * D + d]
+            s2[d] += rest * m.s2[k * D + d]
+    if common:
+        pool_scatter(m, pooled, &a, &b)
+        count(&whole, prior, 2.0 * (a - prior.a0))
+        log_b = log(b)
+        evidence = whole.log_gamma_a + prior.value[0] - a * log_b
+    for d in range(D):
+        if common:
+            count(&c, prior, reach[d])
+            set_gaussian(m.noise, d, &c, s1[d], whole.digamma_a, log_b, a / b)
+            evidence += 0.5 * c.log_kappa - reach[d] * HALF_LN_2PI
+        else:
+            q = fit(prior, m.counts, &c, d, reach[d], s1[d], s2[d])
+            set_density(m.noise, d, m.counts, q, &c, s1[d])
+            evidence += q.evidence
+        likelihood += expected(m.noise, d, reach[d], s1[d], s2[d])
+    m.noise_divergence[0] = likelihood - evidence
+
+
+# ---- feature selection ----
+
+
+cdef inline double probability(double odds, double *entropy) noexcept nogil:
+    """Probability for these log-odds; adds its entropy."""
+    cdef double far = fabs(odds), less, small
+    if far > CERTAIN:
+        return 1.0 if odds > 0.0 else 0.0
+    less = exp(-far)
+    small = less / (1.0 + less)
+    entropy[0] += log1p(less) + far * small
+    return 1.0 - small if odds > 0.0 else small
+
+
+cdef inline double own_log_likelihood(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil:
+    """Expected log likelihood of component k's cells in column d under q(theta), minus its divergence."""
+    cdef Py_ssize_t at = k * m.D + d
+    return expected(m.own, at, m.reach[at], m.s1[at], m.s2[at]) - m.divergence[at]
+
+
+cdef inline double selection_gain(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil:
+    """Increase of the ELBO, in nats, if component k selects column d."""
+    cdef Py_ssize_t at = k * m.D + d
+    return own_log_likelihood(m, k, d) - expected(m.noise, d, m.reach[at], m.s1[at], m.s2[at])
+
+
+cdef void update_masks(Model *m) noexcept nogil:
+    """q(y)."""
+    cdef Py_ssize_t k, d
+    cdef double odds
+    m.mask_entropy[0] = 0.0
+    if m.tied:
+        for d in range(m.D):
+            odds = m.share.log_mean[d] - m.share.log_rest[d]
+            for k in range(m.K):
+                odds += selection_gain(m, k, d)
+            odds = probability(odds, m.mask_entropy)
+            for k in range(m.K):
+                m.p[k * m.D + d] = odds
+        return
+    for k in range(m.K):
+        for d in range(m.D):
+            m.p[k * m.D + d] = probability(m.share.log_mean[d] - m.share.log_rest[d] + selection_gain(m, k, d), m.mask_entropy)
+
+
+cdef inline void fit_beta(Beta q, Py_ssize_t i, double a, double b) noexcept nogil:
+    cdef double both = digamma(a + b)
+    q.a[i] = a
+    q.b[i] = b
+    q.log_mean[i] = digamma(a) - both
+    q.log_rest[i] = digamma(b) - both
+    q.value[i] = log_beta(a, b)
+
+
+cdef inline double beta_elbo(Beta q, Py_ssize_t i, double a, double b) noexcept nogil:
+    """E ln p - KL of a Beta variable whose prior and data add up to the shapes a, b; without the prior's own ln B."""
+    return (a - q.a[i]) * q.log_mean[i] + (b - q.b[i]) * q.log_rest[i] + q.value[i]
+
+
+cdef double selected(const Model *m, Py_ssize_t d, double *all) noexcept nogil:
+    """Sum of p_kd over the `all` masks y that lambda_d governs."""
+    cdef Py_ssize_t k, n = 1 if m.tied else m.K
+    cdef double sum = 0.0
+    all[0] = <double> n
+    for k in range(n):
+        sum += m.p[k * m.D + d]
+    return sum
+
+
+cdef void update_shares(Model *m) noexcept nogil:
+    """q(lambda)."""
+    cdef Py_ssize_t d
+    cdef double all = 0.0, some
+    for d in range(m.D):
+        some = selected(m, d, &all)
+        fit_beta(m.share, d, m.share_a + some, m.share_b + (all - some))
+
+
+# ---- sizes ----
+
+
+cdef void update_sticks(Model *m) noexcept nogil:
+    """q(v) and E ln pi."""
+    cdef Py_ssize_t k
+    cdef double behind = 0.0, left = 0.0
+    for k in range(m.K - 1, -1, -1):
+        if k + 1 < m.K:
+            fit_beta(m.stick, k, 1.0 + m.size[k], m.concentration + behind)
+        behind += m.size[k]
+    for k in range(m.K - 1):
+        m.weight[k] = left + m.stick.log_mean[k]
+        left += m.stick.log_rest[k]
+    m.weight[m.K - 1] = left
+
+
+# ---- ELBO ----
+
+
+cdef double evidence_lower_bound(const Model *m) noexcept nogil:
+    """The ELBO of the current q, without the constants that no update changes (ln x! and x ln e of counts)."""
+    cdef double prior = log_beta(m.share_a, m.share_b)
+    cdef double elbo = m.entropy[0] + m.mask_entropy[0] - m.noise_divergence[0], behind = 0.0, all = 0.0, sum, some
+    cdef Py_ssize_t k, d, at
+    for k in range(m.K):
+        sum = 0.0
+        for d in range(m.D):
+            at = k * m.D + d
+            sum += m.p[at] * selection_gain(m, k, d) + expected(m.noise, d, m.reach[at], m.s1[at], m.s2[at])
+        elbo += sum
+    for d in range(m.D):
+        some = selected(m, d, &all)
+        elbo += beta_elbo(m.share, d, m.share_a + some, m.share_b + (all - some)) - prior
+    for k in range(m.K - 1, -1, -1):
+        if k + 1 < m.K:
+            elbo += beta_elbo(m.stick, k, 1.0 + m.size[k], m.concentration + behind) + log(m.concentration)
+        behind += m.size[k]
+    return elbo
+
+
+cdef int set_beta(Beta *q, array) except -1:
+    q.a, q.b, q.log_mean, q.log_rest, q.value = (
+        doubles_out(array[0]), doubles_out(array[1]), doubles_out(array[2]), doubles_out(array[3]), doubles_out(array[4]))
+    return 0
+
+
+cdef class Mixture:
+    """q(z, v, y, theta, lambda, noise); of the responsibilities only the sufficient statistics are kept. Its arrays are views of its state.
+
+    Parameters
+    ----------
+    K, D : int
+        Components there is room for, columns.
+    prior, noise_prior : (float, float, ndarray (D,))
+        k0, a0, b0 of a component's columns and of the noise; isotropic noise reads b0 of the first column.
+    concentration : float
+        alpha.
+    counts : bool
+        Poisson columns, otherwise Gaussian.
+    own_noise : bool
+        Every column has its own noise precision, otherwise all share one.
+    tied : bool
+        One y_d for all components.
+    """
+
+    def __init__(self, Py_ssize_t K, Py_ssize_t D, prior, noise_prior, double concentration, *, bint counts, bint own_noise, bint tied):
+        cdef Model *m = &self.m
+        self.size, self.weight = np.zeros(K), np.zeros(K)
+        self.reach, self.s1, self.s2, self.p, self.divergence = np.zeros((5, K, D))
+        self.own, self.noise = np.zeros((3, K, D)), np.zeros((3, D))
+        self.share, self.stick = np.ones((5, D)), np.zeros((5, K))
+        self.entropy, self.noise_divergence, self.mask_entropy = np.zeros((3, 1))
+        values = [a0 * np.log(b0) - log_gamma(a0) for _, a0, b0 in (prior, noise_prior)]
+        self.priors = (prior, noise_prior, values)
+        m.K, m.D, m.counts, m.own_noise, m.tied, m.concentration = K, D, counts, own_noise, tied, concentration
+        m.prior.k0, m.prior.a0, m.prior.b0, m.prior.value = prior[0], prior[1], doubles_in(prior[2]), doubles_out(values[0])
+        m.noise_prior.k0, m.noise_prior.a0 = noise_prior[0], noise_prior[1]
+        m.noise_prior.b0, m.noise_prior.value = doubles_in(noise_prior[2]), doubles_out(values[1])
+        m.size, m.reach, m.s1, m.s2, m.entropy = (
+            doubles_out(self.size), doubles_out(self.reach), doubles_out(self.s1), doubles_out(self.s2), doubles_out(self.entropy))
+        m.own.constant, m.own.linear, m.own.square = doubles_out(self.own[0]), doubles_out(self.own[1]), doubles_out(self.own[2])
+        m.noise.constant, m.noise.linear = doubles_out(self.noise[0]), doubles_out(self.noise[1])
+        m.noise.square = doubles_out(self.noise[2])
+        m.divergence, m.noise_divergence = doubles_out(self.divergence), doubles_out(self.noise_divergence)
+        m.p, m.mask_entropy, m.weight = doubles_out(self.p), doubles_out(self.mask_entropy), doubles_out(self.weight)
+        set_beta(&m.share, self.share)
+        set_beta(&m.stick, self.stick)
+        m.share_a = m.share_b = 1.0
+        order, work, pooled = np.empty(K, np.intp), np.empty(K * D + 2 * K), np.empty(3 * D)
+        self.arrays = (order, work, pooled)
+        cdef Py_ssize_t[::1] order_ = order
+        self.order, self.work, self.pooled = &order_[0], doubles_out(work), doubles_out(pooled)
+
+    @property
+    def share_prior(self):
+        """Shapes of the Beta prior of lambda_d: m kappa, (1 - m) kappa."""
+        return self.m.share_a, self.m.share_b
+
+    @share_prior.setter
+    def share_prior(self, shapes):
+        self.m.share_a, self.m.share_b = shapes
+
+    def state(self):
+        """Copies for `restore`: the sufficient statistics, and what one sweep passes to the next."""
+        return [array.copy() for array in self._kept()]
+
+    def restore(self, state):
+        """Return to a `state`; the next update computes q(theta) and q(v)."""
+        for array, kept in zip(self._kept(), state, strict=True):
+            array[...] = kept
+
+    def _kept(self):
+        return self.size, self.reach, self.s1, self.s2, self.entropy, self.p, self.noise, self.share
+
+    def update_components(self):
+        """q(theta | y = 1) from the sufficient statistics."""
+        with nogil:
+            update_components(&self.m)
+
+    def update_masks(self):
+        """q(y): the evidence of each column against the noise."""
+        with nogil:
+            update_masks(&self.m)
+
+    def update_noise(self):
+        """q of the noise, from the cells that no component selects."""
+        with nogil:
+            update_noise(&self.m, self.pooled)
+
+    def update_shares(self):
+        """q(lambda): how often a column is selected."""
+        with nogil:
+            update_shares(&self.m)
+
+    def update_sticks(self):
+        """q(v) and E ln pi from the sizes."""
+        with nogil:
+            update_sticks(&self.m)
+
+    def gains(self):
+        """(K, D) increase of the ELBO, in nats, if each component selects each column."""
+        cdef Py_ssize_t k, d
+        out = np.empty((self.m.K, self.m.D))
+        cdef double[:, ::1] o = out
+        for k in range(self.m.K):
+            for d in range(self.m.D):
+                o[k, d] = selection_gain(&self.m, k, d)
+        return out
+
+    def elbo(self):
+        """The evidence lower bound in nats, without ln x! and x ln e of counts."""
+        cdef double elbo
+        with nogil:
+            elbo = evidence_lower_bound(&self.m)
+        return elbo
