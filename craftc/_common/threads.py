@@ -40,7 +40,7 @@ def effective_n_threads(n_threads: int | None = None) -> int:
     ----------
     n_threads : int or None
         None: OMP_NUM_THREADS if set, else the number of processors available to this process. Negative: counted from the number of
-        processors (-1 = all). 0 raises ValueError. The number is capped at `most_threads()`.
+        processors (-1 = all). 0 raises ValueError. The number is capped at `max_useful_threads()`.
 
     Returns
     -------
@@ -69,10 +69,10 @@ def effective_n_threads(n_threads: int | None = None) -> int:
         n_threads = _kernel.max_threads() if os.environ.get("OMP_NUM_THREADS") else processors
     elif n_threads < 0:
         n_threads = max(1, processors + 1 + int(n_threads))
-    return min(int(n_threads), most_threads())
+    return min(int(n_threads), max_useful_threads())
 
 
-def most_threads() -> int:
+def max_useful_threads() -> int:
     """Upper limit of `n_threads`: four per processor, at least 16. More cost memory, and thousands crash the OpenMP runtime."""
     return max(16, 4 * _processors())
 
@@ -90,7 +90,7 @@ def threads_for(n_threads: int, work: float) -> int:
     return n_threads
 
 
-def map_side_by_side(function: Callable[[S], T], items: Iterable[S], n_threads: int, stop: Event | None = None) -> list[T]:
+def parallel_map(function: Callable[[S], T], items: Iterable[S], n_threads: int, stop: Event | None = None) -> list[T]:
     """``[function(item) for item in items]`` on up to `n_threads` Python threads; kernels release the GIL.
 
     If a call fails or is interrupted, `stop` is set so that the others can end early; the pool waits for them.
