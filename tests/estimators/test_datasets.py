@@ -210,7 +210,7 @@ def test_random_state_decides(maker):
 
 
 @pytest.mark.parametrize(
-    ("make", "sentence"),
+    ("make", "message"),
     [
         (lambda: make_subspaces("9z"), r"layout must be one of 2a, .*; got '9z'"),
         (lambda: make_subspaces(n_samples=2), "n_samples=2 is too small for 3 clusters"),
@@ -231,8 +231,8 @@ def test_random_state_decides(maker):
         (lambda: monk_rule([["x"] * 6], 1), "must contain integers"),
     ],
 )
-def test_senseless_requests_get_a_sentence(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_invalid_arguments_are_rejected(make, message):
+    with pytest.raises(ValueError, match=message):
         make()
 
 
