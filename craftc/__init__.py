@@ -1,4 +1,4 @@
-"""Clusters of mixed tables - numbers, categories and holes - and the few features that make each cluster one.
+"""Clustering of tables that mix numbers, categories and missing values, with the few features that define each cluster.
 
 >>> import craftc
 >>> model = craftc.CRAFT(n_clusters=2, n_init=4, random_state=0).fit(craftc.datasets.load_heart().data)
@@ -28,15 +28,15 @@ _NAMES = {
 }
 _MODULES = ("cli", "datasets", "embed", "metrics", "plot", "table")
 
-_DEPENDENCIES = ("narwhals", "scipy", "sklearn", "threadpoolctl")  # beside NumPy
+_DEPENDENCIES = ("narwhals", "scipy", "sklearn", "threadpoolctl")  # besides NumPy
 
 __all__ = [*_NAMES, *_MODULES]
 
 try:
-    importlib.import_module("craftc._kernels.parallel")  # says so where the others cannot run
+    importlib.import_module("craftc._kernels.parallel")  # raises a clear error on processors that cannot run the others
     importlib.import_module("craftc._kernels.craft")
 except ImportError as error:
-    raise ImportError(importlib.import_module("craftc._missing_kernels").sentence(error)) from error
+    raise ImportError(importlib.import_module("craftc._missing_kernels").explanation(error)) from error
 
 
 def __getattr__(name: str) -> Any:
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").partition(".")[0] not in _DEPENDENCIES:
             raise
         raise ImportError(
-            f"craftc.{name} needs {error.name}, which is not installed; only the kernels do without. `pip install craftc` brings it along."
+            f"craftc.{name} needs {error.name}, which is not installed; only the kernels work without it. `pip install craftc` installs it."
         ) from error
     return getattr(module, name) if name in _NAMES else module
 

@@ -1,4 +1,4 @@
-"""What is installed and what this machine offers."""
+"""Versions of craftc and its dependencies, and properties of the build and the machine."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from craftc._kernels import parallel
 
 
 def get_include() -> str:
-    """Directory to give ``cythonize(include_path=[...])`` for a ``cimport craftc...``.
+    """Directory for ``cythonize(include_path=[...])``, so that ``cimport craftc...`` works.
 
     Returns
     -------
     str
-        The parent of the package; works for wheels and editable installs alike.
+        The parent directory of the package, in wheels and in editable installs.
     """
     return str(Path(__file__).resolve().parent.parent)
 
 
 def version() -> str:
-    """craftc's version."""
+    """The version of craftc."""
     try:
         return metadata.version("craftc")
     except metadata.PackageNotFoundError:
@@ -31,7 +31,7 @@ def version() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of craftc and what it stands on, threads, OpenMP and instruction set, as text by name."""
+    """Versions of craftc and its dependencies, threads, OpenMP and instruction set, as text by name."""
     python = sys.version.split()[0] + ("" if getattr(sys, "_is_gil_enabled", lambda: True)() else ", without the GIL")
     found = {"craftc": version(), "python": python, "platform": platform.platform()}
     for package in ("numpy", "scipy", "scikit-learn", "narwhals", "pandas", "polars", "pyarrow"):
@@ -49,6 +49,6 @@ def versions() -> dict[str, str]:
 
 
 def show_versions() -> None:
-    """Print versions, threads, OpenMP and the instruction set in use: what a bug report needs."""
+    """Print the versions, threads, OpenMP and instruction set in use, for bug reports."""
     for name, text in versions().items():
         print(f"{name:>13}: {text}")

@@ -1,6 +1,6 @@
-"""One real table and a few made ones whose clusters, and the features that make them, are known.
+"""One real table, and generators of tables whose clusters and defining features are known.
 
-In every made table the numeric columns come first and the categorical ones after them.
+Generated tables have the numeric columns first, then the categorical columns.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _HEART_CATEGORICAL = ("sex", "chest_pain", "fbs", "restecg", "exang", "slope", "
 _HEART_DESCR = """\
 Statlog (Heart)
 ---------------
-270 patients, 13 features, no missing cells. The class says whether heart disease was found
-("present", 120 patients) or not ("absent", 150).
+270 patients, 13 features, no missing values. The class is the diagnosis of heart disease: "present"
+(120 patients) or "absent" (150).
 
 Numeric: age (years), rest_bp (resting blood pressure, mm Hg), chol (serum cholesterol, mg/dl),
 max_hr (highest heart rate reached), oldpeak (ST depression by exercise), ca (major vessels
@@ -37,8 +37,8 @@ segment at peak exercise, 1-3), thal (3 normal, 6 fixed defect, 7 reversible def
 
 Source: Statlog (Heart), UCI Machine Learning Repository, https://doi.org/10.24432/C57303.
 Licence: Creative Commons Attribution 4.0 International (CC BY 4.0),
-https://creativecommons.org/licenses/by/4.0/. Changes: a header was added and the classes 1 and 2
-were written as absent and present.
+https://creativecommons.org/licenses/by/4.0/. Changes: a header was added, and the classes 1 and 2
+were renamed to absent and present.
 """
 
 
@@ -49,14 +49,14 @@ def load_heart() -> Bunch:
     -------
     Bunch
         ``data``
-            pandas DataFrame of shape (270, 13): numbers as float64, categories as Categorical of
-            strings. Without pandas a dict of arrays, categories as strings.
+            pandas DataFrame of shape (270, 13): numeric columns as float64, categorical columns as Categorical of strings. Without pandas a
+            dict of arrays, with categorical columns as strings.
         ``target``
             ndarray of 270 strings, ``"absent"`` (150) or ``"present"`` (120).
         ``feature_names``, ``numeric_names``, ``categorical_names``, ``target_names``
             Lists of strings.
         ``DESCR``
-            What the columns mean, where they come from, their licence (CC BY 4.0).
+            Meaning of the columns, source and licence (CC BY 4.0).
 
     References
     ----------
@@ -73,20 +73,14 @@ def load_heart() -> Bunch:
     header, *rows = csv.reader(text.splitlines())
     columns = dict(zip(header, map(np.array, zip(*rows, strict=True)), strict=True))
     target = columns.pop("class")
-    data: Any = {
-        name: column if name in _HEART_CATEGORICAL else column.astype(np.float64)
-        for name, column in columns.items()
-    }
+    data: Any = {name: column if name in _HEART_CATEGORICAL else column.astype(np.float64) for name, column in columns.items()}
     try:
         import pandas as pd
     except ImportError:
         pass
     else:
         data = pd.DataFrame(
-            {
-                name: pd.Categorical(column.tolist()) if name in _HEART_CATEGORICAL else column
-                for name, column in data.items()
-            }
+            {name: pd.Categorical(column.tolist()) if name in _HEART_CATEGORICAL else column for name, column in data.items()}
         )
     names = list(columns)
     return Bunch(
@@ -102,19 +96,19 @@ def load_heart() -> Bunch:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the own features of every cluster lie; columns are counted numeric ones first."""
+    """Positions of the defining features of every cluster; numeric columns come first."""
 
     n_numeric: int
     n_categorical: int
     own: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...] = (1, 1, 1)
     n_levels: int = 2
-    own_normal: tuple[float, float] = (1.5, 0.3)  # mean and sd of an own numeric feature
+    own_normal: tuple[float, float] = (1.5, 0.3)  # mean and standard deviation of a defining numeric feature
     other_normal: tuple[float, float] = (0.0, 1.0)
 
 
 def _blocks(*bounds: tuple[int, int]) -> tuple[int, ...]:
-    """The columns of some half-open ranges, one after the other."""
+    """The columns of half-open ranges, concatenated."""
     return tuple(column for low, high in bounds for column in range(low, high))
 
 
@@ -123,35 +117,21 @@ _UNEQUAL = (_blocks((0, 6)), _blocks((6, 16)), _blocks((12, 24)))
 _LAYOUTS = {
     "2a": _Layout(0, 24, _DISJOINT),
     "2b": _Layout(0, 24, _DISJOINT, n_levels=4),
-    "2c": _Layout(
-        0, 24, (_blocks((0, 8)), _blocks((8, 16)), _blocks((12, 20))), sizes=(140, 100, 60)
-    ),
+    "2c": _Layout(0, 24, (_blocks((0, 8)), _blocks((8, 16)), _blocks((12, 20))), sizes=(140, 100, 60)),
     "3a": _Layout(
         19,
         18,
-        (
-            _blocks((0, 7), (19, 25)),
-            _blocks((7, 13), (25, 31)),
-            _blocks((13, 19), (31, 37)),
-        ),
+        (_blocks((0, 7), (19, 25)), _blocks((7, 13), (25, 31)), _blocks((13, 19), (31, 37))),
     ),
     "3b": _Layout(
         18,
         18,
-        (
-            _blocks((0, 6), (18, 24)),
-            _blocks((6, 12), (24, 30)),
-            _blocks((12, 18), (30, 36)),
-        ),
+        (_blocks((0, 6), (18, 24)), _blocks((6, 12), (24, 30)), _blocks((12, 18), (30, 36))),
     ),
     "3c": _Layout(
         18,
         18,
-        (
-            _blocks((0, 6), (18, 24)),
-            _blocks((6, 12), (24, 30)),
-            _blocks((9, 15), (27, 33)),
-        ),
+        (_blocks((0, 6), (18, 24)), _blocks((6, 12), (24, 30)), _blocks((9, 15), (27, 33))),
         sizes=(140, 100, 60),
     ),
     "4a": _Layout(0, 24, _UNEQUAL),
@@ -160,14 +140,11 @@ _LAYOUTS = {
 
 
 def _sorted_labels(proportions: Sequence[float], n_samples: int) -> NDArray[np.int64]:
-    """Labels 0..K-1 in blocks whose sizes are as near to the proportions as whole rows allow."""
+    """Sorted labels 0..K-1 with cluster sizes rounded from the proportions."""
     ends = np.cumsum(proportions) / np.sum(proportions) * n_samples
     sizes = np.diff(np.floor(ends + 0.5).astype(np.int64), prepend=0)
     if sizes.min() < 1:
-        raise ValueError(
-            f"n_samples={n_samples} is too small for {len(sizes)} clusters; "
-            "ask for more rows, so that every cluster gets one."
-        )
+        raise ValueError(f"n_samples={n_samples} is too small for {len(sizes)} clusters; increase it so that every cluster has a row.")
     return np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
 
 
@@ -178,7 +155,7 @@ def _table(
     target: NDArray[np.int64],
     mask: NDArray[np.bool_],
 ) -> Bunch:
-    """The common answer of the generators."""
+    """The Bunch that the generators return."""
     p = numeric.shape[1]
     levels = np.where(codes == np.array(n_levels, dtype=np.int64), np.nan, codes)
     return Bunch(
@@ -200,12 +177,11 @@ def make_subspaces(
     shuffle: bool = True,
     random_state: Any = None,
 ) -> Bunch:
-    """Make three clusters, each with its own features, after a figure of the CRAFT paper.
+    """Make three clusters, each with its own defining features, after a figure of the CRAFT paper.
 
-    In its own features a cluster is all but constant: a categorical one is always level 1, a
-    numeric one is normal with a small variance around a common mean. In all other columns its
-    rows are random. The figures show such tables; the paper prints no numbers for them, so
-    **the numbers below are ours**.
+    In its own features a cluster is nearly constant: a categorical feature always has level 1, a numeric feature is normal with a small
+    variance. In all other columns its rows are random. The figures of the paper show such tables but give no numbers, so **the numbers
+    below are not from the paper**.
 
     ====== ======= =========== ==================================== ========================
     layout numeric categorical own columns of clusters 0 / 1 / 2    shares of the rows
@@ -214,45 +190,42 @@ def make_subspaces(
     "2b"   0       24 of 4     0-7 / 8-15 / 16-23                   equal
                    levels
     "2c"   0       24 binary   0-7 / 8-15 / 12-19; 12-15 are        140 : 100 : 60
-                               shared, 20-23 belong to none
+                               shared, 20-23 unused
     "3a"   19      18 binary   0-6, 19-24 / 7-12, 25-30 /           equal
                                13-18, 31-36
     "3b"   18      18 binary   0-5, 18-23 / 6-11, 24-29 /           equal
                                12-17, 30-35
     "3c"   18      18 binary   0-5, 18-23 / 6-11, 24-29 /           140 : 100 : 60
                                9-14, 27-32; 9-11 and 27-29 are
-                               shared, 15-17 and 33-35 of none
+                               shared, 15-17 and 33-35 unused
     "4a"   0       24 binary   0-5 / 6-15 / 12-23; 12-15 shared     equal
     "4c"   24      0           0-5 / 6-15 / 12-23; 12-15 shared     equal
     ====== ======= =========== ==================================== ========================
 
-    Numeric features are N(1.5, 0.3^2) where they are own and N(0, 1) elsewhere; in "4c" N(4, 1)
-    and N(0, 3^2). Given the true clusters, a fixed budget of ``feature_fraction=1/3`` selects
-    exactly the own features of "2a", "2b" and "3b", and nearly so of "2c" and "3c", where the
-    columns that two clusters share stand out little in the smallest of them. In "3a" cluster 0
-    has 13 own features and the budget is 12. The clusters of "4a" and "4c" have 6, 10 and 12 and
-    call for thresholds.
+    Own numeric features are N(1.5, 0.3^2) and all others N(0, 1); in "4c" N(4, 1) and N(0, 3^2). Given the true clusters, a fixed budget of
+    ``feature_fraction=1/3`` selects exactly the own features in "2a", "2b" and "3b", and nearly so in "2c" and "3c", where the columns
+    shared by two clusters have a small gain in the smallest cluster. In "3a" cluster 0 has 13 own features but the budget is 12. The
+    clusters of "4a" and "4c" have 6, 10 and 12 own features and need selection by thresholds.
 
     Parameters
     ----------
     layout : {"2a", "2b", "2c", "3a", "3b", "3c", "4a", "4c"}, default="2a"
-        The figure.
+        Figure of the paper.
     n_samples : int, default=300
         Number of rows.
     elsewhere : float, optional
-        Probability of level 1 in categorical columns that are not own; the other levels share
-        the rest. By default all levels are equally likely. Near 0 a cluster is as pure in the
-        columns it lacks as in its own, which makes "4a" hard.
+        Probability of level 1 in categorical columns outside the own features; the other levels share the remaining probability. By default
+        all levels are equally likely. Near 0 a cluster is as pure in the other columns as in its own, which makes "4a" hard.
     shuffle : bool, default=True
-        Mix the rows; without it they stand cluster after cluster, as in the figures.
+        Shuffle the rows; otherwise they are sorted by cluster, as in the figures.
     random_state : int, RandomState or None, default=None
-        Source of the random numbers.
+        Seed or generator of the random numbers.
 
     Returns
     -------
     Bunch
         ``data``
-            ndarray of shape (n_samples, D), numeric columns first, then the codes as numbers.
+            ndarray of shape (n_samples, D): numeric columns first, then the codes as numbers.
         ``numeric``, ``codes``
             The same as two blocks: float64 (n_samples, p) and int64 (n_samples, q).
         ``n_levels``
@@ -323,13 +296,11 @@ def make_mixed(
     missing: float = 0.0,
     random_state: Any = None,
 ) -> Bunch:
-    """Make a mixed table with clusters that differ in features of their own.
+    """Make a mixed table with clusters that differ in a few defining features each.
 
-    Every cluster draws ``n_own`` of the ``n_numeric + n_categorical`` relevant columns; two
-    clusters may draw the same one. All columns are N(0, 1), or uniform over the levels, but for
-    the own ones: there a numeric column is N(+shift, 1) or N(-shift, 1), and in a categorical
-    column one level has exp(shift) times the weight of any other. Columns are independent within
-    a cluster.
+    Every cluster draws ``n_own`` of the ``n_numeric + n_categorical`` relevant columns as its own features; clusters may share features. An
+    own numeric feature is N(+shift, 1) or N(-shift, 1), and in an own categorical feature one level has exp(shift) times the probability of
+    any other. All other columns are N(0, 1) or uniform over the levels. Columns are independent within a cluster.
 
     Parameters
     ----------
@@ -338,32 +309,31 @@ def make_mixed(
     n_clusters : int, default=3
         Number of clusters.
     n_numeric, n_categorical : int, default=8
-        Number of columns that clusters may own.
+        Number of relevant columns of each kind.
     n_irrelevant : int, default=8
-        Number of further columns that say nothing, of both kinds in the ratio of
-        ``n_numeric`` to ``n_categorical``.
+        Number of additional columns without information about the clusters, of both kinds in the ratio of ``n_numeric`` to
+        ``n_categorical``.
     n_own : int, default=6
-        Own features of a cluster.
+        Number of own features of a cluster.
     shift : float, default=2.5
         Strength of an own feature, in standard deviations (numeric) or as a logit (categorical).
     n_levels : int, default=4
-        Levels of a categorical column.
+        Number of levels of a categorical column.
     proportions : sequence of n_clusters positive floats, optional
-        Sizes of the clusters relative to each other; equal by default.
+        Relative sizes of the clusters; equal by default.
     missing : float, default=0.0
-        Probability of a cell to be missing, whatever it holds.
+        Probability that a value is missing, completely at random.
     random_state : int, RandomState or None, default=None
-        Source of the random numbers.
+        Seed or generator of the random numbers.
 
     Returns
     -------
     Bunch
         ``data``
-            ndarray of shape (n_samples, D), the columns in the order numeric, irrelevant numeric,
-            categorical, irrelevant categorical; codes as numbers, NaN where missing.
+            ndarray of shape (n_samples, D), with columns in the order numeric, irrelevant numeric, categorical, irrelevant categorical;
+            codes as numbers, NaN where missing.
         ``numeric``, ``codes``
-            The same as two blocks: float64 with NaN where missing, and int64 with ``n_levels``
-            where missing.
+            The same as two blocks: float64 with NaN where missing, and int64 with ``n_levels`` where missing.
         ``n_levels``
             Number of levels of every categorical column, a list.
         ``categorical``
@@ -385,13 +355,11 @@ def make_mixed(
         raise ValueError(f"n_clusters must be at least 1; got {n_clusters}.")
     if min(n_numeric, n_categorical, n_irrelevant) < 0 or relevant < 1:
         raise ValueError(
-            "the numbers of columns must not be negative and n_numeric + n_categorical must be "
-            f"at least 1; got {n_numeric}, {n_categorical} and {n_irrelevant} irrelevant."
+            "n_numeric, n_categorical and n_irrelevant must not be negative and n_numeric + n_categorical must be at least 1; "
+            f"got {n_numeric}, {n_categorical} and {n_irrelevant}."
         )
     if not 0 <= n_own <= relevant:
-        raise ValueError(
-            f"n_own={n_own} must lie between 0 and n_numeric + n_categorical = {relevant}."
-        )
+        raise ValueError(f"n_own must be between 0 and n_numeric + n_categorical = {relevant}; got {n_own}.")
     if n_levels < 2:
         raise ValueError(f"n_levels must be at least 2; got {n_levels}.")
     if not shift >= 0.0:
@@ -401,17 +369,16 @@ def make_mixed(
     sizes = np.ones(n_clusters) if proportions is None else np.asarray(proportions, np.float64)
     if sizes.shape != (n_clusters,) or not np.all((sizes > 0.0) & np.isfinite(sizes)):
         raise ValueError(
-            f"proportions must be {n_clusters} positive numbers, one per cluster; "
-            f"got {proportions!r}."
+            f"proportions must be {n_clusters} positive numbers, one per cluster; got {proportions!r}."
         )
     rng = check_random_state(random_state)
 
-    silent = n_irrelevant * n_numeric // relevant
-    p, q = n_numeric + silent, n_categorical + n_irrelevant - silent
-    ownable = np.append(np.arange(n_numeric), p + np.arange(n_categorical))
+    irrelevant_numeric = n_irrelevant * n_numeric // relevant
+    p, q = n_numeric + irrelevant_numeric, n_categorical + n_irrelevant - irrelevant_numeric
+    candidates = np.append(np.arange(n_numeric), p + np.arange(n_categorical))
     mask = np.zeros((n_clusters, p + q), dtype=bool)
     for k in range(n_clusters):
-        mask[k, rng.permutation(ownable)[:n_own]] = True
+        mask[k, rng.permutation(candidates)[:n_own]] = True
     side = rng.choice([-1.0, 1.0], size=(n_clusters, p))
     favourite = rng.randint(n_levels, size=(n_clusters, q))
 
@@ -420,7 +387,7 @@ def make_mixed(
     own = mask[target]
     numeric = rng.standard_normal((n_samples, p)) + shift * (side[target] * own[:, :p])
     codes = rng.randint(n_levels, size=(n_samples, q)).astype(np.int64)
-    # a uniform draw gives way to the favourite often enough to lift its odds by exp(shift)
+    # a uniform draw is replaced by the favourite level with the probability that gives it exp(shift) times the odds
     chance = 1.0 / (1.0 + (n_levels - 1) * np.exp(-shift))
     lifted = rng.uniform(size=(n_samples, q)) < (chance * n_levels - 1) / (n_levels - 1)
     codes = np.where(own[:, p:] & lifted, favourite[target], codes)
@@ -434,13 +401,12 @@ _MONK_LEVELS = (3, 3, 2, 3, 4, 2)
 
 
 def monk_rule(X: Any, problem: int) -> NDArray[np.int64]:
-    """Class of a robot under the rule of one of the three MONK's problems.
+    """Class of a robot by the rule of one of the three MONK's problems.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, 6)
-        The attributes a1..a6 with the values 1..3, 1..3, 1..2, 1..3, 1..4, 1..2; numbers or the
-        same numbers as strings.
+        The attributes a1..a6 with the values 1..3, 1..3, 1..2, 1..3, 1..4, 1..2, as numbers or as strings.
     problem : {1, 2, 3}
         1: a1 = a2 or a5 = 1. 2: exactly two of the six attributes are 1.
         3: (a5 = 3 and a4 = 1) or (a5 != 4 and a2 != 3).
@@ -448,8 +414,7 @@ def monk_rule(X: Any, problem: int) -> NDArray[np.int64]:
     Returns
     -------
     ndarray of shape (n_samples,), int64
-        1 where the rule holds, else 0. The published training set of problem 3 departs from its
-        rule in 6 of 122 rows on purpose.
+        1 where the rule holds, else 0. The published training set of problem 3 contains 6 deliberate exceptions in 122 rows.
 
     References
     ----------
@@ -468,13 +433,10 @@ def monk_rule(X: Any, problem: int) -> NDArray[np.int64]:
     try:
         a = a.astype(np.int64)
     except ValueError as error:
-        raise ValueError(f"X must hold whole numbers, also as strings; {error}.") from error
+        raise ValueError(f"X must contain integers, as numbers or strings; {error}.") from error
     if np.any((a < 1) | (a > _MONK_LEVELS)):
-        raise ValueError(
-            "X holds values out of range; a1..a6 count from 1 to "
-            + ", ".join(map(str, _MONK_LEVELS))
-            + "."
-        )
+        largest = ", ".join(map(str, _MONK_LEVELS))
+        raise ValueError(f"X contains values out of range: a1 to a6 start at 1 and have the maxima {largest}; got {a.min()} to {a.max()}.")
     a1, a2, _, a4, a5, _ = a.T
     holds: NDArray[np.bool_]
     if problem == 1:
@@ -489,7 +451,7 @@ def monk_rule(X: Any, problem: int) -> NDArray[np.int64]:
 
 
 def make_monks(problem: int = 1) -> Bunch:
-    """All 432 robots of the MONK's problems with their classes, without noise.
+    """Make the complete table of the MONK's problems: all 432 robots and their classes, without noise.
 
     Parameters
     ----------
@@ -500,11 +462,11 @@ def make_monks(problem: int = 1) -> Bunch:
     -------
     Bunch
         ``data``
-            int64 array of shape (432, 6), a6 turning fastest; values count from 1.
+            int64 array of shape (432, 6) with values from 1; a6 varies fastest.
         ``codes``, ``n_levels``
-            The same counted from 0, and the number of levels of every attribute.
+            The same with values from 0, and the number of levels of every attribute.
         ``categorical``
-            ``[0, 1, 2, 3, 4, 5]``: every attribute is a category.
+            ``[0, 1, 2, 3, 4, 5]``: every attribute is categorical.
         ``target``
             0 or 1.
         ``feature_names``

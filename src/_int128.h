@@ -1,5 +1,5 @@
-/* 128-bit signed integers kept as two 64-bit words (low, high) in memory, so that a sum has the same bytes
- * with and without a native type. Arithmetic is modulo 2^128: intermediate overflow is harmless. */
+/* 128-bit signed integers, stored as two 64-bit words (low, high), so that a sum has the same bytes with and without a native type.
+ * Arithmetic is modulo 2^128: intermediate overflow is harmless. */
 #ifndef CRAFTC_INT128_H
 #define CRAFTC_INT128_H
 
@@ -7,7 +7,7 @@
 
 typedef struct { uint64_t low, high; } craftc_int128;
 
-/* ---- two limbs: always compiled, so that the tests reach them on every compiler ---- */
+/* ---- two limbs: always compiled, so that the tests cover them with every compiler ---- */
 
 static inline craftc_int128 limbs_add(craftc_int128 a, craftc_int128 b)
 {
@@ -52,7 +52,7 @@ static inline craftc_int128 limbs_of(int64_t a)
     return s;
 }
 
-/* ---- what the kernels call ---- */
+/* ---- arithmetic of the kernels: the native type if there is one ---- */
 
 #if defined(__SIZEOF_INT128__) && !defined(CRAFTC_NO_INT128)
 #define CRAFTC_NATIVE_INT128 1
@@ -86,7 +86,7 @@ static inline craftc_int128 int128_scale(craftc_int128 a, int64_t b)
 
 #define int128_of limbs_of
 
-/* the nearest double up to one rounding more; one formula on every compiler */
+/* the nearest double up to one additional rounding; the same formula with every compiler */
 static inline double int128_double(craftc_int128 a)
 {
     int negative = (int64_t)a.high < 0;

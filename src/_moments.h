@@ -1,10 +1,10 @@
 /* Exact moments of a group of rows of a mixed table.
  *
- * One group is a row of 64-bit cells:
- *     [ weight | counts of every level of every categorical column, the missing level last in each |
- *       per numeric column: weight of the cells present, sum q (2 words), sum q^2 (2 words) ]
- * q is the cell on its column's integer grid, q = rint((x - centre) * scale), |q| <= 2^39. Integers commute: adding and removing
- * rows in any order, by any thread, gives the same bits. */
+ * A group is an array of 64-bit integers:
+ *     [ weight | counts of every level of every categorical column, followed by its missing level |
+ *       per numeric column: weight of the observed values, sum q (2 words), sum q^2 (2 words) ]
+ * q is the value on the integer grid of its column, q = rint((x - centre) * scale), |q| <= 2^39. Integer sums do not depend on the order of
+ * the additions: adding and removing rows in any order, by any thread, gives the same bits. */
 #ifndef CRAFTC_MOMENTS_H
 #define CRAFTC_MOMENTS_H
 
@@ -23,9 +23,9 @@ static inline void moments_add_cell(int64_t *cell, double offset_scaled, int64_t
     int128_store(cell + 3, int128_add(int128_load(cell + 3), int128_scale(wq, q)));
 }
 
-/* one numeric cell made ready to be added to many groups */
+/* one numeric value, prepared for addition to many groups */
 typedef struct {
-    ptrdiff_t at;                   /* where it goes in a group */
+    ptrdiff_t at;                   /* position in a group */
     craftc_int128 sum, square;      /* w q and w q^2 */
 } moments_cell;
 
@@ -45,7 +45,7 @@ static inline void moments_add_prepared(int64_t *group, const moments_cell *cell
     int128_store(to + 3, int128_add(int128_load(to + 3), cell->square));
 }
 
-/* to += sign * from, both rows of `width` cells; `first_numeric` is where the numeric cells start */
+/* to += sign * from, two groups of `width` integers; the numeric columns start at `first_numeric` */
 static inline void moments_merge(int64_t *to, const int64_t *from, int64_t sign, ptrdiff_t first_numeric, ptrdiff_t width)
 {
     ptrdiff_t i;
@@ -59,7 +59,7 @@ static inline void moments_merge(int64_t *to, const int64_t *from, int64_t sign,
 }
 
 /* mean and sum of squared deviations in grid units; cell[0] > 0.
- * With m the rounded mean and r = sum q - m S (exact), SS = sum (q - m)^2 - r^2 / S: no cancellation is left to floating point. */
+ * With the rounded mean m and r = sum q - m S (exact), SS = sum (q - m)^2 - r^2 / S, so cancellation occurs in exact integers only. */
 static inline double moments_mean(const int64_t *cell, double *deviations)
 {
     craftc_int128 sum = int128_load(cell + 1), rest, square;

@@ -1,4 +1,4 @@
-/* OpenMP where it is, one thread where it is not. */
+/* OpenMP if available, otherwise replacements for one thread. */
 #ifndef CRAFTC_OPENMP_H
 #define CRAFTC_OPENMP_H
 
@@ -15,7 +15,7 @@ static inline int omp_get_num_procs(void) { return 1; }
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Rows one thread takes at a time: 1024, or CRAFTC_BLOCK. The results do not depend on it; the variable is there to check that. */
+/* Rows per block of a parallel loop: 1024, or CRAFTC_BLOCK. Results do not depend on it; the variable exists to test that. */
 static inline ptrdiff_t block_rows(void)
 {
     static ptrdiff_t rows = 0;

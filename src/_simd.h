@@ -1,6 +1,6 @@
-/* Which instruction set the hot leaves run on. Every leaf is compiled once per level from the same source; the level is chosen
- * at run time, on any compiler with `target` attributes and any C library, and can be lowered with CRAFTC_SIMD=baseline|v3|v4 to check
- * that all levels give the same bits. */
+/* Runtime dispatch of the SIMD functions. Each is compiled once per instruction set (level) from the same source. The level is chosen
+ * at run time, with any compiler that has `target` attributes and any C library. CRAFTC_SIMD=baseline|v3|v4 lowers it, to check that all
+ * levels give the same bits. */
 #ifndef CRAFTC_SIMD_H
 #define CRAFTC_SIMD_H
 
@@ -29,11 +29,11 @@ static inline ptrdiff_t simd_lines(ptrdiff_t doubles)
 #define ALWAYS_INLINE static inline
 #endif
 
-/* leaf `stem` of one level */
+/* name of function `stem` at one level */
 #define SIMD_NAME_(stem, suffix) stem##suffix
 #define SIMD_NAME(stem, suffix) SIMD_NAME_(stem, suffix)
 
-/* leaf `stem` of the level that runs */
+/* call of function `stem` at the level in use */
 #if CRAFTC_CLONES
 #define SIMD_DISPATCH(stem, arguments)                                                  \
     (simd_level() == 4 ? SIMD_NAME(stem, _v4) arguments                                 \
@@ -42,7 +42,7 @@ static inline ptrdiff_t simd_lines(ptrdiff_t doubles)
 #define SIMD_DISPATCH(stem, arguments) SIMD_NAME(stem, _baseline) arguments
 #endif
 
-/* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512); threads that ask for the first time all find the same */
+/* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512); concurrent first calls compute the same value */
 static inline int simd_level(void)
 {
 #if CRAFTC_CLONES
@@ -69,7 +69,7 @@ static inline int simd_level(void)
 #endif
 }
 
-/* The first instruction set that the compiler was told to take for granted (CFLAGS=-march=...) and this processor lacks, or NULL. */
+/* The first instruction set that the code was compiled for (CFLAGS=-march=...) and that this processor lacks, or NULL. */
 static inline const char *simd_missing(void)
 {
 #if CRAFTC_CLONES

@@ -1,4 +1,7 @@
-"""Exact sums over groups of rows: integers, hence the same bits in any order. Layout of a group: src/_moments.h."""
+"""Exact moments of groups of rows as integer sums, which do not depend on the order of the additions.
+
+src/_moments.h defines the layout of a group.
+"""
 
 from cython cimport floating
 from cython.parallel cimport prange
@@ -23,14 +26,14 @@ cdef extern from "_int128.h" nogil:
 
 
 cdef class Grid:
-    """Where the cells of a table fall in a group: the integer grid of every numeric column, the place of every level.
+    """Layout of a group: the integer grid of every numeric column, and the position of every level.
 
     Parameters
     ----------
     centre, scale : ndarray (p,) of float64, contiguous
         q = rint((x - centre) * scale).
     level_start : ndarray (q,) of intp, contiguous
-        First level of every categorical column in a list of all levels, each column followed by its missing level.
+        Position of the first level of every categorical column in the list of all levels, in which a missing level follows each column.
     n_levels : int
         Length of that list.
     """
@@ -62,10 +65,10 @@ cdef class Grid:
 def column_ranges(
     const floating[:, ::1] X not None,      # IN  (n, p), NaN = missing
     const int64_t[::1] weight not None,     # IN  (n,) or empty = all one
-    double[::1] low not None,               # OUT (p,) +inf where nothing is present
-    double[::1] high not None,              # OUT (p,) -inf where nothing is present
+    double[::1] low not None,               # OUT (p,) +inf without observed values
+    double[::1] high not None,              # OUT (p,) -inf without observed values
 ):
-    """Least and greatest present cell of every column, over rows of weight > 0."""
+    """Minimum and maximum of the observed values of every column, over rows with weight > 0."""
     cdef Py_ssize_t n = X.shape[0], p = X.shape[1], i, d
     cdef bint weighted = weight.shape[0] > 0
     cdef double cell
@@ -94,7 +97,7 @@ def accumulate(
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
-    """Add every row to the group its label names."""
+    """Add every row to the group of its label."""
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0]
     cdef Py_ssize_t n_blocks = (n + block - 1) // block, b
     if n_threads == 1:
@@ -127,7 +130,7 @@ def merge_partial(
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     Py_ssize_t first_numeric,
 ):
-    """Add every thread's share to the groups."""
+    """Add the partial sums of every thread to the groups."""
     cdef Py_ssize_t t, k, i, width = groups.shape[1]
     with nogil:
         for t in range(partial.shape[0]):
@@ -143,17 +146,17 @@ def merge(
     int64_t sign,
     Py_ssize_t first_numeric,
 ):
-    """group += sign * other: merge (1) or take apart (-1)."""
+    """group += sign * other: merge (1) or subtract (-1)."""
     moments_merge(&group[0], &other[0], sign, first_numeric, group.shape[0])
 
 
 def means(
     const int64_t[:, ::1] groups not None,  # IN  (K, width)
     Py_ssize_t first_numeric,
-    double[:, ::1] mean not None,           # OUT (K, p) in grid units, 0 where nothing is present
+    double[:, ::1] mean not None,           # OUT (K, p) in grid units, 0 without observed values
     double[:, ::1] deviations not None,     # OUT (K, p) sum of squared deviations from the mean, grid units^2
 ):
-    """Mean and sum of squared deviations of every numeric column of every group, exact up to the last rounding."""
+    """Mean and sum of squared deviations of every numeric column of every group, exact except for the final rounding."""
     cdef Py_ssize_t k, d
     with nogil:
         for k in range(groups.shape[0]):
@@ -164,7 +167,7 @@ def means(
 
 
 def int128_check(uint64_t a_low, uint64_t a_high, uint64_t b_low, uint64_t b_high, int64_t factor):
-    """(a + b, a * factor, factor widened) in two words each, by limbs and by the arithmetic in use, and float(a), for the tests."""
+    """For the tests: (a + b, a * factor, factor as 128 bits) by limbs and by the arithmetic in use, and float(a)."""
     cdef craftc_int128 a, b
     a.low, a.high = a_low, a_high
     b.low, b.high = b_low, b_high

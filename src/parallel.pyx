@@ -1,4 +1,4 @@
-"""What this build and this machine offer: OpenMP, threads, instruction set."""
+"""Properties of the build and the machine: OpenMP, threads, instruction set."""
 
 from craftc._kernels._common cimport (
     CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, omp_get_max_threads, omp_get_num_procs, simd_level, simd_missing,
@@ -16,8 +16,8 @@ cdef extern from *:
 
 if simd_missing() is not NULL:
     raise ImportError(
-        f"craftc's kernels were compiled for processors with {simd_missing().decode()}, and this one has none. Wheels run everywhere: "
-        "`pip install --force-reinstall craftc`; or build here, without -march in CFLAGS: `pip install --no-binary craftc craftc`."
+        f"craftc's kernels were compiled for processors with {simd_missing().decode()}, which this processor lacks. Install a wheel: "
+        "`pip install --force-reinstall craftc`; or build from source without -march in CFLAGS: `pip install --no-binary craftc craftc`."
     )
 
 
@@ -27,25 +27,25 @@ def openmp():
 
 
 def max_threads():
-    """Threads OpenMP would start by itself (reads OMP_NUM_THREADS once, when the runtime starts)."""
+    """Default number of OpenMP threads (the runtime reads OMP_NUM_THREADS once, when it starts)."""
     return omp_get_max_threads()
 
 
 def n_processors():
-    """Processors OpenMP sees."""
+    """Number of processors available to OpenMP."""
     return omp_get_num_procs()
 
 
 def simd():
-    """Instruction set of the hot leaves: "baseline", "v3" (AVX2) or "v4" (AVX-512)."""
+    """Instruction set of the SIMD functions: "baseline", "v3" (AVX2) or "v4" (AVX-512)."""
     return {0: "baseline", 3: "v3", 4: "v4"}[simd_level()]
 
 
 def native_int128():
-    """Whether sums use the compiler's 128-bit type; the bits are the same without."""
+    """Whether sums use the 128-bit type of the compiler; results are bit-identical without it."""
     return bool(CRAFTC_NATIVE_INT128)
 
 
 def debug():
-    """Whether this is a debug build: bounds checks and the assertion that the objective never rises."""
+    """Whether this is a debug build, with bounds checks and the assertion that the objective never rises."""
     return bool(CRAFTC_DEBUG_BUILD)

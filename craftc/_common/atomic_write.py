@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import IO, Any
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a file to write; it takes the place of `path` only once all is written.
+    """Open a temporary file for writing; it replaces `path` when the block ends without an error.
 
     Parameters
     ----------
     path : path
-        Where the file shall be. A pipe or a device (``/dev/stdout``) is written to directly.
+        The file to write. Pipes and devices (``/dev/stdout``) are written directly.
     mode : {"w", "wb"}
-        Text is UTF-8 with the line ends it is given.
+        Text is written as UTF-8 without conversion of line ends.
     """
     target = Path(os.path.realpath(path))
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     if target.is_dir():
-        raise IsADirectoryError(f"{os.fspath(path)!r} is a folder; give the name of a file.")
+        raise IsADirectoryError(f"{os.fspath(path)!r} is a folder; pass the name of a file.")
     if target.exists() and not target.is_file():
         with open(target, mode, **text) as file:
             yield file

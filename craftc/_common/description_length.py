@@ -8,13 +8,14 @@ import numpy as np
 
 from craftc._common.typing import Floats
 
-ROWS_PER_CLUSTER = 5  # fewer say nothing about how many clusters there are
+ROWS_PER_CLUSTER = 5  # minimum average for which the criterion can choose a number of clusters
 
 
 def description_length(sizes: Floats, D: int, inertia: float, scatter: float) -> float:
-    """Nats to tell a table by spherical clusters of one variance, their labels included (BIC of the classification likelihood).
+    """Description length in nats of a table and its labels under spherical clusters of equal variance.
 
-    N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log N, the SSE at least 1e-14 of the whole scatter.
+    It is the BIC of the classification likelihood, N D / 2 log(SSE / (N D)) - sum_k n_k log(n_k / N) + (K D + K) / 2 log N, with the SSE
+    bounded below by 1e-14 of the total scatter.
     """
     N, K = float(sizes.sum()), len(sizes)
     spread = max(inertia, 1e-14 * scatter, np.finfo(float).tiny) / (N * D)

@@ -1,4 +1,4 @@
-"""Labels of rows, renumbered in place, a slice at a time."""
+"""Renumbering of cluster labels in place, in slices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK = 8192  # rows of a slice
 
 
 def chunks(n: int) -> Iterator[slice]:
-    """Slices of at most _CHUNK rows: temporaries stay small."""
+    """Slices of at most _CHUNK rows, which keep temporaries small."""
     return (slice(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK))
 
 
@@ -24,7 +24,7 @@ def renumber(labels: Labels, number: NDArray[np.int32]) -> None:
 
 
 def compact(labels: Labels) -> Labels:
-    """Labels in 0..K-1 in the order of value, in place; empty numbers go."""
+    """Renumber labels to 0..K-1 in place, without gaps and in the same order."""
     used = np.zeros(int(labels.max()) + 1, bool)
     for rows in chunks(len(labels)):
         used[labels[rows]] = True
@@ -34,7 +34,7 @@ def compact(labels: Labels) -> Labels:
 
 
 def first_appearance(labels: Labels, n_clusters: int) -> NDArray[np.intp]:
-    """(K,) clusters in the order they first occur."""
+    """The clusters (K,) in the order of their first row."""
     order: list[int] = []
     for rows in chunks(len(labels)):
         values, first = np.unique(labels[rows], return_index=True)
@@ -45,7 +45,7 @@ def first_appearance(labels: Labels, n_clusters: int) -> NDArray[np.intp]:
 
 
 def number_by_appearance(labels: Labels) -> NDArray[np.intp]:
-    """Labels 0..K-1 in the order in which they first occur, in place; returns their old numbers in that order."""
+    """Renumber labels in place by first appearance; returns the old numbers in the new order."""
     order = first_appearance(labels, len(np.unique(labels)))
     number = np.zeros(int(order.max()) + 1, np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
@@ -54,7 +54,7 @@ def number_by_appearance(labels: Labels) -> NDArray[np.intp]:
 
 
 def canonical(labels: Labels) -> Labels:
-    """A copy, numbered by first appearance."""
+    """A copy of the labels, numbered by first appearance."""
     numbered = labels.copy()
     number_by_appearance(numbered)
     return numbered

@@ -1,4 +1,4 @@
-"""Optional dependencies, imported when they are needed."""
+"""Optional dependencies, imported on first use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def need_pandas() -> Any:
-    """The pandas module, or a sentence that says how to get it."""
+    """The pandas module, or ImportError with the command that installs it."""
     try:
         import pandas as pd
     except ImportError as error:

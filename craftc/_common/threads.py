@@ -1,4 +1,4 @@
-"""How many threads a piece of work gets. The result never depends on the answer."""
+"""Number of threads of a kernel call, and parallel maps. Results never depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from craftc._kernels import parallel as _kernel
 T = TypeVar("T")
 S = TypeVar("S")
 
-#: Cell visits below which a parallel region costs more than it saves (waking a thread takes some 20 microseconds).
+#: Cell visits below which a parallel region costs more than it saves (waking a thread takes about 20 microseconds).
 SMALL_WORK = 400_000
 
 _state = {"parallel": False, "forked": False, "warned": False}
@@ -34,32 +34,32 @@ if hasattr(os, "register_at_fork"):
 
 
 def effective_n_threads(n_threads: int | None = None) -> int:
-    """Number of threads that `n_threads` asks for.
+    """Resolve the parameter `n_threads`.
 
     Parameters
     ----------
     n_threads : int or None
-        None: OMP_NUM_THREADS, else the processors this process may use. Negative: that many from the end
-        (-1 = all). 0 is an error. More than `most_threads()` counts as that many.
+        None: OMP_NUM_THREADS if set, else the number of processors available to this process. Negative: counted from the number of
+        processors (-1 = all). 0 raises ValueError. The number is capped at `max_useful_threads()`.
 
     Returns
     -------
     int
-        At least 1; 1 in a child forked after a parallel region, where the OpenMP runtime would hang.
+        At least 1; exactly 1 in a child forked after a parallel region, where the OpenMP runtime would hang.
     """
     whole = isinstance(n_threads, numbers.Real) and math.isfinite(n_threads) and int(n_threads) == n_threads
     if n_threads is not None and (isinstance(n_threads, bool) or not whole):
         raise ValueError(f"n_threads must be None or a whole number, got {n_threads!r}.")
     if n_threads == 0:
-        raise ValueError("n_threads=0 asks for no thread at all; give None for all or a number from 1 up.")
+        raise ValueError("n_threads must not be 0; pass None for all processors or a number >= 1.")
     if not _kernel.openmp():
         return 1
     if _state["forked"]:
         if not _state["warned"]:
             _state["warned"] = True
             warnings.warn(
-                "craftc runs on one thread here: this process was forked after a parallel fit, and OpenMP cannot go on "
-                "in the child. Start workers with 'spawn' or 'forkserver' to use more.",
+                "craftc uses one thread: this process was forked after a parallel fit, and OpenMP cannot continue in the child. "
+                "Start workers with 'spawn' or 'forkserver' to use more.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -69,11 +69,11 @@ def effective_n_threads(n_threads: int | None = None) -> int:
         n_threads = _kernel.max_threads() if os.environ.get("OMP_NUM_THREADS") else processors
     elif n_threads < 0:
         n_threads = max(1, processors + 1 + int(n_threads))
-    return min(int(n_threads), most_threads())
+    return min(int(n_threads), max_useful_threads())
 
 
-def most_threads() -> int:
-    """Four threads for each processor, at least 16: more only cost stacks and scratch, and thousands crash the OpenMP runtime."""
+def max_useful_threads() -> int:
+    """Upper limit of `n_threads`: four per processor, at least 16. More cost memory, and thousands crash the OpenMP runtime."""
     return max(16, 4 * _processors())
 
 
@@ -83,17 +83,17 @@ def _processors() -> int:
 
 
 def threads_for(n_threads: int, work: float) -> int:
-    """Threads for one kernel call of `work` cell visits: one when it is too small to share."""
+    """Threads for one kernel call with `work` cell visits: one if it is too small for a parallel region."""
     if n_threads == 1 or work < SMALL_WORK:
         return 1
     _state["parallel"] = True
     return n_threads
 
 
-def map_side_by_side(function: Callable[[S], T], items: Iterable[S], n_threads: int, stop: Event | None = None) -> list[T]:
-    """``[function(item) for item in items]``, on Python threads when that is asked for; kernels release the GIL.
+def parallel_map(function: Callable[[S], T], items: Iterable[S], n_threads: int, stop: Event | None = None) -> list[T]:
+    """``[function(item) for item in items]`` on up to `n_threads` Python threads; kernels release the GIL.
 
-    `stop` is set when one fails or is interrupted, so that the others may give up: the pool waits for them.
+    If a call fails or is interrupted, `stop` is set so that the others can end early; the pool waits for them.
     """
     items = list(items)
     if n_threads == 1 or len(items) < 2:
@@ -111,7 +111,7 @@ def map_side_by_side(function: Callable[[S], T], items: Iterable[S], n_threads: 
 
 
 def aligned(shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """An uninitialised array whose first element starts a cache line, for tables and scratch that vectors read."""
+    """An uninitialised array aligned to a cache line, for tables and workspaces read by SIMD code."""
     size = math.prod(shape)
     room = np.empty(size + 8)
     skip = -room.ctypes.data // 8 % 8

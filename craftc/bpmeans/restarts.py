@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from craftc._common.dense_data import DenseData
 from craftc._common.estimator import FitResult
 from craftc._common.random import FeatureStream, uniform
-from craftc._common.threads import aligned, map_side_by_side, threads_for
+from craftc._common.threads import aligned, parallel_map, threads_for
 from craftc._common.typing import Bits, Floats, Masks
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc._kernels import bpmeans_rows as rows_kernel
@@ -162,7 +162,7 @@ def best_restart(data: FeatureData, config: FitConfig) -> FeatureFit:
 
     chosen = _first_distinct(objectives, _IMPROVED if small else 1, 1e-9 * data.scatter)
     worth = small and data.X.size * (config.n_features or config.cap) > _SMALL / 100  # Python threads pay for long searches only
-    return min(map_side_by_side(improved, chosen, data.n_threads if worth else 1), key=lambda fit: fit.objective)
+    return min(parallel_map(improved, chosen, data.n_threads if worth else 1), key=lambda fit: fit.objective)
 
 
 def is_small(data: FeatureData, config: FitConfig) -> bool:

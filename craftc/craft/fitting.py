@@ -15,7 +15,7 @@ from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
 from craftc._common.merge_path import MergeStep
 from craftc._common.random import uniform
-from craftc._common.threads import aligned, map_side_by_side, threads_for
+from craftc._common.threads import aligned, parallel_map, threads_for
 from craftc._common.typing import Floats, Integers, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
@@ -144,4 +144,4 @@ def n_parallel_starts(config: FitConfig, n_starts: int) -> int:
 
 def run_starts(run: Callable[[int], T], n_starts: int, config: FitConfig) -> list[T]:
     """The result of every start, in order; after an interrupt the other starts end at their next pass."""
-    return map_side_by_side(run, range(n_starts), n_parallel_starts(config, n_starts), config.stop)
+    return parallel_map(run, range(n_starts), n_parallel_starts(config, n_starts), config.stop)

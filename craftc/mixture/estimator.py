@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from craftc._common.estimator import DenseInput, set_convergence, warn_not_converged
 from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.random import seed_of
-from craftc._common.threads import SMALL_WORK, effective_n_threads, map_side_by_side, threads_for
+from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_number, check_parameters
 from craftc.mixture.full_covariance import FullModel, FullPosterior
@@ -257,7 +257,7 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
 
         # one BLAS thread for the small products of covariances, so that their bits do not depend on the number of threads
         with threadpool_limits(1, "blas") if priors.full else nullcontext():
-            return min(map_side_by_side(run, starts, side, config.stop), key=lambda result: result.objective)
+            return min(parallel_map(run, starts, side, config.stop), key=lambda result: result.objective)
 
     def _set_state(self, result: MixtureResult) -> None:
         factors, found = result.model.factors, number_by_appearance(result.label)

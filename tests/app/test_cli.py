@@ -1,4 +1,4 @@
-"""The command line: what it reads, says and writes, and one sentence for every mistake."""
+"""The command line: what it reads, prints and writes, and the message of every error."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fails(run):
 
 @pytest.fixture
 def strange(tmp_path):
-    """A TSV of strange column names, holes, an id, dates and an empty column."""
+    """A TSV of strange column names, missing values, an id, dates and an empty column."""
     rng = random.Random(3)
     rows = [
         ["Kunden Nr.", "=SUM(A1)", 'say "hi", ok', "größe in €", "日本語", "visit", "blank", "n"]
@@ -134,7 +134,7 @@ def test_same_command_same_output(run, tmp_path):
     assert "Cluster 0" not in fewer[1]
 
 
-def test_wished_number(run):
+def test_given_number_of_clusters(run):
     """More clusters than the table shows, and what the merges back would change."""
     command = ("cluster", HEART, "--ignore", "class")
     said = " ".join(run(*command, "--clusters", 8)[1].split())
@@ -434,7 +434,7 @@ def test_predict_equals_fit(run, model, tmp_path):
 
 
 def test_predict_spellings(run, model, tmp_path):
-    """Columns in another order, codes written by a program that had holes, an unseen level."""
+    """Columns in another order, codes written by a program with missing values, an unseen level."""
     labels = pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
     heart = pd.read_csv(HEART).drop(columns="class")[::-1].iloc[:, ::-1]
     heart["thal"] = heart["thal"].astype(float)
@@ -496,7 +496,7 @@ def test_predict_errors(fails, model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("name", "content", "message"),
     [
         ("t.csv", b"", "is empty"),
         ("t.csv", b"\n\n", "is empty"),
@@ -514,9 +514,9 @@ def test_predict_errors(fails, model, tmp_path):
         ("t.csv", b"a,b\n1.5,2\ninf,3\n", "infinity"),
     ],
 )
-def test_files_that_are_no_tables(fails, tmp_path, name, content, sentence):
+def test_files_that_are_no_tables(fails, tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
-    assert sentence in fails("cluster", tmp_path / name, "--out", tmp_path / "out")
+    assert message in fails("cluster", tmp_path / name, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

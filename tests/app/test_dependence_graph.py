@@ -1,4 +1,4 @@
-"""The picture of a graph between columns and that of its spectrum: what is drawn, where, and what bad input is told."""
+"""The picture of a graph between columns and that of its spectrum: what is drawn, where, and how bad input is rejected."""
 
 from __future__ import annotations
 
@@ -344,25 +344,25 @@ def test_all_kept_or_equal_eigenvalues():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         ({"names": ["a"]}, r"one name per encoded column \(5, see encoded_names_\), got 1"),
         ({"top": 0}, "top must be a whole number >= 1, got 0"),
     ],
 )
-def test_bad_input_gets_a_sentence(arguments, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_input_is_rejected(arguments, message):
+    with pytest.raises(ValueError, match=message):
         plot.dependence_graph(model_of(random_graph(5, ())), **arguments)
 
 
-def test_a_graph_without_edges_gets_a_sentence():
+def test_a_graph_without_edges_is_rejected():
     with pytest.raises(ValueError, match="The graph has no edge: all its weights are 0"):
         plot.dependence_graph(model_of(np.zeros((3, 3))))
     with pytest.raises(ValueError, match="no edge"):
         plot.dependence_graph(model_of(np.zeros((1, 1))))
 
 
-def test_wrong_kinds_get_a_sentence():
+def test_wrong_types_are_rejected():
     with pytest.raises(TypeError, match="top must be a whole number"):
         plot.dependence_graph(model_of(random_graph(5, ())), top=2.5)
     fitted = BPMeans(1.0).fit(np.random.default_rng(0).normal(size=(20, 3)))
@@ -372,7 +372,7 @@ def test_wrong_kinds_get_a_sentence():
         plot.spectrum(fitted)
 
 
-def test_without_networkx_or_matplotlib_a_sentence(monkeypatch):
+def test_without_networkx_or_matplotlib(monkeypatch):
     model = model_of(random_graph(5, ()))
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "networkx", None)

@@ -62,8 +62,8 @@ def numbers_of(axes):
 def test_nodes_join_at_the_last_penalty_at_which_they_are_one():
     levels = np.array([[0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2], [0, 0, 1, 2, 3, 3]])
     nodes = build_tree(levels, np.arange(6), np.arange(6.0))
-    told = [(node.members.tolist(), node.parent, node.point, node.height) for node in nodes]
-    assert told == [
+    found = [(node.members.tolist(), node.parent, node.point, node.height) for node in nodes]
+    assert found == [
         ([0, 1, 2, 3], -1, 0, 1.5),
         ([0, 1], 0, 2, 0.5),
         ([0], 1, 2, 0.0),
@@ -249,7 +249,7 @@ def test_a_fitted_model():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         ({"names": ["a"]}, r"one name per covariate \(6\), got 1"),
         ({"only": "w"}, "unknown covariate 'w'; the model has 6, the first is '0'"),
@@ -261,12 +261,12 @@ def test_a_fitted_model():
         ({"leaves": 0}, "leaves must be a whole number >= 1, got 0"),
     ],
 )
-def test_bad_input_gets_a_sentence(arguments, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_input_is_rejected(arguments, message):
+    with pytest.raises(ValueError, match=message):
         plot.fusion_tree(model_six(), **arguments)
 
 
-def test_wrong_kinds_get_a_sentence():
+def test_wrong_types_are_rejected():
     for only in (2.5, True, [None]):
         with pytest.raises(TypeError, match="only must contain names or numbers of covariates"):
             plot.fusion_tree(model_six(), only=only)
@@ -282,7 +282,7 @@ def test_models_without_a_path():
         plot.fusion_tree(ConvexCovariateClustering(1.0).fit(X, np.arange(20) % 2))
 
 
-def test_without_matplotlib_a_sentence(monkeypatch):
+def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'craftc\[app\]'"):

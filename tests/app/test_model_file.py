@@ -97,7 +97,7 @@ def test_heart(heart, tmp_path):
 
 
 def mixed_kinds(n=240):
-    """Every way for a number to enter: as it is, by rank, in parts, as categories; and holes."""
+    """Every encoding of numbers: unchanged, by rank, in parts, as categories; and missing values."""
     rng = np.random.default_rng(4)
     group = rng.integers(0, 3, n)
     frame = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Pictures of features and tables: how many there are, how they are shown, and what bad input is told."""
+"""Pictures of features and tables: how many there are, how they are shown, and how bad input is rejected."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_feature_of_zeros_can_be_drawn():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         ({"shape": (2, 3)}, r"shape \(2, 3\) has 6 pixels, but a feature has 4"),
         ({"shape": 4}, "shape must be"),
@@ -92,8 +92,8 @@ def test_a_feature_of_zeros_can_be_drawn():
         ({"shape": (2, 2), "to_pixels": np.ones((4, 5))}, "to_pixels returns 5;"),
     ],
 )
-def test_bad_input_gets_a_sentence(arguments, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_input_is_rejected(arguments, message):
+    with pytest.raises(ValueError, match=message):
         plot.features(model_of(np.eye(4)[:2]), **arguments)
 
 
@@ -104,7 +104,7 @@ def test_models_without_features():
         plot.features(BPMeans(100.0).fit(np.eye(4)), (2, 2))
 
 
-def test_without_matplotlib_a_sentence(monkeypatch):
+def test_without_matplotlib(monkeypatch):
     model = model_of(np.eye(4))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
@@ -183,7 +183,7 @@ def test_columns_without_variance_or_cells_can_be_drawn():
     plot.tiles(model, X).figure.canvas.draw()
 
 
-def test_tiles_bad_input_gets_a_sentence():
+def test_tiles_rejects_bad_input():
     X = blocks()
     model = FeatureSelectionMixture(6, random_state=0).fit(X)
     with pytest.raises(ValueError, match='order must be "given" or "selection", got \'rows\''):

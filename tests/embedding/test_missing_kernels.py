@@ -39,7 +39,7 @@ def test_a_missing_openmp_runtime(package):
         pytest.skip("these kernels do not name libgomp.so.1" if parallel.openmp() else "these kernels are built without OpenMP")
     package.write_bytes(held.replace(b"libgomp.so.1", b"libgomp.so.0"))
     said = said_by_import(package)
-    assert "ImportError: craftc's kernels are here, but the OpenMP runtime they need is not (libgomp.so.0: cannot open" in said
+    assert "ImportError: craftc's kernels need the OpenMP runtime, which is missing (libgomp.so.0: cannot open" in said
     assert "apt install libgomp1" in said
     assert "not built" not in said
 
@@ -54,7 +54,7 @@ def test_kernels_of_another_python(package):
 def test_kernels_that_do_not_load(package):
     package.write_bytes(b"not a library")
     said = said_by_import(package)
-    assert "craftc's kernels are here, but Python 3." in said
+    assert "craftc's kernels exist, but Python 3." in said
     assert "cannot load them (" in said
 
 

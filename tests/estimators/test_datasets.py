@@ -210,7 +210,7 @@ def test_random_state_decides(maker):
 
 
 @pytest.mark.parametrize(
-    ("make", "sentence"),
+    ("make", "message"),
     [
         (lambda: make_subspaces("9z"), r"layout must be one of 2a, .*; got '9z'"),
         (lambda: make_subspaces(n_samples=2), "n_samples=2 is too small for 3 clusters"),
@@ -219,7 +219,7 @@ def test_random_state_decides(maker):
         (lambda: make_mixed(n_clusters=0), "n_clusters must be at least 1"),
         (lambda: make_mixed(n_numeric=0, n_categorical=0), "at least 1; got 0, 0 and 8"),
         (lambda: make_mixed(n_irrelevant=-1), "must not be negative"),
-        (lambda: make_mixed(n_own=17), r"n_own=17 must lie between 0 and .* = 16"),
+        (lambda: make_mixed(n_own=17), r"n_own must be between 0 and .* = 16; got 17"),
         (lambda: make_mixed(n_levels=1), "n_levels must be at least 2"),
         (lambda: make_mixed(shift=-1), "shift must not be negative"),
         (lambda: make_mixed(missing=1.0), "missing must be a probability below 1"),
@@ -227,12 +227,12 @@ def test_random_state_decides(maker):
         (lambda: make_mixed(10, proportions=[1, 1, 1000]), "is too small for 3 clusters"),
         (lambda: make_monks(4), "problem must be 1, 2 or 3; got 4"),
         (lambda: monk_rule([[1, 2, 3]], 1), r"shape \(n_samples, 6\), a1 to a6; got \(1, 3\)"),
-        (lambda: monk_rule([[1, 1, 3, 1, 1, 1]], 1), "out of range; a1..a6 count from 1"),
-        (lambda: monk_rule([["x"] * 6], 1), "must hold whole numbers"),
+        (lambda: monk_rule([[1, 1, 3, 1, 1, 1]], 1), "out of range: a1 to a6 start at 1 and have the maxima 3, 3, 2, 3, 4, 2; got 1 to 3"),
+        (lambda: monk_rule([["x"] * 6], 1), "must contain integers"),
     ],
 )
-def test_senseless_requests_get_a_sentence(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_invalid_arguments_are_rejected(make, message):
+    with pytest.raises(ValueError, match=message):
         make()
 
 

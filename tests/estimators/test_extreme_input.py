@@ -13,7 +13,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable
-from craftc._common.threads import effective_n_threads, most_threads
+from craftc._common.threads import effective_n_threads, max_useful_threads
 from craftc._fusion.newton import cholesky
 from tests.common import ROOT
 
@@ -41,8 +41,8 @@ NUMERIC, CODES = np.zeros((4, 1)), np.zeros((4, 1), np.uint8)
 @pytest.mark.parametrize(
     ("numeric", "codes", "error", "message"),
     [
-        (NUMERIC, np.full((4, 1), 60000, np.uint16), ValueError, "'b' has 2 levels.*holds 60000"),
-        (NUMERIC, np.full((4, 1), 3, np.uint8), ValueError, "holds 3"),
+        (NUMERIC, np.full((4, 1), 60000, np.uint16), ValueError, "'b' has 2 levels.*contains 60000"),
+        (NUMERIC, np.full((4, 1), 3, np.uint8), ValueError, "contains 3"),
         (NUMERIC[:1], CODES, ValueError, "1 rows and codes has 4"),
         (NUMERIC, CODES.astype(np.int64), TypeError, "uint8 or uint16, got int64"),
         (NUMERIC.astype(np.float32), CODES, TypeError, "float64, got float32"),
@@ -115,7 +115,7 @@ def test_weights_that_vanish_are_refused(weight):
 
 
 def test_threads_are_capped():
-    assert effective_n_threads(100_000) == effective_n_threads(10**10) == most_threads()
+    assert effective_n_threads(100_000) == effective_n_threads(10**10) == max_useful_threads()
     assert effective_n_threads(7) in (1, 7)  # 1 without OpenMP
     X = np.random.default_rng(0).normal(size=(60_000, 4))
     few, many = (DPMeans(5.0, max_iter=2, n_threads=n).set_params(random_state=0) for n in (2, 100_000))

@@ -1,4 +1,4 @@
-"""Measures of clusters and features against their definitions, and the sentences for labels and features that are none."""
+"""Metrics of clusters and features compared with their definitions, and the rejection of invalid labels and features."""
 
 from collections import Counter
 from decimal import Decimal
@@ -203,7 +203,7 @@ def test_kinds_of_labels(labels):
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "message"),
     [
         ([], "is empty; pass one label per row"),
         ([0, 1, 1], "labels_true has 2 labels and labels_pred has 3; both need one label per row"),
@@ -219,8 +219,8 @@ def test_kinds_of_labels(labels):
         ([1j, 2j], "dtype complex128; labels must be strings or integers"),
     ],
 )
-def test_bad_labels_get_a_sentence(measure, labels, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_labels_are_rejected(measure, labels, message):
+    with pytest.raises(ValueError, match=message):
         measure([0, 1], labels)
 
 
@@ -377,7 +377,7 @@ def test_features_of_extreme_size():
 
 @pytest.mark.parametrize("measure", [eigen_diffusion, lambda features: separability(features, [0, 1])], ids=["alpha", "J"])
 @pytest.mark.parametrize(
-    ("features", "sentence"),
+    ("features", "message"),
     [
         ([1.0, 2.0], r"must be two-dimensional, got an array of shape \(2,\); pass one row per observation and one column per feature"),
         (np.zeros((2, 2, 2)), r"must be two-dimensional, got an array of shape \(2, 2, 2\)"),
@@ -395,19 +395,19 @@ def test_features_of_extreme_size():
         ([[1j, 2.0], [3.0, 4.0]], "has dtype complex128 but must contain real numbers"),
     ],
 )
-def test_bad_features_get_a_sentence(measure, features, sentence):
-    with pytest.raises(ValueError, match=f"features {sentence}"):
+def test_bad_features_are_rejected(measure, features, message):
+    with pytest.raises(ValueError, match=f"features {message}"):
         measure(features)
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="long double is float64 here")
-def test_wider_floats_beyond_float64_get_a_sentence():
+def test_wider_floats_beyond_float64_are_rejected():
     with pytest.raises(ValueError, match="features contains NaN or infinite values"):
         eigen_diffusion(np.array([[1, 2], [3, np.finfo(np.longdouble).max]], dtype=np.longdouble))
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "message"),
     [
         ([0, 1, 1], "features has 2 rows and labels has 3 labels; pass one label per row"),
         ([], "labels is empty; pass one label per row"),
@@ -416,6 +416,6 @@ def test_wider_floats_beyond_float64_get_a_sentence():
         ([[0, 1]], r"labels must be one-dimensional, got an array of shape \(1, 2\)"),
     ],
 )
-def test_separability_says_what_is_wrong_with_labels(labels, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_separability_rejects_bad_labels(labels, message):
+    with pytest.raises(ValueError, match=message):
         separability([[0.0], [1.0]], labels)

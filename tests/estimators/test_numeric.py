@@ -222,7 +222,7 @@ def test_factors_of_two_spikes_and_a_rest_of_numbers():
 
 @examples(60)
 @given(seed=st.integers(0, 10**6))
-def test_every_cell_can_be_told_from_its_pieces(seed):
+def test_every_value_can_be_recovered_from_its_columns(seed):
     x = any_column(np.random.default_rng(seed), 150)
     encoding = fit(x)
     derived = decode(encoding.apply(table_of(x)))

@@ -90,7 +90,7 @@ PARAMETERS = [
     ({"verbose": "loud"}, "verbose must be a whole number"),
     ({"verbose": -1}, "verbose must be a whole number >= 0"),
     ({"verbose": None}, "verbose must be a whole number"),
-    ({"categorical": "some"}, "categorical must be 'auto' or a list of column names, of positions, or of booleans, got 'some'"),
+    ({"categorical": "some"}, "categorical must be 'auto', a list of column names or positions, or a boolean mask, got 'some'"),
     ({"categorical": None}, "categorical must be 'auto' or a list"),
     ({"categorical": ["nobody"]}, "categorical names column 'nobody', but X has the columns 'a', 'b', 'c', 'd'"),
     ({"categorical": [7]}, "categorical names position 7, but X has 4 columns"),
@@ -120,7 +120,7 @@ def test_the_largest_sizes_that_a_table_allows():
 
 TABLES = [
     *BAD_ROWS,
-    (np.array([["a", "b"], ["c", "d"]]), "The array holds text"),
+    (np.array([["a", "b"], ["c", "d"]]), "The array contains text"),
     (X[:1], r"A graph needs at least two rows, got 1 sample \(n_samples = 1\)"),
     (FRAME[:1], "A graph needs at least two rows, got 1 sample"),
     (X[:, :1], r"at least two columns that vary, got 1 among 1 feature\(s\) \(n_features = 1\); constant columns do not count"),
@@ -131,7 +131,7 @@ TABLES = [
     (FRAME.assign(e=[None] * 20), "Column 'e'"),
     (FRAME.assign(e=pd.date_range("2020-01-01", periods=20)), "Column 'e' has dtype .*, which is neither"),
     (FRAME.assign(e=[[1]] * 20), "Column 'e'"),
-    (pd.concat([FRAME, FRAME[["a"]]], axis=1), "names must differ"),
+    (pd.concat([FRAME, FRAME[["a"]]], axis=1), "names must be unique"),
 ]
 
 
@@ -175,7 +175,7 @@ def test_a_table_built_for_something_else():
     with pytest.raises(ValueError, match="built with categorical="):
         model_of(categorical=["c"]).fit(ready)
     model = model_of().fit(FRAME)
-    with pytest.raises(ValueError, match="built with another schema"):
+    with pytest.raises(ValueError, match="has another schema"):
         model.transform(MixedTable.from_data(FRAME[["a", "b"]]))
 
 

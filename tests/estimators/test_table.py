@@ -218,7 +218,7 @@ def test_no_categorical_columns_at_all():
 
 
 @pytest.mark.parametrize(
-    ("categorical", "sentence"),
+    ("categorical", "message"),
     [
         (["nowhere"], r"categorical contains column 'nowhere', but X has the columns 'age', 'city'"),
         ([4], r"categorical contains position 4, but X has 4 columns"),
@@ -229,8 +229,8 @@ def test_no_categorical_columns_at_all():
         (3, r"categorical must be 'auto', a list .* got 3"),
     ],
 )
-def test_wrong_categorical(categorical, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_wrong_categorical(categorical, message):
+    with pytest.raises(ValueError, match=message):
         from_data(pandas_frame(), categorical=categorical)
 
 
@@ -309,20 +309,20 @@ def test_all_missing_columns(make, cells):
         cells = [None, None]
         make = {
             pd.DataFrame: lambda d: pd.DataFrame(d, dtype="category"),
-            pl.DataFrame: lambda d: pl.DataFrame(d, schema={"x": pl.Int8, "hole": pl.String}),
+            pl.DataFrame: lambda d: pl.DataFrame(d, schema={"x": pl.Int8, "empty": pl.String}),
             pa.table: lambda d: pa.table(
-                d, schema=pa.schema({"x": pa.int8(), "hole": pa.string()})
+                d, schema=pa.schema({"x": pa.int8(), "empty": pa.string()})
             ),
         }[make]
-    with pytest.raises(ValueError, match=r"Column 'hole' has no value in any of its 2 row"):
-        from_data(make({"x": [1, 2], "hole": cells}))
+    with pytest.raises(ValueError, match=r"Column 'empty' has no value in any of its 2 row"):
+        from_data(make({"x": [1, 2], "empty": cells}))
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_all_missing_columns_are_fine_later(make):
     schema = from_data(make({"x": [1.0, 2.0], "c": ["a", "b"]})).schema
-    for hole in ([None, None], [float("nan")] * 2):
-        table = schema.encode(make({"x": hole, "c": hole}))
+    for empty in ([None, None], [float("nan")] * 2):
+        table = schema.encode(make({"x": empty, "c": empty}))
         assert np.isnan(table.numeric).all()
         assert table.codes.ravel().tolist() == [2, 2]
 

@@ -261,7 +261,7 @@ def test_object_arrays():
         from_data(X, categorical=[0, 1])
 
 
-def test_lists_keep_numbers_beside_text():
+def test_lists_keep_numbers_next_to_text():
     table = from_data([["b", 2, 0.5], ["a", 1, None]], categorical=[0, 1])
     assert table.levels == (("a", "b"), (1, 2))
     np.testing.assert_array_equal(table.numeric, [[0.5], [np.nan]])
