@@ -1,4 +1,4 @@
-/* Rows of a nonnegative factorisation of a mixed table: one turn of hierarchical alternating least squares. */
+/* Rows of a nonnegative factorisation of a mixed table: one sweep of hierarchical alternating least squares (HALS). */
 #ifndef CRAFTC_SPECTRAL_FACTOR_H
 #define CRAFTC_SPECTRAL_FACTOR_H
 
@@ -8,7 +8,7 @@
 typedef struct {
     mixed_rows rows;
     ptrdiff_t k;                        /* factors */
-    const double *low, *scale, *fill;   /* (p1) numbers are factorised as (x - low) * scale, holes as fill */
+    const double *low, *scale, *fill;   /* (p1) numbers are factorised as (x - low) * scale, missing ones as fill */
 } nf_table;
 
 static inline double nf_number(const nf_table *t, ptrdiff_t i, ptrdiff_t s)
@@ -20,11 +20,11 @@ static inline double nf_number(const nf_table *t, ptrdiff_t i, ptrdiff_t s)
 #define LEAVES "_spectral_factor_rows.h"
 #include "_lanes.h"
 
-/* rows [start, stop): new scores, and the sums that the loadings need; owed (k) is scratch */
-static inline void nf_rows(const nf_table *t, const double *loading, const double *cell_loading, const double *gram, ptrdiff_t start,
-                           ptrdiff_t stop, double *scores, double *square, double *by_column, double *by_cell, double *owed)
+/* rows [start, stop): new scores, and the sums for the update of the loadings; owed (k) is scratch */
+static inline void nf_rows(const nf_table *t, const double *loading, const double *state_loading, const double *gram, ptrdiff_t start,
+                           ptrdiff_t stop, double *scores, double *square, double *by_column, double *by_state, double *owed)
 {
-    SIMD_DISPATCH(nf_rows, (t, loading, cell_loading, gram, start, stop, scores, square, by_column, by_cell, owed));
+    SIMD_DISPATCH(nf_rows, (t, loading, state_loading, gram, start, stop, scores, square, by_column, by_state, owed));
 }
 
 #endif

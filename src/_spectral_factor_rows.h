@@ -1,11 +1,11 @@
-/* One clone of the turn over the rows of _spectral_factor.h, included once per instruction set by _lanes.h. Every sum has a lane of its
+/* One clone of the sweep over the rows of _spectral_factor.h, included once per instruction set by _lanes.h. Every sum has a lane of its
  * own, so that all clones give the same bits. */
 
-/* Scores w of the rows [start, stop), factor after factor, each the best given the others; sums of w w', of x w' by column and of w by
- * cell. */
-TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const double *cell_loading, const double *gram,
+/* Scores w of the rows [start, stop), factor after factor, each optimal given the others; sums of w w', of x w' by column and of w by
+ * state. */
+TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const double *state_loading, const double *gram,
                                  ptrdiff_t start, ptrdiff_t stop, double *scores, double *square, double *by_column,
-                                 double *by_cell, double *restrict owed)
+                                 double *by_state, double *restrict owed)
 {
     const ptrdiff_t k = t->k;
     for (ptrdiff_t i = start; i < stop; i++) {
@@ -18,7 +18,7 @@ TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const
                 owed[a] += x * loading[s * k + a];
         }
         for (ptrdiff_t v = 0; v < t->rows.P; v++) {
-            const double *restrict row = cell_loading + mixed_cell(&t->rows, i, v) * k;
+            const double *restrict row = state_loading + mixed_state(&t->rows, i, v) * k;
             for (ptrdiff_t a = 0; a < k; a++)
                 owed[a] += row[a];
         }
@@ -43,7 +43,7 @@ TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const
                 by_column[s * k + a] += x * w[a];
         }
         for (ptrdiff_t v = 0; v < t->rows.P; v++) {
-            double *restrict row = by_cell + mixed_cell(&t->rows, i, v) * k;
+            double *restrict row = by_state + mixed_state(&t->rows, i, v) * k;
             for (ptrdiff_t a = 0; a < k; a++)
                 row[a] += w[a];
         }

@@ -1,7 +1,7 @@
 /* One clone of the pass over the rows of _spectral.h, included once per instruction set by _lanes.h.
  *
- * Nodes of the grid, and indicators, lie side by side in the lanes; a row's neighbours come one after the other. Sums over lanes are kept
- * in SP_LANES of them whatever the width of a vector, so that all clones give the same bits. */
+ * Lanes hold nodes of the grid, or indicators; the neighbours of a row are processed one after the other. Sums over lanes are kept in
+ * SP_LANES lanes whatever the width of a vector, so that all clones give the same bits. */
 
 #define VECTORS (SP_LANES / W)          /* of the lanes that sums are kept in */
 #define TILE (SP_TILE / W)              /* of a tile of nodes, which stays in registers */
@@ -36,7 +36,7 @@ static inline double THIS(sp_total)(const double *lane)
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-/* ln of a product of many numbers >= 1: the logarithm is taken only where the product grows too large */
+/* ln of a product of many numbers >= 1: the logarithm is taken only when the product becomes too large */
 static inline void THIS(sp_log)(double *product, double *log_sum, double z)
 {
     if (z > 1e100) {
@@ -51,13 +51,13 @@ static inline void THIS(sp_log)(double *product, double *log_sum, double z)
 }
 
 /* Energies of numeric node s on the grid, and the largest. */
-TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t there,
+TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t known,
                                              const sp_scratch *k)
 {
-    const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = w->table ? t->J : 0;
-    const double *restrict unary = w->unary + s * M, *restrict near = w->near + s * t->seen;
-    const double *restrict table = w->table + s * M;
-    double *restrict energy = k->grid + s * M, lane[SP_LANES], most = -INFINITY;
+    const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = w->node_table ? t->J : 0;
+    const double *restrict unary = w->unary + s * M, *restrict pair = w->pair + s * t->seen;
+    const double *restrict table = w->node_table + s * M;
+    double *restrict energy = k->grid + s * M, lane[SP_LANES], largest = -INFINITY;
     LANE e[TILE], high[VECTORS];
     for (int v = 0; v < VECTORS; v++)
         high[v] = (LANE){0} - INFINITY;
@@ -69,8 +69,8 @@ TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights
             for (int v = 0; v < TILE; v++)
                 e[v] += READ(row + v * W);
         }
-        for (ptrdiff_t j = 0; j < there; j++) {
-            const double *restrict g = k->near + k->there[j] * M + m, weight = near[k->there[j]];
+        for (ptrdiff_t j = 0; j < known; j++) {
+            const double *restrict g = k->pair + k->known[j] * M + m, weight = pair[k->known[j]];
             for (int v = 0; v < TILE; v++)
                 e[v] += READ(g + v * W) * weight;
         }
@@ -82,19 +82,19 @@ TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights
     for (int v = 0; v < VECTORS; v++)
         AT(lane + v * W) = high[v];
     for (int v = 0; v < SP_LANES; v++)
-        most = lane[v] > most ? lane[v] : most;
-    return most;
+        largest = lane[v] > largest ? lane[v] : largest;
+    return largest;
 }
 
-/* exp(energy - most) of numeric node s, and their sum */
-TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restrict energy, double most)
+/* exp(energy - largest) of numeric node s, and their sum */
+TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restrict energy, double largest)
 {
     double lane[SP_LANES];
     LANE sum[VECTORS];
     memset(sum, 0, sizeof sum);
     for (ptrdiff_t m = 0; m < M; m += SP_TILE)
         for (int v = 0; v < TILE; v++) {
-            const LANE zero = {0}, below = READ(energy + m + v * W) - most, x = THIS(sp_exp)(LARGER(below, zero - SP_LARGE));
+            const LANE zero = {0}, below = READ(energy + m + v * W) - largest, x = THIS(sp_exp)(LARGER(below, zero - SP_LARGE));
             AT(energy + m + v * W) = x;
             sum[v % VECTORS] += x;
         }
@@ -103,13 +103,13 @@ TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restrict energy,
     return THIS(sp_total)(lane);
 }
 
-/* What numeric node s expects goes to the sums. */
-TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t there, double share,
+/* Add the expected statistics of numeric node s to the sums. */
+TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known, double share,
                                           sp_sums *sums, const sp_scratch *k)
 {
     const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = tabled ? t->J : 0;
     const double *restrict energy = k->grid + s * M;
-    double *restrict visits = sums->node + s * M, *restrict table = sums->table + s * M;
+    double *restrict visits = sums->node + s * M, *restrict table = sums->node_table + s * M;
     LANE q[TILE], sum[VECTORS];
     for (ptrdiff_t m = 0; m < M; m += SP_TILE) {
         for (int v = 0; v < TILE; v++) {
@@ -121,9 +121,9 @@ TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int ta
             for (int v = 0; v < TILE; v++)
                 AT(row + v * W) += q[v];
         }
-        for (ptrdiff_t j = 0; j < there; j++) {
-            const double *restrict g = k->near + k->there[j] * M + m;
-            double *restrict out = sums->near + (s * t->seen + k->there[j]) * SP_LANES;
+        for (ptrdiff_t j = 0; j < known; j++) {
+            const double *restrict g = k->pair + k->known[j] * M + m;
+            double *restrict out = sums->pair + (s * t->seen + k->known[j]) * SP_LANES;
             memset(sum, 0, sizeof sum);
             for (int v = 0; v < TILE; v++)
                 sum[v % VECTORS] += q[v] * READ(g + v * W);
@@ -133,51 +133,51 @@ TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int ta
     }
 }
 
-/* All numeric nodes of a row, step by step: the steps of one node wait for each other, those of different nodes do not. */
-TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t there, sp_sums *sums,
+/* All numeric nodes of a row, one stage after the other: stages of one node depend on each other, those of different nodes do not. */
+TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t known, sp_sums *sums,
                                            sp_scratch *k, double *product, double *log_sum)
 {
     const ptrdiff_t M = t->grid.width, p1 = t->rows.p1;
-    for (ptrdiff_t j = 0; j < there; j++)
-        THIS(sp_similar)(&t->grid, k->x[p1 + k->there[j]], t->eps, k->near + k->there[j] * M);
+    for (ptrdiff_t j = 0; j < known; j++)
+        THIS(sp_similar)(&t->grid, k->x[p1 + k->known[j]], t->eps, k->pair + k->known[j] * M);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (k->x[s] == k->x[s])
-            *log_sum += k->most[s] = THIS(sp_on_grid)(t, w, s, there, k);
+            *log_sum += k->largest[s] = THIS(sp_on_grid)(t, w, s, known, k);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (k->x[s] == k->x[s])
-            k->most[s] = THIS(sp_weigh)(M, k->grid + s * M, k->most[s]);
+            k->largest[s] = THIS(sp_weigh)(M, k->grid + s * M, k->largest[s]);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (k->x[s] == k->x[s]) {
-            THIS(sp_log)(product, log_sum, k->most[s]);
-            THIS(sp_expect)(t, s, w->table != NULL, there, 1.0 / k->most[s], sums, k);
+            THIS(sp_log)(product, log_sum, k->largest[s]);
+            THIS(sp_expect)(t, s, w->node_table != NULL, known, 1.0 / k->largest[s], sums, k);
         }
 }
 
-/* Energies of some vectors of indicators from l on, less what is shifted later. */
+/* Energies of some vectors of indicators from l on, before the shift. */
 TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights *w, ptrdiff_t l, const int vectors,
-                                            ptrdiff_t there, const double *shown, sp_scratch *k)
+                                            ptrdiff_t known, const double *shown, sp_scratch *k)
 {
     const ptrdiff_t L = t->plus.width;
     LANE x[SP_TOGETHER];
     for (int v = 0; v < vectors; v++)
         x[v] = READ(w->bias + l + v * W);
     for (ptrdiff_t j = 0; j < t->J; j++) {
-        const double *restrict row = w->cell + k->row[j] * L + l;
+        const double *restrict row = w->bias_table + k->row[j] * L + l;
         for (int v = 0; v < vectors; v++)
             x[v] += READ(row + v * W);
     }
-    for (ptrdiff_t j = 0; j < there; j++) {
-        const ptrdiff_t s = k->there[j];
+    for (ptrdiff_t j = 0; j < known; j++) {
+        const ptrdiff_t s = k->known[j];
         double size;
         const double *restrict sign = THIS(sp_side)(&t->plus, shown[s], t->eps, &size) + l;
         const double *restrict other = THIS(sp_side)(&t->minus, shown[s], t->eps, &size) + l;
-        const double *restrict weight = w->lift + s * L + l, inverse = 1.0 / size;
-        double *restrict lift = k->lift + s * L + l;
+        const double *restrict weight = w->cross + s * L + l, inverse = 1.0 / size;
+        double *restrict cross = k->cross + s * L + l;
         for (int v = 0; v < vectors; v++) {
             const LANE up = READ(t->plus.size + l + v * W) * inverse, down = READ(t->plus.inverse + l + v * W) * size;
             const LANE high = READ(t->minus.size + l + v * W) * inverse, low = READ(t->minus.inverse + l + v * W) * size;
             const LANE g = SMALLER(up, down) * READ(sign + v * W) - SMALLER(high, low) * READ(other + v * W);
-            AT(lift + v * W) = g;
+            AT(cross + v * W) = g;
             x[v] += g * READ(weight + v * W);
         }
     }
@@ -185,8 +185,8 @@ TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights 
         AT(k->energy + l + v * W) = x[v];
 }
 
-/* What is left of some vectors of indicators goes to the sums. */
-TARGET ALWAYS_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const int vectors, ptrdiff_t there, sp_sums *sums,
+/* Add the residuals of some vectors of indicators to the sums. */
+TARGET ALWAYS_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const int vectors, ptrdiff_t known, sp_sums *sums,
                                          const sp_scratch *k)
 {
     const ptrdiff_t L = t->plus.width;
@@ -196,38 +196,38 @@ TARGET ALWAYS_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const i
         AT(sums->bias + l + v * W) += r[v];
     }
     for (ptrdiff_t j = 0; j < t->J; j++) {
-        double *restrict row = sums->cell + k->row[j] * L + l;
+        double *restrict row = sums->bias_table + k->row[j] * L + l;
         for (int v = 0; v < vectors; v++)
             AT(row + v * W) += r[v];
     }
-    for (ptrdiff_t j = 0; j < there; j++) {
-        const double *restrict lift = k->lift + k->there[j] * L + l;
-        double *restrict out = sums->lift + k->there[j] * L + l;
+    for (ptrdiff_t j = 0; j < known; j++) {
+        const double *restrict cross = k->cross + k->known[j] * L + l;
+        double *restrict out = sums->cross + k->known[j] * L + l;
         for (int v = 0; v < vectors; v++)
-            AT(out + v * W) += r[v] * READ(lift + v * W);
+            AT(out + v * W) += r[v] * READ(cross + v * W);
     }
 }
 
-/* All categorical nodes of a row. */
+/* All categorical variables of a row. */
 TARGET ALWAYS_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weights *w, ptrdiff_t i, sp_sums *sums, sp_scratch *k,
                                                double *product, double *log_sum)
 {
     const ptrdiff_t L = t->plus.width;
-    const double *shown = t->hat ? t->hat + i * (t->rows.p1 + t->p2) : k->x;
+    const double *shown = t->low_rank ? t->low_rank + i * (t->rows.p1 + t->p2) : k->x;
     double *restrict e = k->energy, *restrict shift = k->shift;
-    ptrdiff_t there = 0, l = 0;
+    ptrdiff_t known = 0, l = 0;
     for (ptrdiff_t s = 0; s < t->rows.p1; s++)
         if (k->x[s] == k->x[s])
-            k->there[there++] = s;
+            k->known[known++] = s;
     for (; l + SP_TOGETHER * W <= L; l += SP_TOGETHER * W)
-        THIS(sp_energies)(t, w, l, SP_TOGETHER, there, shown, k);
+        THIS(sp_energies)(t, w, l, SP_TOGETHER, known, shown, k);
     for (; l < L; l += W)
-        THIS(sp_energies)(t, w, l, 1, there, shown, k);
-    /* what is seen has energy 0: the indicator that is on, or the side of a lone indicator */
+        THIS(sp_energies)(t, w, l, 1, known, shown, k);
+    /* energies relative to the observed state: the indicator that is on, or the side of a single indicator */
     for (ptrdiff_t v = 0; v < t->rows.P; v++) {
-        const ptrdiff_t start = t->first[v], stop = t->first[v + 1], hit = t->hit[k->cell[v]];
+        const ptrdiff_t start = t->first[v], stop = t->first[v + 1], indicator = t->indicator[k->state[v]];
         const int together = t->softmax && stop - start > 1;
-        const double own = together && hit >= 0 ? e[hit] : 0.0;
+        const double own = together && indicator >= 0 ? e[indicator] : 0.0;
         for (l = start; l < stop; l++)
             shift[l] = own;
     }
@@ -236,8 +236,8 @@ TARGET ALWAYS_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weigh
         AT(e + l) = THIS(sp_exp)(LARGER(cut, zero - SP_LARGE));
     }
     for (ptrdiff_t v = 0; v < t->rows.P; v++) {
-        const ptrdiff_t start = t->first[v], stop = t->first[v + 1], hit = t->hit[k->cell[v]];
-        if (hit == SP_UNSEEN) {
+        const ptrdiff_t start = t->first[v], stop = t->first[v + 1], indicator = t->indicator[k->state[v]];
+        if (indicator == SP_MISSING) {
             for (l = start; l < stop; l++)
                 e[l] = 0.0;
         } else if (t->softmax && stop - start > 1) {
@@ -251,18 +251,18 @@ TARGET ALWAYS_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weigh
             THIS(sp_log)(product, log_sum, z);
             for (l = start; l < stop; l++)
                 e[l] *= share;
-            e[hit] += 1.0;
+            e[indicator] += 1.0;
         } else
             for (l = start; l < stop; l++) {
-                const double odds = e[l], y = l == hit;
-                THIS(sp_log)(product, log_sum, l == hit ? 1.0 + 1.0 / odds : 1.0 + odds);
+                const double odds = e[l], y = l == indicator;
+                THIS(sp_log)(product, log_sum, l == indicator ? 1.0 + 1.0 / odds : 1.0 + odds);
                 e[l] = y - odds / (1.0 + odds);
             }
     }
     for (l = 0; l + SP_TOGETHER * W <= L; l += SP_TOGETHER * W)
-        THIS(sp_leave)(t, l, SP_TOGETHER, there, sums, k);
+        THIS(sp_leave)(t, l, SP_TOGETHER, known, sums, k);
     for (; l < L; l += W)
-        THIS(sp_leave)(t, l, 1, there, sums, k);
+        THIS(sp_leave)(t, l, 1, known, sums, k);
 }
 
 TARGET static void THIS(sp_rows)(const sp_table *t, const sp_weights *w, ptrdiff_t start, ptrdiff_t stop, sp_sums *sums,
@@ -272,43 +272,43 @@ TARGET static void THIS(sp_rows)(const sp_table *t, const sp_weights *w, ptrdiff
     for (ptrdiff_t l = t->p2; l < t->plus.width; l++)
         k->shift[l] = 0.0;
     for (ptrdiff_t i = start; i < stop; i++) {
-        const ptrdiff_t there = sp_row(t, i, k);
-        THIS(sp_numeric)(t, w, there, sums, k, &product, &log_sum);
+        const ptrdiff_t known = sp_row(t, i, k);
+        THIS(sp_numeric)(t, w, known, sums, k, &product, &log_sum);
         if (t->rows.P)
             THIS(sp_categorical)(t, w, i, sums, k, &product, &log_sum);
     }
     *sums->log_z += log_sum + log(product);
 }
 
-/* powers (p1, 3): how many, sum x, sum x^2; own (p1, p1 + p2): sums of the similarity of a row's own number to the number, or the code
- * of the indicator, that it sees */
+/* powers (p1, 3): count, sum x, sum x^2; own (p1, p1 + p2): sums of the similarity of a row's own number to the number, or the code of
+ * the indicator, that it sees */
 TARGET static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_t stop, double *powers, double *own, sp_scratch *k)
 {
     const ptrdiff_t p = t->rows.p1 + t->p2;
     for (ptrdiff_t i = start; i < stop; i++) {
-        const ptrdiff_t there = sp_row(t, i, k);
+        const ptrdiff_t known = sp_row(t, i, k);
         for (ptrdiff_t s = 0; s < t->rows.p1; s++) {
             const double x = k->x[s], size = fabs(x) > t->eps ? fabs(x) : t->eps;
-            double *on = k->lift, *restrict out = own + s * p;
+            double *on = k->cross, *restrict out = own + s * p;
             if (x != x)
                 continue;
             powers[3 * s] += 1.0;
             powers[3 * s + 1] += x;
             powers[3 * s + 2] += x * x;
-            for (ptrdiff_t j = 0; j < there; j++) {
-                const double a = k->x[t->rows.p1 + k->there[j]], other = fabs(a) > t->eps ? fabs(a) : t->eps;
+            for (ptrdiff_t j = 0; j < known; j++) {
+                const double a = k->x[t->rows.p1 + k->known[j]], other = fabs(a) > t->eps ? fabs(a) : t->eps;
                 const double ratio = size < other ? size / other : other / size;
                 const int opposite = fabs(x) > t->eps && fabs(a) > t->eps && (x > 0.0) != (a > 0.0);
-                out[k->there[j]] += opposite ? -ratio : ratio;
+                out[k->known[j]] += opposite ? -ratio : ratio;
             }
             if (t->seen > t->rows.p1 || !t->rows.P)
                 continue;
             THIS(sp_similar)(&t->minus, x, t->eps, k->energy);
             THIS(sp_similar)(&t->plus, x, t->eps, on);
             for (ptrdiff_t v = 0; v < t->rows.P; v++) {
-                const ptrdiff_t hit = t->hit[k->cell[v]];
-                for (ptrdiff_t l = t->first[v]; hit != SP_UNSEEN && l < t->first[v + 1]; l++)
-                    out[t->rows.p1 + l] += l == hit ? on[l] : k->energy[l];
+                const ptrdiff_t indicator = t->indicator[k->state[v]];
+                for (ptrdiff_t l = t->first[v]; indicator != SP_MISSING && l < t->first[v + 1]; l++)
+                    out[t->rows.p1 + l] += l == indicator ? on[l] : k->energy[l];
             }
         }
     }

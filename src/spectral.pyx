@@ -1,7 +1,7 @@
-"""Conditionals of a mixed table for its pseudo-likelihood, and sweeps of a nonnegative factorisation.
+"""Expected statistics of the pseudo-likelihood gradient of a mixed table, and sweeps of a nonnegative factorisation (HALS).
 
-Cells are levels of categorical variables, each followed by its hole: row ``first_cell[v] + code`` of a table belongs to a row whose code
-of variable v is ``code``. Sums over rows belong to fixed runs of rows and are added in their order.
+The states of a categorical variable are its levels and, after them, the missing state: state ``first_state[v] + code`` belongs to the code
+``code`` of variable v. Sums over rows belong to fixed runs of rows and are added in order.
 """
 
 import numpy as np
@@ -21,11 +21,11 @@ cdef extern from "_mixed_rows.h":
         Py_ssize_t p1, P, C
         const Py_ssize_t *column
         const Py_ssize_t *variable
-        const Py_ssize_t *first_cell
+        const Py_ssize_t *first_state
 
 cdef extern from "_spectral.h":
     enum:
-        SP_LANES, SP_TILE, SP_UNSEEN
+        SP_LANES, SP_TILE, SP_MISSING
     const double SP_LARGE
 
     ctypedef struct sp_scale:
@@ -46,38 +46,38 @@ cdef extern from "_spectral.h":
         const Py_ssize_t *joint
         const Py_ssize_t *stride
         const Py_ssize_t *first_row
-        const Py_ssize_t *hit
-        const double *hat
+        const Py_ssize_t *indicator
+        const double *low_rank
         sp_scale grid, minus, plus
 
     ctypedef struct sp_weights:
         const double *unary
-        const double *near
-        const double *table
+        const double *pair
+        const double *node_table
         const double *bias
-        const double *cell
-        const double *lift
+        const double *bias_table
+        const double *cross
 
     ctypedef struct sp_sums:
         double *log_z
         double *node
-        double *near
-        double *table
+        double *pair
+        double *node_table
         double *bias
-        double *cell
-        double *lift
+        double *bias_table
+        double *cross
 
     ctypedef struct sp_scratch:
-        double *near
-        double *lift
+        double *pair
+        double *cross
         double *grid
-        double *most
+        double *largest
         double *energy
         double *shift
         double *x
-        Py_ssize_t *cell
+        Py_ssize_t *state
         Py_ssize_t *row
-        Py_ssize_t *there
+        Py_ssize_t *known
 
     Py_ssize_t sp_padded(Py_ssize_t) noexcept nogil
     void sp_rows(const sp_table *, const sp_weights *, Py_ssize_t, Py_ssize_t, sp_sums *, sp_scratch *) noexcept nogil
@@ -94,10 +94,10 @@ cdef extern from "_spectral_factor.h":
     void nf_rows(const nf_table *, const double *, const double *, const double *, Py_ssize_t, Py_ssize_t, double *, double *, double *,
                  double *, double *) noexcept nogil
 
-HOLE = SP_UNSEEN        # of `hit`
-CUT = SP_LARGE          # energies beyond are cut
-LANES = SP_LANES        # tables over indicators are padded to a multiple of these,
-TILE = SP_TILE          # and over the nodes of the grid to a multiple of these
+MISSING = SP_MISSING    # `indicator` of a missing state
+CUT = SP_LARGE          # energies are clipped to +-CUT
+LANES = SP_LANES        # tables over indicators are padded to a multiple of LANES
+TILE = SP_TILE          # tables over the nodes of the grid are padded to a multiple of TILE
 
 
 cdef const Py_ssize_t *numbers(array) except? NULL:
@@ -105,19 +105,21 @@ cdef const Py_ssize_t *numbers(array) except? NULL:
     return &flat[0] if flat.shape[0] else NULL
 
 
-cdef int read_rows(mixed_rows *t, numeric, column, codes, variable, first_cell, Py_ssize_t C) except -1:
-    """Point to the two blocks of a table and to what is used of them."""
-    for array, types in ((numeric, (np.float64, np.float32)), (codes, (np.uint8, np.uint16))):
+cdef int read_rows(mixed_rows *t, numeric, column, codes, variable, first_state, Py_ssize_t C) except -1:
+    """Point to the two blocks of a table and the columns used; raise unless dtypes, layout and lengths fit."""
+    for name, array, types in (("numeric", numeric, (np.float64, np.float32)), ("codes", codes, (np.uint8, np.uint16))):
         if array.dtype not in types:
-            raise TypeError(f"a block of {types[0].__name__} or {types[1].__name__}, got {array.dtype}")
+            raise TypeError(f"{name} must be {types[0].__name__} or {types[1].__name__}, got {array.dtype}")
         if array.ndim != 2 or not array.flags.c_contiguous:
-            raise ValueError("a contiguous block of two dimensions")
-    if len(numeric) != len(codes) or len(first_cell) != len(variable):
-        raise ValueError("blocks of as many rows, variables of as many cells")
+            raise ValueError(f"{name} must be two-dimensional and C-contiguous, got shape {array.shape} with strides {array.strides}")
+    if len(numeric) != len(codes):
+        raise ValueError(f"numeric and codes must have equally many rows, got {len(numeric)} and {len(codes)}")
+    if len(first_state) != len(variable):
+        raise ValueError(f"first_state must have one entry per variable, got {len(first_state)} for {len(variable)}")
     t.numeric, t.codes = <const void *> <uintptr_t> numeric.ctypes.data, <const void *> <uintptr_t> codes.ctypes.data
     t.single, t.wide = numeric.dtype == np.float32, codes.dtype == np.uint16
     t.width, t.q, t.p1, t.P, t.C = numeric.shape[1], codes.shape[1], len(column), len(variable), C
-    t.column, t.variable, t.first_cell = numbers(column), numbers(variable), numbers(first_cell)
+    t.column, t.variable, t.first_state = numbers(column), numbers(variable), numbers(first_state)
     return 0
 
 
@@ -127,22 +129,24 @@ cdef class Conditionals:
     Parameters
     ----------
     numeric : ndarray (n, width) of float32 or float64, contiguous
-        NaN: a hole.
+        NaN: missing.
     column : ndarray (p1,) of intp
-        Columns of it; `centre` and `scale` (p1,) make them (x - centre) * scale.
+        Its columns in use.
+    centre, scale : ndarrays (p1,)
+        They are scaled to (x - centre) * scale.
     codes : ndarray (n, q) of uint8 or uint16, contiguous
     variable : ndarray (P,) of intp
-        Columns of it.
-    first_cell, first : ndarrays (P,) and (P + 1,) of intp
-        First cell and first indicator of every variable.
+        Its columns in use.
+    first_state, first : ndarrays (P,) and (P + 1,) of intp
+        First state and first indicator of every variable.
     joint, stride : ndarrays (P,) of intp
-        The joint a variable belongs to, and the rows of the tables from one of its cells to the next.
+        The joint a variable belongs to, and the rows of the tables from one of its states to the next.
     first_row : ndarray (J + 1,) of intp
-        First rows of the joints, and how many rows there are, R.
-    hit : ndarray (C,) of intp
-        Indicator that a cell switches on, -1: none, `HOLE`: a hole.
-    hat : ndarray (n, p) of float64 or None
-        Numbers that stand for the columns in what others see; None: codes of the indicators.
+        First rows of the joints, and the number of all rows, R.
+    indicator : ndarray (C,) of intp
+        Indicator that a state switches on, -1: none, `MISSING`: a missing state.
+    low_rank : ndarray (n, p) of float64 or None
+        Low-rank approximation of the encoded table, which other columns see; None: they see codes of the indicators.
     grid, minus, plus : ndarrays (5, M), (5, L), (5, L)
         Size, its inverse, and the signs towards numbers below -eps, near 0, above eps: of nodes, and of codes of indicators off and on.
         M and L are padded with columns of zeros to multiples of `TILE` and `LANES`.
@@ -150,7 +154,7 @@ cdef class Conditionals:
     softmax : bool
         Indicators of a variable are normalised together, otherwise one by one.
     runs : int
-        Runs of rows, each with sums of its own.
+        Number of runs of rows, each with its own sums.
     """
 
     cdef sp_table t
@@ -160,27 +164,27 @@ cdef class Conditionals:
     cdef Py_ssize_t size, scratch_size, scratch_whole
     cdef Py_ssize_t[8] place
 
-    def __init__(self, numeric, column, centre, scale, codes, variable, first_cell, first, joint, stride, first_row, hit, hat, grid,
-                 minus, plus, double eps, bint softmax, Py_ssize_t runs):
+    def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
+                 grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
         cdef sp_table *t = &self.t
         cdef Py_ssize_t M = grid.shape[1], L = plus.shape[1], p1, R, i
-        self.arrays = (numeric, column, centre, scale, codes, variable, first_cell, first, joint, stride, first_row, hit, hat, grid,
-                       minus, plus)
+        self.arrays = (numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
+                       grid, minus, plus)
         if M % SP_TILE or L % SP_LANES or minus.shape[1] != L:
-            raise ValueError("tables of whole tiles and lanes")
-        read_rows(&t.rows, numeric, column, codes, variable, first_cell, len(hit))
+            raise ValueError(f"grid must be padded to whole tiles of {SP_TILE}, minus and plus to whole lanes of {SP_LANES}")
+        read_rows(&t.rows, numeric, column, codes, variable, first_state, len(indicator))
         p1, R, t.p2 = len(column), first_row[len(first_row) - 1], first[len(first) - 1]
-        t.seen = p1 if hat is None else p1 + t.p2
+        t.seen = p1 if low_rank is None else p1 + t.p2
         if L < t.p2 or len(centre) != p1 or len(scale) != p1 or len(first) != len(variable) + 1 or len(joint) != len(variable) \
                 or len(stride) != len(variable):
-            raise ValueError("arrays that do not fit each other")
-        if hat is not None and hat.shape != (len(numeric), p1 + t.p2):
-            raise ValueError("hat has another shape than the encoded table")
+            raise ValueError("the arrays of columns, variables and indicators do not fit each other")
+        if low_rank is not None and low_rank.shape != (len(numeric), p1 + t.p2):
+            raise ValueError(f"low_rank must have shape ({len(numeric)}, {p1 + t.p2}), that of the encoded table, got {low_rank.shape}")
         t.softmax, t.eps, t.J, t.R = softmax, eps, len(first_row) - 1, R
         t.joint, t.stride, t.first_row = numbers(joint), numbers(stride), numbers(first_row)
-        t.centre, t.scale, t.first, t.hit = doubles_in(centre), doubles_in(scale), numbers(first), numbers(hit)
-        if hat is not None:
-            t.hat = doubles_in(hat)
+        t.centre, t.scale, t.first, t.indicator = doubles_in(centre), doubles_in(scale), numbers(first), numbers(indicator)
+        if low_rank is not None:
+            t.low_rank = doubles_in(low_rank)
         self._scale(&t.grid, grid)
         self._scale(&t.minus, minus)
         self._scale(&t.plus, plus)
@@ -204,16 +208,16 @@ cdef class Conditionals:
     cdef void _scratch(self, sp_scratch *s, double *room, Py_ssize_t *whole) noexcept nogil:
         cdef Py_ssize_t M = self.t.grid.width, L = self.t.plus.width
         room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
-        s.near = room
-        s.lift = s.near + sp_padded(self.t.seen * M)
-        s.grid = s.lift + self.t.rows.p1 * L
-        s.most = s.grid + self.t.rows.p1 * M
-        s.energy = s.most + sp_padded(self.t.rows.p1)
+        s.pair = room
+        s.cross = s.pair + sp_padded(self.t.seen * M)
+        s.grid = s.cross + self.t.rows.p1 * L
+        s.largest = s.grid + self.t.rows.p1 * M
+        s.energy = s.largest + sp_padded(self.t.rows.p1)
         s.shift = s.energy + L
         s.x = s.shift + L
-        s.cell = whole
+        s.state = whole
         s.row = whole + self.t.rows.P
-        s.there = s.row + self.t.J
+        s.known = s.row + self.t.J
 
     cdef void _run(self, const sp_weights *w, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
         cdef sp_sums sums
@@ -221,31 +225,31 @@ cdef class Conditionals:
         self._scratch(&scratch, numbers, whole)
         room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
         memset(room, 0, sizeof(double) * self.size)
-        sums.log_z, sums.node, sums.near, sums.table = room, room + self.place[1], room + self.place[2], room + self.place[3]
-        sums.bias, sums.cell, sums.lift = room + self.place[4], room + self.place[5], room + self.place[6]
+        sums.log_z, sums.node, sums.pair, sums.node_table = room, room + self.place[1], room + self.place[2], room + self.place[3]
+        sums.bias, sums.bias_table, sums.cross = room + self.place[4], room + self.place[5], room + self.place[6]
         sp_rows(&self.t, w, self.n * run // self.runs, self.n * (run + 1) // self.runs, &sums, &scratch)
 
-    def sums(self, unary, near, table, bias, cell, lift, int n_threads):
-        """One pass over the rows.
+    def sums(self, unary, pair, node_table, bias, bias_table, cross, int n_threads):
+        """One pass over the rows: log-normalisers, and the expected statistics of the pseudo-likelihood gradient.
 
         Parameters
         ----------
         unary : ndarray (p1, M)
-            ln of the weight of a node and its unary energy; -inf in the padding.
-        near : ndarray (p1, seen)
-            Weights of the numbers a numeric node sees.
-        table : ndarray (R, p1, M) or None
-            Energies of the numeric nodes under a combination of cells.
-        bias, cell, lift : ndarrays (L,), (R, L), (p1, L)
-            Of the indicators: their own, what a combination adds, their weights to numeric columns.
+            ln of the weight of a node plus its unary energy; -inf in the padding.
+        pair : ndarray (p1, seen)
+            Weights between numeric columns and the numbers they see.
+        node_table : ndarray (R, p1, M) or None
+            Energies of the numeric nodes under a combination of states.
+        bias, bias_table, cross : ndarrays (L,), (R, L), (p1, L)
+            Of the indicators: unary terms, what a combination adds, weights to numeric columns.
         n_threads : int
 
         Returns
         -------
         tuple of seven arrays
-            log Z of the conditionals (1,), where cells that are there count; expected visits of the nodes (p1, M); expected similarities
-            (p1, seen, lanes), to be summed over lanes; expected visits by combination (R, p1, M); y - q of the indicators (L,), by
-            combination (R, L), and times their similarity (p1, L).
+            log_z, sum of log-normalisers of observed cells (1,); node, expected visits of the nodes (p1, M); pair, expected similarities
+            (p1, seen, LANES), to be summed over lanes; node_table, visits by combination (R, p1, M); bias, residuals y - q of the
+            indicators (L,), bias_table, by combination (R, L), and cross, times the change of similarity (p1, L).
         """
         cdef sp_weights w
         cdef Py_ssize_t run, size = self.size, pieces
@@ -253,13 +257,13 @@ cdef class Conditionals:
         cdef Py_ssize_t[:, ::1] whole
         cdef double[::1] out
         wanted = (self.shapes[1], self.shapes[2][:2], self.shapes[3], self.shapes[4], self.shapes[5], self.shapes[6])
-        for array, shape in zip((unary, near, table, bias, cell, lift), wanted, strict=True):
+        for array, shape in zip((unary, pair, node_table, bias, bias_table, cross), wanted, strict=True):
             if array is not None and array.shape != shape:
-                raise ValueError(f"weights of shape {shape}, got {array.shape}")
-        w.unary, w.near, w.table = doubles_in(unary), doubles_in(near), NULL
-        if table is not None:
-            w.table = doubles_in(table)
-        w.bias, w.cell, w.lift = doubles_in(bias), doubles_in(cell), doubles_in(lift)
+                raise ValueError(f"weights must have shape {shape}, got {array.shape}")
+        w.unary, w.pair, w.node_table = doubles_in(unary), doubles_in(pair), NULL
+        if node_table is not None:
+            w.node_table = doubles_in(node_table)
+        w.bias, w.bias_table, w.cross = doubles_in(bias), doubles_in(bias_table), doubles_in(cross)
         if self.room is None or len(self.room[1]) < n_threads:
             self.room = self._rooms(size, n_threads)
         rooms, scratch, whole = self.room
@@ -280,12 +284,12 @@ cdef class Conditionals:
         )
 
     def observed(self, int n_threads):
-        """What no parameter enters.
+        """The statistics of the data, which do not depend on the parameters.
 
         Returns
         -------
         powers : ndarray (p1, 3)
-            How many cells a numeric column has, their sum, the sum of their squares.
+            Count, sum and sum of squares of the observed numbers of a numeric column.
         own : ndarray (p1, p1 + p2)
             Sums of the similarity between a row's own number and what it sees.
         """
@@ -310,7 +314,7 @@ cdef class Conditionals:
 
 
 cdef void add_runs(double[:, ::1] rooms, Py_ssize_t runs, Py_ssize_t start, Py_ssize_t stop, double[::1] out) noexcept nogil:
-    """out[start:stop] = the runs' sums, added in their order."""
+    """out[start:stop] = the sums of the runs, added in order."""
     cdef Py_ssize_t run, j
     cdef const double *room
     for run in range(runs):
@@ -320,34 +324,34 @@ cdef void add_runs(double[:, ::1] rooms, Py_ssize_t runs, Py_ssize_t start, Py_s
 
 
 def hals_rows(
-    numeric,                                # IN  (n, width) float32 or float64, NaN: a hole
+    numeric,                                # IN  (n, width) float32 or float64, NaN: missing
     column,                                 # IN  (p1,) of it
     low,                                    # IN  (p1,)
     scale,                                  # IN  (p1,) columns are factorised as (x - low) * scale
-    fill,                                   # IN  (p1,) what a hole is factorised as
+    fill,                                   # IN  (p1,) what a missing number is factorised as
     codes,                                  # IN  (n, q) uint8 or uint16
     variable,                               # IN  (P,) of it
-    first_cell,                             # IN  (P,)
+    first_state,                            # IN  (P,)
     loading,                                # IN  (p1, k) of the numeric columns
-    cell_loading,                           # IN  (C, k) what a cell takes from the indicators
+    state_loading,                          # IN  (C, k) loadings of a state's indicators
     const double[:, ::1] gram not None,     # IN  (k, k) of all loadings
     double[:, ::1] scores not None,         # IN/OUT (n, k) >= 0
-    double[:, :, ::1] work not None,        # WORK (runs, k + p1 + C, k): rows are cut into so many runs, whose sums are added in order
-    double[:, ::1] sums not None,           # OUT (k + p1 + C, k): scores' Gram, and their sums with the columns and by cell
+    double[:, :, ::1] work not None,        # WORK (runs, k + p1 + C, k) sums of each run of rows, added in order
+    double[:, ::1] sums not None,           # OUT (k + p1 + C, k) scores' Gram, and their sums with the columns and by state
     int n_threads,
 ):
-    """The scores' half of a sweep of hierarchical alternating least squares, and what the loadings' half needs of it."""
+    """The scores' half of a HALS sweep, and the sums for its other half, the update of the loadings."""
     cdef nf_table t
     cdef Py_ssize_t n = scores.shape[0], runs = work.shape[0], p1 = len(column), run, i, j
-    read_rows(&t.rows, numeric, column, codes, variable, first_cell, len(cell_loading))
+    read_rows(&t.rows, numeric, column, codes, variable, first_state, len(state_loading))
     t.k, t.low, t.scale, t.fill = scores.shape[1], doubles_in(low), doubles_in(scale), doubles_in(fill)
     cdef const double *loadings = doubles_in(loading)
-    cdef const double *by_cell = doubles_in(cell_loading)
+    cdef const double *by_state = doubles_in(state_loading)
     cdef double *score = doubles_out(np.asarray(scores))      # NULL where there are no rows
     cdef double[:, ::1] owed = np.empty((runs, t.k))
     for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
         work[run] = 0.0
-        nf_rows(&t, loadings, by_cell, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, &work[run, 0, 0],
+        nf_rows(&t, loadings, by_state, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, &work[run, 0, 0],
                 &work[run, 0, 0] + t.k * t.k, &work[run, 0, 0] + (t.k + p1) * t.k, &owed[run, 0])
     with nogil:
         sums[:] = work[0]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
+from craftc._common.estimator import warn_not_converged
 from craftc._common.typing import Flags, Floats, Labels
 from craftc._fusion.datafits import Datafit, Evaluation
 from craftc._fusion.first_order import Admm, Ama
@@ -327,7 +326,7 @@ class RegularizationPath:
 
 
 def follow(
-    path: RegularizationPath, penalties: Iterable[float], ends: Callable[[list[int]], bool], *, verbose: int, estimator: str
+    path: RegularizationPath, penalties: Iterable[float], ends: Callable[[list[int]], bool], *, verbose: int, estimator: Any
 ) -> list[Optimum]:
     """Optima along penalties, until `ends` accepts their numbers of clusters; warn if any optimum was not reached."""
     optima: list[Optimum] = []
@@ -341,10 +340,7 @@ def follow(
         if ends(counts):
             break
     if not path.converged(optima):
-        warnings.warn(
-            f"{estimator} did not reach every optimum: the largest relative gap is "
-            f"{max(optimum.relative_gap for optimum in optima):.1e}, tol={path.tol:g}. Raise max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        gap = max(optimum.relative_gap for optimum in optima)
+        remedy = f"the largest relative duality gap is {gap:.1e} with tol={path.tol:g}: raise max_iter or tol"
+        warn_not_converged(estimator, path.n_iter, "iterations", remedy, stacklevel=3)
     return optima

@@ -7,7 +7,7 @@ from typing_extensions import disjoint_base
 _Floats = NDArray[np.float64]
 _Positions = NDArray[np.intp]
 
-HOLE: int
+MISSING: int
 CUT: float
 LANES: int
 TILE: int
@@ -26,13 +26,13 @@ class Conditionals:
         scale: _Floats,
         codes: NDArray[Any],
         variable: _Positions,
-        first_cell: _Positions,
+        first_state: _Positions,
         first: _Positions,
         joint: _Positions,
         stride: _Positions,
         first_row: _Positions,
-        hit: _Positions,
-        hat: _Floats | None,
+        indicator: _Positions,
+        low_rank: _Floats | None,
         grid: _Floats,
         minus: _Floats,
         plus: _Floats,
@@ -41,7 +41,14 @@ class Conditionals:
         runs: int,
     ) -> None: ...
     def sums(
-        self, unary: _Floats, near: _Floats, table: _Floats | None, bias: _Floats, cell: _Floats, lift: _Floats, n_threads: int
+        self,
+        unary: _Floats,
+        pair: _Floats,
+        node_table: _Floats | None,
+        bias: _Floats,
+        bias_table: _Floats,
+        cross: _Floats,
+        n_threads: int,
     ) -> tuple[_Floats, _Floats, _Floats, _Floats, _Floats, _Floats, _Floats]: ...
     def observed(self, n_threads: int) -> tuple[_Floats, _Floats]: ...
 
@@ -53,9 +60,9 @@ def hals_rows(
     fill: _Floats,
     codes: NDArray[Any],
     variable: _Positions,
-    first_cell: _Positions,
+    first_state: _Positions,
     loading: _Floats,
-    cell_loading: _Floats,
+    state_loading: _Floats,
     gram: _Floats,
     scores: _Floats,
     work: _Floats,

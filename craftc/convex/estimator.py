@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from craftc._common.labels import canonical
 from craftc._common.optional import need_pandas
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
-from craftc._common.validation import check_choice, check_number, check_penalties
+from craftc._common.validation import Choice, Constraint, Number, check_choice, check_parameters, check_penalties
 from craftc._fusion.datafits import Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, components, edges_of, lengths
 from craftc._fusion.path import RegularizationPath, follow
@@ -104,6 +104,15 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
     [0, 0, 0, 1, 1, 1]
     """
 
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "n_clusters": Number(least=1, whole=True, optional=True),
+        "n_neighbors": Number(least=1, whole=True),
+        "solver": Choice(SOLVERS),
+        "tol": Number(above=0),
+        "max_iter": Number(least=1, whole=True),
+        "verbose": Number(least=0, whole=True),
+    }
+
     def __init__(
         self,
         fusion_penalty: float | ArrayLike | None = None,
@@ -150,7 +159,7 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         path = self._new_path(spread, graph)
         with threadpool_limits(1, "blas"):
             penalties = self._penalties(graph, spread)
-            optima = follow(path, penalties, partial(self._ends, len(rows)), verbose=self.verbose, estimator=type(self).__name__)
+            optima = follow(path, penalties, partial(self._ends, len(rows)), verbose=self.verbose, estimator=self)
             n_iter = path.n_iter
             if self.fusion_penalty is None and self.n_clusters is not None and len(optima) > 1:
                 before, last = optima[-2:]
@@ -217,13 +226,7 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if self.fusion_penalty is not None:
             check_penalties(self.fusion_penalty)
-        if self.n_clusters is not None:
-            check_number("n_clusters", self.n_clusters, least=1, whole=True)
-        check_number("n_neighbors", self.n_neighbors, least=1, whole=True)
-        check_choice("solver", self.solver, SOLVERS)
-        check_number("tol", self.tol, above=0)
-        check_number("max_iter", self.max_iter, least=1, whole=True)
-        check_number("verbose", self.verbose, least=0, whole=True)
+        check_parameters(self)
         effective_n_threads(self.n_threads)
 
 

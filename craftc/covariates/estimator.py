@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,7 @@ from craftc._common.labels import canonical
 from craftc._common.optional import need_pandas
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
-from craftc._common.validation import check_choice, check_number, check_penalties
+from craftc._common.validation import Choice, Constraint, Number, check_parameters, check_penalties
 from craftc._fusion.datafits import Multinomial, column_sums
 from craftc._fusion.graph import Graph, components, with_zero_node, zero_node_last
 from craftc._fusion.path import Optimum, RegularizationPath, follow
@@ -129,6 +130,16 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     [0, 0, 1, 1]
     """
 
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "ridge": Number(least=0),
+        "sparsity": Number(least=0),
+        "solver": Choice(SOLVERS),
+        "selection": Choice(SELECTIONS),
+        "tol": Number(above=0),
+        "max_iter": Number(least=1, whole=True),
+        "verbose": Number(least=0, whole=True),
+    }
+
     def __init__(
         self,
         fusion_penalty: float | ArrayLike | None = None,
@@ -187,7 +198,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
                                       effective_n_threads(self.n_threads))  # fmt: skip
             if self.ridge == 0:
                 self._warn_of_separation(rows, datafit, graph)
-            optima = follow(path, penalties, partial(self._ends, graph.d), verbose=self.verbose, estimator=type(self).__name__)
+            optima = follow(path, penalties, partial(self._ends, graph.d), verbose=self.verbose, estimator=self)
             # clusters of every optimum by first appearance, that of zero coefficients (of the zero node) last
             parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
             scores, fit = np.full(1, np.nan), None
@@ -332,13 +343,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         return check_penalties(self.fusion_penalty)
 
     def _check_parameters(self) -> None:
-        check_number("ridge", self.ridge, least=0)
-        check_number("sparsity", self.sparsity, least=0)
-        check_choice("solver", self.solver, SOLVERS)
-        check_choice("selection", self.selection, SELECTIONS)
-        check_number("tol", self.tol, above=0)
-        check_number("max_iter", self.max_iter, least=1, whole=True)
-        check_number("verbose", self.verbose, least=0, whole=True)
+        check_parameters(self)
         effective_n_threads(self.n_threads)
 
 

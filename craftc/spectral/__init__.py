@@ -1,4 +1,4 @@
-"""A graph of which columns of a mixed table depend on each other, and its spectrum as features."""
+"""The dependence graph of the columns of a mixed table, and features from its spectrum."""
 
 from craftc.spectral.estimator import GraphSpectralFeatures
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from craftc._common.labels import chunks
 from craftc._common.typing import Floats, Positions
-from craftc._kernels.spectral import HOLE
+from craftc._kernels.spectral import MISSING
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import level_starts
 
@@ -24,8 +24,8 @@ _NAMED = 5  # columns in a message
 class Encoding:
     """The p encoded columns of a table: the p1 numeric ones, then the indicators, variable by variable.
 
-    Two levels are one indicator of the second; more are one each, a group. Cells are the levels of the variables, each variable's
-    followed by its hole, as in `level_starts`. Constant columns are left out.
+    A variable of two levels has one indicator, of the second; others have one per level. The states of a variable are its levels and, after
+    them, the missing state, as in `level_starts`. Constant columns are left out.
     """
 
     schema: Schema
@@ -36,9 +36,9 @@ class Encoding:
     low: Floats  # (p1,)
     high: Floats  # (p1,)
     variable: Positions  # (P,) columns of the codes
-    first_cell: Positions  # (P,)
+    first_state: Positions  # (P,)
     first: Positions  # (P + 1,) first indicators
-    hit: Positions  # (C,) the indicator that a cell switches on; -1: none, HOLE: not known
+    indicator_of_state: Positions  # (C,) the indicator that a state switches on; -1: none, MISSING: missing or never seen
     counts: NDArray[np.int64]  # (C,) rows
     names: tuple[str, ...]  # (p,)
     source: Positions  # (p,) columns of the input
@@ -58,13 +58,13 @@ class Encoding:
                     fits = np.isfinite([centre[j], reach, 8.0 * max(beta, 1.0) / reach if reach else 0.0]).all()
                 if not fits:
                     raise ValueError(
-                        f"Column {schema.numeric_names[j]!r} reaches from {low[j]:g} to {high[j]:g}: its mean and scale are beyond what "
-                        "float64 holds; scale it."
+                        f"Column {schema.numeric_names[j]!r} must have a mean and a scale within the range of float64, got numbers from "
+                        f"{low[j]:g} to {high[j]:g}; scale it."
                     )
         column = np.flatnonzero(low < high)
         names, source = [schema.numeric_names[j] for j in column], list(schema.numeric_index[column])
         constants: dict[int, Any] = {int(schema.numeric_index[j]): centre[j] for j in range(len(low)) if not low[j] < high[j]}
-        variable, first, hit, counts = [], [0], [], []
+        variable, first, indicator_of_state, counts = [], [0], [], []
         for d, levels in enumerate(table.levels):
             count = np.bincount(table.codes[:, d], minlength=len(levels) + 1)
             present = np.flatnonzero(count[:-1])
@@ -72,12 +72,12 @@ class Encoding:
                 constants[int(schema.categorical_index[d])] = levels[present[0]] if len(present) else None
                 continue
             shown = present[1:] if len(present) == 2 else present
-            cells = np.full(len(levels) + 1, HOLE, np.intp)
-            cells[present] = -1
-            cells[shown] = first[-1] + np.arange(len(shown))
+            states = np.full(len(levels) + 1, MISSING, np.intp)
+            states[present] = -1
+            states[shown] = first[-1] + np.arange(len(shown))
             variable.append(d)
             first.append(first[-1] + len(shown))
-            hit.append(cells)
+            indicator_of_state.append(states)
             counts.append(count)
             names += [f"{schema.categorical_names[d]}={levels[c]}" for c in shown]
             source += [schema.categorical_index[d]] * len(shown)
@@ -91,9 +91,9 @@ class Encoding:
             low=low[column],
             high=high[column],
             variable=np.array(variable, np.intp),
-            first_cell=level_starts(schema.n_levels[variable]) if variable else np.empty(0, np.intp),
+            first_state=level_starts(schema.n_levels[variable]) if variable else np.empty(0, np.intp),
             first=np.array(first, np.intp),
-            hit=np.concatenate(hit) if hit else np.empty(0, np.intp),
+            indicator_of_state=np.concatenate(indicator_of_state) if indicator_of_state else np.empty(0, np.intp),
             counts=np.concatenate(counts) if counts else np.empty(0, np.int64),
             names=tuple(names),
             source=np.array(source, np.intp),
@@ -117,13 +117,13 @@ class Encoding:
 
     @cached_property
     def scale(self) -> Floats:
-        """(p1,) what x - mean is multiplied with."""
+        """(p1,) factor of x - mean."""
         return np.asarray(self.beta / self.largest)
 
     @cached_property
-    def hole(self) -> Positions:
-        """(P,) the cell of a variable that is not known."""
-        return np.append(self.first_cell[1:], len(self.hit))[: len(self.variable)] - 1
+    def missing_state(self) -> Positions:
+        """(P,) the missing state of a variable."""
+        return np.append(self.first_state[1:], len(self.indicator_of_state))[: len(self.variable)] - 1
 
     @cached_property
     def owner(self) -> Positions:
@@ -131,25 +131,26 @@ class Encoding:
         return np.repeat(np.arange(len(self.variable)), np.diff(self.first))
 
     @cached_property
-    def cell_owner(self) -> Positions:
-        """(C,) variable of a cell."""
-        return np.repeat(np.arange(len(self.variable)), np.diff(np.append(self.first_cell, len(self.hit))))
+    def state_owner(self) -> Positions:
+        """(C,) variable of a state."""
+        return np.repeat(np.arange(len(self.variable)), np.diff(np.append(self.first_state, len(self.indicator_of_state))))
 
     @cached_property
-    def cell_of(self) -> Positions:
-        """(p2,) the cell that switches an indicator on."""
-        on = np.flatnonzero(self.hit >= 0)
-        return on[np.argsort(self.hit[on], kind="stable")]
+    def state_of(self) -> Positions:
+        """(p2,) the state that switches an indicator on."""
+        on = np.flatnonzero(self.indicator_of_state >= 0)
+        return on[np.argsort(self.indicator_of_state[on], kind="stable")]
 
     @cached_property
     def known(self) -> NDArray[np.int64]:
-        """(P,) rows in which a variable is known."""
-        return np.bincount(self.cell_owner, np.where(self.hit == HOLE, 0, self.counts), len(self.variable)).astype(np.int64)
+        """(P,) rows in which a variable is observed."""
+        counts = np.where(self.indicator_of_state == MISSING, 0, self.counts)
+        return np.bincount(self.state_owner, counts, len(self.variable)).astype(np.int64)
 
     @cached_property
     def shares(self) -> Floats:
-        """(p2,) share of the rows that switch an indicator on, of those in which its variable is known."""
-        return np.asarray(self.counts[self.cell_of] / self.known[self.owner])
+        """(p2,) share of the rows with the indicator on, among those in which its variable is observed."""
+        return np.asarray(self.counts[self.state_of] / self.known[self.owner])
 
     @cached_property
     def mean(self) -> Floats:
@@ -157,7 +158,7 @@ class Encoding:
         return np.concatenate([np.zeros(self.p1), 2.0 * self.shares - 1.0])
 
     def edges(self) -> tuple[Positions, Positions]:
-        """Pairs s < t of encoded columns, but for those of one variable."""
+        """Pairs s < t of encoded columns of different variables."""
         group = np.concatenate([-1 - np.arange(self.p1), self.owner])
         s, t = np.triu_indices(self.p, 1)
         kept = group[s] != group[t]
@@ -168,11 +169,11 @@ class Encoding:
         return np.asarray((table.numeric[:, self.column] - self.centre) * self.scale)
 
     def filled(self, table: MixedTable) -> MixedTable:
-        """The table with the means of the numeric columns in their holes."""
+        """The table with missing numbers replaced by the means of their columns."""
         return self._changed(table, lambda block: np.where(np.isnan(block), self.centre, block))
 
     def clipped(self, table: MixedTable) -> MixedTable:
-        """The table with numbers outside the range of the columns moved to its ends."""
+        """The table with numbers clipped to the range of their columns."""
         return self._changed(table, lambda block: np.clip(block, self.low, self.high))
 
     def _changed(self, table: MixedTable, change: Callable[[Floats], Floats]) -> MixedTable:
@@ -181,23 +182,23 @@ class Encoding:
         return MixedTable._trusted(numeric, table.codes, table.schema)
 
     def indicators(self) -> Floats:
-        """(C, p2) the +-1 that a cell stands for in the indicators of its variable; a hole for their means."""
-        value = np.zeros((len(self.hit), self.p2))
-        value[self.cell_owner[:, None] == self.owner] = -1.0
-        on = np.flatnonzero(self.hit >= 0)
-        value[on, self.hit[on]] = 1.0
-        unsure = np.flatnonzero(self.hit == HOLE)
-        value[unsure] *= 1.0 - 2.0 * self.shares
+        """(C, p2) the +-1 indicators of every state; of a missing state, their means."""
+        value = np.zeros((len(self.indicator_of_state), self.p2))
+        value[self.state_owner[:, None] == self.owner] = -1.0
+        on = np.flatnonzero(self.indicator_of_state >= 0)
+        value[on, self.indicator_of_state[on]] = 1.0
+        missing = np.flatnonzero(self.indicator_of_state == MISSING)
+        value[missing] *= 1.0 - 2.0 * self.shares
         return value
 
     def project(self, table: MixedTable, components: Floats) -> NDArray[Any]:
         """(n, l) encoded rows times (l, p) components, in the dtype of the table; a missing cell counts as the mean of its column."""
         out = np.empty((table.n_rows, len(components)), table.schema.dtype)
-        by_cell = self.indicators() @ components[:, self.p1 :].T
+        by_state = self.indicators() @ components[:, self.p1 :].T
         for rows in chunks(table.n_rows):
             part = np.nan_to_num(self.scaled(table.take(rows)), nan=0.0) @ components[:, : self.p1].T
-            for d, cell in zip(self.variable, self.first_cell, strict=True):
-                part += by_cell[cell + table.codes[rows, d].astype(np.intp)]
+            for d, first in zip(self.variable, self.first_state, strict=True):
+                part += by_state[first + table.codes[rows, d].astype(np.intp)]
             out[rows] = part
         return out
 
@@ -210,17 +211,31 @@ class Encoding:
             out[j] = (x[:, s] / self.scale[s] + self.centre[s]).astype(self.schema.dtype)
         for v, d in enumerate(self.variable):
             mine = x[:, self.p1 + self.first[v] : self.p1 + self.first[v + 1]]
-            cells = np.flatnonzero((self.cell_owner == v) & (self.hit != HOLE)) - self.first_cell[v]
+            known = np.flatnonzero((self.state_owner == v) & (self.indicator_of_state != MISSING)) - self.first_state[v]
             code = (mine[:, 0] > 0.0).astype(np.intp) if mine.shape[1] == 1 else mine.argmax(axis=1)
-            levels = np.array([self.schema.levels[d][c] for c in cells], dtype=object)
+            levels = np.array([self.schema.levels[d][c] for c in known], dtype=object)
             out[self.schema.categorical_index[d]] = levels[code]
         return out
 
 
 def _report_constant(names: list[str]) -> None:
-    """Warn of columns that are left out."""
+    """Warn about columns that are left out."""
     if names:
         shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         warnings.warn(
-            f"Constant columns say nothing about how columns depend on each other and are left out: {shown}.", UserWarning, stacklevel=4
+            f"Constant columns carry no information about dependence and are left out: {shown}.", UserWarning, stacklevel=4
         )
+
+
+def check_rows(table: MixedTable) -> None:
+    """Raise if there are too few rows, or if a column has a different level in every row."""
+    if table.n_rows < 2:
+        raise ValueError(f"A graph needs at least two rows, got {table.n_rows} sample (n_samples = {table.n_rows}).")
+    for d, name in enumerate(table.categorical_names):
+        n_levels = int((np.unique(table.codes[:, d]) < table.n_levels[d]).sum())
+        if n_levels == table.n_rows > 2:
+            raise ValueError(
+                f"Column {name!r} must have fewer levels than rows, got {n_levels} levels in {table.n_rows} rows, which carry no "
+                "information about dependence; drop it or merge its levels."
+            )
+

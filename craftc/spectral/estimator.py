@@ -1,29 +1,31 @@
-"""A graph of which columns of a mixed table depend on each other, and its spectrum as features."""
+"""The dependence graph of the columns of a mixed table, and features from its spectrum."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of, spread
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats
-from craftc._common.validation import check_choice, check_flag, check_number
-from craftc.spectral.encoding import Encoding
+from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
+from craftc.spectral.encoding import Encoding, check_rows
 from craftc.spectral.factorization import Approximation, Factoriser, default_factors
 from craftc.spectral.laplacian import basis, laplacian
 from craftc.spectral.paper_objective import RATES, STEPS, Observed
-from craftc.spectral.pseudo_likelihood import PseudoLikelihood
-from craftc.spectral.solvers import Coordinates, Found, Objective, lasso_fit, ridge_fit
+from craftc.spectral.preconditioner import Preconditioner
+from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
+from craftc.spectral.solvers import SpectralFit, lasso_fit, ridge_fit
 from craftc.table import MixedTable
 from craftc.table.fit_input import read_table
 
@@ -32,116 +34,117 @@ LAPLACIANS = ("signed", "abs")
 CONDITIONALS = ("codes", "dense")
 GROUPS = ("softmax", "logistic")
 FACTORIZATIONS = ("hals", "svd")
-N_COMPONENTS = 5  # what is kept where nothing is asked for, or all where there are fewer
+UNKNOWN = ("ignore", "error")
+N_COMPONENTS = 5  # the default; reduced if the table has fewer encoded columns
 EPS = 0.1  # times beta
-SAMPLED, SHARE = 16_384, 16  # rows from which on a search goes by way of a sample, and one of how many rows is in it
+SAMPLED, SHARE = 16_384, 16  # rows from which a fit starts on a sample, and how many rows one row of the sample represents
 
 
 def _scores(model: GraphSpectralFeatures) -> bool:
     if model.objective != "pseudo" or model.conditionals != "codes":
-        raise AttributeError('Only objective="pseudo" with conditionals="codes" says how probable new rows are.')
+        raise AttributeError('score needs objective="pseudo" and conditionals="codes".')
     return True
 
 
-class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Learns which columns of a mixed table depend on each other, and turns rows into a few numbers that follow this graph.
+class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Learns a graph of dependences between the columns of a mixed table, and projects rows onto its smoothest eigenvectors.
 
-    Numbers are scaled, categories become +-1 indicators, and every one of these p columns is modelled given all others. The weights of
-    the edges between them maximise the pseudo-likelihood. The smoothest eigenvectors of the graph's Laplacian are the features: columns
-    that go together are averaged, those that avoid each other (signed) are subtracted.
+    Numbers are scaled, categories become +-1 indicators, and each of these p encoded columns is modelled given all others. The edge
+    weights maximise the penalised pseudo-likelihood. The features are the smoothest eigenvectors of the graph's Laplacian: positively
+    related columns are averaged, negatively related ones (signed Laplacian) subtracted.
 
-    Use it to see the graph (`edges`, `plot.dependence_graph`) first, and as a step before k-means or a classifier second: all p
-    components are a rotation of the encoded columns and change nothing for k-means, a few are a summary that may help or not.
+    Its main use is the graph itself (`edges`, `plot.dependence_graph`). Before k-means or a classifier, all p components are a rotation
+    of the encoded columns and change nothing for k-means; a few components are a summary that may or may not help.
 
     Parameters
     ----------
     n_components : int, default=5
-        Features l, at most p. The default is cut to p where there are fewer columns.
+        Number of features l, at most p. The default is reduced to p if there are fewer encoded columns.
     objective : {"pseudo", "observed"}, default="pseudo"
-        "observed": the paper's equations (5) to (7), for comparison only. Their likelihood is largest where all weights are 0, so that
-        what they find is where the steps stop, not an estimate.
+        "observed": the paper's equations (5) to (7), for comparison only. Their likelihood is largest at weights of zero, so the result
+        depends on when the steps stop and is not an estimate.
     laplacian : {"signed", "abs"}, default="signed"
-        "abs", the paper's, drops the signs of the weights: columns that avoid each other are averaged and cancel.
+        "abs", the paper's, drops the signs of the weights: negatively related columns are averaged and cancel.
     l2 : float, default=0.1
         Ridge penalty: l2 / 2 times the sum of squared weights is added to the negative pseudo-likelihood per row.
     categorical : "auto", or list of names, of positions, or boolean mask
         Categorical columns; "auto": by dtype.
     l1 : float, default=0
-        Penalty of the absolute weights, which sets weak ones to exactly 0. It adds to `l2` (0 for the lasso alone), and goes without
-        unary terms unless these are "free".
+        Lasso penalty of the edge weights, which sets weak ones to exactly 0. It is added to that of `l2` (0 for the lasso alone), and
+        unary terms are left out unless `unary="free"`.
     normalized : bool, default=True
-        D^-1/2 L D^-1/2. Without it the first features are rare, weakly tied indicators.
+        Use D^-1/2 L D^-1/2. Otherwise the first features are rare, weakly connected indicators.
     skip_first : bool, default=False
-        Leave out the first eigenvector: that of "abs" without `normalized` is the plain sum of unlike columns.
+        Leave out the first eigenvector; for "abs" without `normalized` it is the plain sum of all columns.
     conditionals : {"codes", "dense"}, default="codes"
-        What a numeric and a categorical column see of each other: a code for every level, or the factorised row. There is no joint
-        density behind "dense", and it finds known graphs less often.
+        How numeric and categorical columns enter each other's conditionals: by a code for every level, or by the low-rank approximation
+        of the row. "dense" has no joint density and recovers known graphs less often.
     groups : {"softmax", "logistic"}, default="softmax"
-        Levels of a variable exclude each other, or are modelled one by one (the paper's +-1 columns, literally).
+        Levels of a variable are mutually exclusive, or modelled one by one (the paper's +-1 columns).
     unary : bool or "free", default=True
-        Every column has terms of its own, so that edges need not explain how frequent a level is, or where a column has its middle and
-        how wide it is (c1 x + c2 x^2). "free": they may give a numeric column any shape; to be used where columns have spikes, long
-        tails or two humps, which edges would explain otherwise. Not in the paper.
+        Every column has unary terms, so that edges need not explain the frequency of a level, or the location and scale of a numeric
+        column (c1 x + c2 x^2). "free": linear splines, which fit a numeric column of any shape; use it for columns with spikes, long
+        tails or several modes, which would otherwise be explained by edges. Not in the paper.
     beta : float, default=2.0
-        Numeric columns are scaled to [-beta, beta]: their weight against the +-1 indicators in the features. The graph depends on it
-        only by way of the tiny ridge of the `unary` terms.
+        Numeric columns are scaled to [-beta, beta], which sets their weight relative to the +-1 indicators in the features. The graph
+        depends on it only through the small ridge penalty of the `unary` terms.
     eps : float, optional
-        0 < eps < beta; numbers closer to the mean than eps are alike. None: 0.1 beta. The graph depends on it.
+        0 < eps < beta; scaled numbers within eps of the mean are treated as equal. None: 0.1 beta. The graph depends on it.
     grid_size : int, default=16
-        Nodes on either side of 0 that normalise the density of a numeric column.
+        Nodes on either side of 0 of the grid on which the density of a numeric column is normalised.
     factorization : {"hals", "svd"}, default="hals"
-        How the codes of the levels are found: a nonnegative factorisation of numbers and indicators as one table, or singular vectors,
+        Source of the codes of the levels: a nonnegative factorisation of numbers and indicators together (HALS), or singular vectors,
         which need no `random_state`.
     n_factors : int, optional
-        Of it; None: min(20, max(2, p // 2)).
+        Rank of the factorisation; None: min(20, max(2, p // 2)).
     indicator_weight : float, default=1.0
-        Of squared errors in the indicators.
+        Weight of squared errors in the indicators.
     sign, theta0, rate, n_steps : int, float, float or None, int or None
-        Of objective="observed": -1 steps as printed, downhill, +1 uphill; where all weights start; the size of a step against the
-        gradient per row (None: 1.0 downhill, 0.5 uphill); steps (None: 20 and 50).
+        For objective="observed" only: -1 steps downhill, as printed, +1 uphill; initial value of all weights; step size relative to the
+        gradient per row (None: 1.0 downhill, 0.5 uphill); number of steps (None: 20 and 50).
     missing : {"ignore", "category", "error"}, default="ignore"
-        "ignore": a missing cell has no term in the likelihood, nor in those of others. "category": a missing category is a level of
-        its own, a missing number is the mean of its column. "error": refused. In the features a missing cell is the mean of its column.
+        "ignore": a missing cell has no conditional, and enters no other. "category": missing categories are a level, and missing numbers
+        are replaced by the mean of their column. "error": raise. In the features a missing cell is replaced by the mean of its column.
     unknown : {"ignore", "error"}, default="ignore"
-        Levels never seen in `fit` are missing cells, or refused.
+        Treat levels not seen in `fit` as missing, or raise.
     tol : float, default=1e-4
-        The fit ends where no entry of the gradient, per row, exceeds it.
+        The fit has converged when no entry of the gradient, per row, exceeds it.
     max_iter : int, default=5000
-        Steps of the fit at most.
+        Maximum number of steps.
     random_state : int, RandomState or None, default=None
-        Of the nonnegative factorisation. The same seed gives the same bits on any number of threads.
+        Seed of the nonnegative factorisation. The same seed gives the same bits on any number of threads.
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
-        1: a line when the fit ends; 2: a line per step.
+        1: print a line after the fit; 2: also a line per step.
 
     Attributes
     ----------
     graph_ : ndarray (p, p)
-        Weights of the edges, symmetric; positive: the two go together. 0 inside a variable.
+        Weights of the edges, symmetric; positive: positively related. 0 between indicators of one variable.
     encoded_names_ : ndarray (p,) of str
-        Numeric columns, then "variable=level"; a variable of two levels has one column, of the second.
+        Numeric columns, then "variable=level"; a variable of two levels has one encoded column, of the second.
     encoded_columns_ : ndarray (p,) of intp
-        Input columns they come from.
+        Input column of every encoded column.
     n_numeric_ : int
-        How many of them are numeric.
+        Number of numeric encoded columns.
     eigenvalues_ : ndarray (l,)
-        Of the Laplacian, ascending: how rough the components are on the graph.
+        Eigenvalues of the components, ascending: their roughness on the graph.
     components_ : ndarray (l, p)
-        Eigenvectors; the first of the largest entries of each is positive.
+        Eigenvectors of the Laplacian, with a positive entry of largest magnitude (the first of those that tie).
     spectrum_ : ndarray (p,)
         All eigenvalues.
     codes_ : ndarray (p, 2)
-        What a level that is off, and on, is to a numeric column; NaN for numeric columns.
+        Numbers by which numeric columns see an indicator that is off, and on; NaN for numeric columns.
     objective_, objective_path_ : float, ndarray
-        Negative pseudo-likelihood per row in nats and its penalties, at the end and after every step. "observed": -(log L / n + log n)
-        of the returned weights, and after every step of the weights as they were.
+        Negative pseudo-likelihood per row, in nats, plus penalties, at the end and after every step. "observed": -(log L / n + log n) of
+        the returned weights, and of the weights after every step, before they are rescaled.
     n_iter_ : int
-        Steps over all rows. Tables of 16 384 rows or more are searched by way of a sixteenth of the rows.
+        Steps over all rows. A fit to 16 384 rows or more starts on a sixteenth of the rows.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        Where the input has column names.
+        Defined if the input has column names.
 
     References
     ----------
@@ -159,6 +162,30 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     >>> model.edges(top=2)[["source", "target", "sign"]].values.tolist()
     [['oldpeak', 'slope=1', -1], ['ca', 'slope=3', -1]]
     """
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "n_components": Number(least=1, whole=True),
+        "objective": Choice(OBJECTIVES),
+        "laplacian": Choice(LAPLACIANS),
+        "conditionals": Choice(CONDITIONALS),
+        "groups": Choice(GROUPS),
+        "factorization": Choice(FACTORIZATIONS),
+        "unknown": Choice(UNKNOWN),
+        "l2": Number(least=0),
+        "l1": Number(least=0),
+        "beta": Number(above=0),
+        "grid_size": Number(least=2, most=200, whole=True),
+        "indicator_weight": Number(above=0),
+        "tol": Number(above=0),
+        "max_iter": Number(least=1, whole=True),
+        "theta0": Number(),
+        "verbose": Number(least=0, whole=True),
+        "normalized": Flag(),
+        "skip_first": Flag(),
+        "rate": Number(above=0, optional=True),
+        "n_steps": Number(least=0, whole=True, optional=True),
+        "n_factors": Number(least=1, whole=True, optional=True),
+    }
 
     def __init__(
         self,
@@ -221,14 +248,6 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing != "error"
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     # ---- fitting ----
 
     def fit(self, X: Any, y: Any = None) -> GraphSpectralFeatures:
@@ -237,25 +256,25 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Parameters
         ----------
         X : data frame, array or MixedTable (n, D), n >= 2
-            At least two columns must vary; constant ones are left out with a warning.
+            At least two columns must vary; constant columns are left out with a warning.
         y : ignored
 
         Returns
         -------
         GraphSpectralFeatures
-            Itself.
+            The fitted estimator.
         """
         self._check_parameters()
         table = read_table(self, X, categorical=self.categorical, missing=self.missing)
-        _check_rows(table)
+        check_rows(table)
         encoding = Encoding.of(table, float(self.beta))
         n_components = self._check_sizes(encoding)
         if self.missing == "category":
             table = encoding.filled(table)
-        # small products by one BLAS thread: their bits then do not depend on how many there are
+        # small products: one BLAS thread, so that the bits do not depend on their number
         with threadpool_limits(1, "blas"):
-            hat = self._approximation(encoding, table)
-            graph = self._pseudo(encoding, table, hat) if self.objective == "pseudo" else self._observed(encoding, table, hat)
+            low_rank = self._approximation(encoding, table)
+            graph = self._pseudo(encoding, table, low_rank) if self.objective == "pseudo" else self._observed(encoding, table, low_rank)
             self.spectrum_, vectors = basis(laplacian(graph, self.laplacian, self.normalized))
         kept = slice(int(self.skip_first), int(self.skip_first) + n_components)
         self._encoding, self.graph_ = encoding, graph
@@ -269,35 +288,35 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return len(self.components_)
 
     def _approximation(self, encoding: Encoding, table: MixedTable) -> Approximation:
-        """The factorised table, centred and scaled."""
+        """The low-rank approximation of the table, centred and scaled."""
         factoriser = Factoriser(encoding, table, float(self.indicator_weight), effective_n_threads(self.n_threads))
         k = default_factors(encoding.p) if self.n_factors is None else int(self.n_factors)
         factors = factoriser.svd(k) if self.factorization == "svd" else factoriser.hals(k, seed_of(self.random_state))
         return factors.approximation(float(self.beta))
 
-    def _pseudo(self, encoding: Encoding, table: MixedTable, hat: Approximation) -> Floats:
+    def _pseudo(self, encoding: Encoding, table: MixedTable, low_rank: Approximation) -> Floats:
         """The graph that maximises the penalised pseudo-likelihood."""
-        codes = hat.codes(encoding, table)
+        codes = low_rank.codes(encoding, table)
         self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), codes])
-        seen = hat if self.conditionals == "dense" else None
+        seen = low_rank if self.conditionals == "dense" else None
         objective = self._penalised(encoding, table, seen)
-        coordinates = Coordinates(objective, encoding.scaled(table), self._eps(), self.groups == "softmax")
-        search: dict[str, Any] = {"tol": float(self.tol), "max_iter": int(self.max_iter), "told": self._told}
+        preconditioner = Preconditioner(objective, encoding.scaled(table), self._eps(), self.groups == "softmax")
+        limits: dict[str, Any] = {"tol": float(self.tol), "max_iter": int(self.max_iter), "callback": self._print_step}
         if self.l1:
-            found = lasso_fit(objective, coordinates, float(self.l1), **search)
+            found = lasso_fit(objective, preconditioner, float(self.l1), **limits)
         else:
             rows = spread(table.n_rows, table.n_rows // SHARE, 0) if table.n_rows >= SAMPLED else None
             sample = None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
-            found = ridge_fit(objective, coordinates, sample, **search)
-        self._set_search(found)
+            found = ridge_fit(objective, preconditioner, sample, **limits)
+        self._set_fit(found)
         self._parameters = found.parameters
         return found.parameters.theta
 
-    def _penalised(self, encoding: Encoding, table: MixedTable, hat: Approximation | None) -> Objective:
+    def _penalised(self, encoding: Encoding, table: MixedTable, low_rank: Approximation | None) -> Objective:
         unary = self.unary == "free" or (bool(self.unary) and self.l1 == 0)
-        return Objective(self._likelihood(encoding, table, hat), float(self.l2), unary)
+        return Objective(self._likelihood(encoding, table, low_rank), float(self.l2), unary)
 
-    def _likelihood(self, encoding: Encoding, table: MixedTable, hat: Approximation | None) -> PseudoLikelihood:
+    def _likelihood(self, encoding: Encoding, table: MixedTable, low_rank: Approximation | None) -> PseudoLikelihood:
         return PseudoLikelihood(
             encoding,
             table,
@@ -306,39 +325,34 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             eps=self._eps(),
             grid_size=int(self.grid_size),
             softmax=self.groups == "softmax",
-            hat=hat,
+            low_rank=low_rank,
             n_threads=effective_n_threads(self.n_threads),
             free=self.unary == "free",
         )
 
-    def _set_search(self, found: Found) -> None:
-        self.objective_, self.objective_path_ = found.objective, found.path
-        self.n_iter_, self.converged_ = len(found.path), found.converged
+    def _set_fit(self, found: SpectralFit) -> None:
+        set_convergence(self, found)
         if self.verbose > 0:
             print(f"{self.n_iter_} steps: objective {found.objective:.6f}, gradient {found.gradient:.2e}")
         if not found.converged:
             limit = self.n_iter_ >= self.max_iter
-            way_out = "raise max_iter, tol or l2" if limit else "rounding leaves no better step, so raise tol or l2"
-            warnings.warn(
-                f"GraphSpectralFeatures stopped after {self.n_iter_} steps with a gradient of {found.gradient:.1e}, above "
-                f"tol={self.tol:g}; {way_out}.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            remedy = "raise max_iter, tol or l2" if limit else "rounding allows no better step, so raise tol or l2"
+            gradient = f"the largest entry of the gradient is {found.gradient:.1e} with tol={self.tol:g}"
+            warn_not_converged(self, self.n_iter_, "steps", f"{gradient}: {remedy}", stacklevel=4)
 
-    def _told(self, step: int, value: float, gradient: float) -> None:
+    def _print_step(self, step: int, value: float, gradient: float) -> None:
         if self.verbose > 1:
             print(f"step {step}: objective {value:.6f}, gradient {gradient:.2e}")
 
-    def _observed(self, encoding: Encoding, table: MixedTable, hat: Approximation) -> Floats:
-        """Where so many steps of the paper's equation (6) lead."""
+    def _observed(self, encoding: Encoding, table: MixedTable, low_rank: Approximation) -> Floats:
+        """The weights after `n_steps` steps of the paper's equation (6)."""
         self.__dict__.pop("_parameters", None)
-        observed = Observed(encoding, table, hat.table(), self._eps())
+        observed = Observed(encoding, table, low_rank.table(), self._eps())
         sign = int(self.sign)
         rate = RATES[sign] if self.rate is None else float(self.rate)
         n_steps = STEPS[sign] if self.n_steps is None else int(self.n_steps)
-        self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), hat.codes(encoding, table)])
-        graph, path = observed.walk(sign, float(self.theta0), rate, n_steps)
+        self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), low_rank.codes(encoding, table)])
+        graph, path = observed.gradient_path(sign, float(self.theta0), rate, n_steps)
         self.objective_, self.objective_path_ = -observed(graph)[0], -path[1:]
         self.n_iter_, self.converged_ = n_steps, False
         return graph
@@ -351,13 +365,13 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Parameters
         ----------
         top : int, optional
-            So many of them; None: all that are not 0.
+            Number of edges; None: all that are not 0.
 
         Returns
         -------
         pandas DataFrame
-            `source` and `target`, names of encoded columns, as networkx.from_pandas_edgelist reads them; `weight`; `sign`, 1: they go
-            together, -1: they avoid each other.
+            `source` and `target`, names of encoded columns (as networkx.from_pandas_edgelist reads them); `weight`; `sign`, 1: positively
+            related, -1: negatively.
         """
         check_is_fitted(self)
         if top is not None:
@@ -379,7 +393,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Parameters
         ----------
         X : data frame, array or MixedTable (n, D)
-            Numbers outside the range of `fit` count as its ends.
+            Numbers outside the range seen in `fit` are clipped to it.
         y : ignored
 
         Returns
@@ -388,7 +402,7 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """
         table, encoding = self._new_rows(X), self._encoding
         if not hasattr(self, "_parameters"):
-            raise NotFittedError('This model was fitted with objective="observed", which says nothing of rows; fit it again to score.')
+            raise NotFittedError('score needs a fit with objective="pseudo", got one with objective="observed"; fit again.')
         table = encoding.clipped(table)
         likelihood = self._likelihood(encoding, encoding.filled(table) if encoding.schema.missing == "category" else table, None)
         return likelihood(self._parameters)[0]
@@ -406,15 +420,15 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Returns
         -------
         ndarray (n, l), of the dtype of the numbers in `fit`
-            Encoded rows times `components_`. A missing cell, or a level never seen, counts as the mean of its column.
+            Encoded rows times `components_`. A missing cell or a level not seen in `fit` is replaced by the mean of its column.
         """
         check_is_fitted(self)
         return self._encoding.project(self._new_rows(X), self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Any:
-        """Rows that have these features: with all p components the table itself, with fewer its smoothest part.
+        """Rows with these features: with all p components the table itself, with fewer its smoothest part.
 
-        Directions that are not among the components are filled with their means. A category is the level whose indicator is largest.
+        Directions outside the components are set to their means. A category is the level with the largest indicator.
 
         Parameters
         ----------
@@ -444,41 +458,18 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return EPS * float(self.beta) if self.eps is None else float(self.eps)
 
     def _check_parameters(self) -> None:
-        check_number("n_components", self.n_components, least=1, whole=True)
-        check_choice("objective", self.objective, OBJECTIVES)
-        check_choice("laplacian", self.laplacian, LAPLACIANS)
-        check_choice("conditionals", self.conditionals, CONDITIONALS)
-        check_choice("groups", self.groups, GROUPS)
-        check_choice("factorization", self.factorization, FACTORIZATIONS)
-        check_choice("unknown", self.unknown, ("ignore", "error"))
-        check_number("l2", self.l2, least=0)
-        check_number("l1", self.l1, least=0)
-        beta = check_number("beta", self.beta, above=0)
+        check_parameters(self)
         if self.eps is not None:
-            check_number("eps", self.eps, above=0, below=beta, hint="beta")
-        check_number("grid_size", self.grid_size, least=2, most=200, whole=True)
-        check_number("indicator_weight", self.indicator_weight, above=0)
-        check_number("tol", self.tol, above=0)
-        check_number("max_iter", self.max_iter, least=1, whole=True)
-        check_number("theta0", self.theta0)
-        check_number("verbose", self.verbose, least=0, whole=True)
-        for name in ("normalized", "skip_first"):
-            check_flag(name, getattr(self, name))
+            check_number("eps", self.eps, above=0, below=float(self.beta), hint="beta")
         if self.unary != "free" and not isinstance(self.unary, (bool, np.bool_)):
             raise TypeError(f"unary must be True, False or 'free', got {self.unary!r}.")
         if isinstance(self.sign, bool) or self.sign not in (-1, 1):
             raise ValueError(f"sign must be -1 (as printed) or 1 (uphill), got {self.sign!r}.")
         if self.theta0 == 0:
-            raise ValueError('theta0 must not be 0: the gradient of objective="observed" is 0 there, and no step would leave it.')
-        if self.rate is not None:
-            check_number("rate", self.rate, above=0)
-        if self.n_steps is not None:
-            check_number("n_steps", self.n_steps, least=0, whole=True)
-        if self.n_factors is not None:
-            check_number("n_factors", self.n_factors, least=1, whole=True)
+            raise ValueError('theta0 must not be 0, got 0: the gradient of objective="observed" is 0 there; pass another number.')
 
     def _check_sizes(self, encoding: Encoding) -> int:
-        """How many components are kept; raise where the table has too few columns for what is asked."""
+        """The number of components; raise if the table has too few columns for the parameters."""
         usable = len(np.unique(encoding.source))
         if usable < 2:
             raise ValueError(
@@ -494,17 +485,3 @@ class GraphSpectralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if self.n_factors is not None and self.n_factors > p:
             raise ValueError(f"n_factors must be at most p = {p}, the number of encoded columns, got {self.n_factors}.")
         return min(int(self.n_components), room)
-
-
-def _check_rows(table: MixedTable) -> None:
-    """Raise where there are too few rows, or a column has a level for every one of them."""
-    if table.n_rows < 2:
-        raise ValueError(f"A graph needs at least two rows, got {table.n_rows} sample (n_samples = {table.n_rows}).")
-    for d, name in enumerate(table.categorical_names):
-        n_levels = int((np.unique(table.codes[:, d]) < table.n_levels[d]).sum())
-        if n_levels == table.n_rows > 2:
-            raise ValueError(
-                f"Column {name!r} has {n_levels} levels in {table.n_rows} rows, one for every row, which says nothing about how "
-                "columns depend on each other; drop it or merge its levels."
-            )
-

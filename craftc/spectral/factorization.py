@@ -1,4 +1,4 @@
-"""Codes of the levels: a mixed table factorised as one, nonnegative or by singular vectors."""
+"""Codes of the levels from a low-rank approximation of the table: a nonnegative factorisation, or singular vectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from craftc._common.labels import chunks
-from craftc._common.random import uniform
+from craftc._common.random import SpectralStream, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import spectral as _kernel
@@ -16,8 +16,7 @@ from craftc.spectral.encoding import Encoding
 from craftc.table import MixedTable
 
 SWEEPS = 50
-_RUNS, _RUN = 16, 2048  # runs of rows with sums of their own, at most, and rows of a run, at least
-_SCORES, _LOADINGS = 41, 42  # first keys of the random streams
+_RUNS, _RUN = 16, 2048  # most runs of rows, each with its own sums, and fewest rows of a run
 
 
 def default_factors(p: int) -> int:
@@ -27,14 +26,14 @@ def default_factors(p: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """scores (n, k) times loadings (p, k), which stand for the columns in [0, 1] (indicators times the square root of their weight)."""
+    """scores (n, k) and loadings (p, k), whose product approximates columns in [0, 1] (indicators times the root of their weight)."""
 
     scores: Floats
     loadings: Floats
     residual: Floats  # squared error over the sum of squares, after every sweep
 
     def approximation(self, beta: float) -> Approximation:
-        """The product, centred and scaled as the table is."""
+        """The product, centred and scaled like the table."""
         mean = self.scores.mean(axis=0) @ self.loadings.T
         largest = np.zeros(len(self.loadings))
         for rows in chunks(len(self.scores)):
@@ -56,17 +55,17 @@ class Approximation:
         return np.asarray((self.factors.scores @ self.factors.loadings.T - self.mean) * self.scale)
 
     def take(self, rows: Any) -> Approximation:
-        """That of some rows."""
+        """The approximation of some rows."""
         return replace(self, factors=replace(self.factors, scores=self.factors.scores[rows]))
 
     def codes(self, encoding: Encoding, table: MixedTable) -> Floats:
         """(p2, 2) means of an indicator's approximation over the rows that have it off, and on."""
         scores, out = self.factors.scores, np.empty((encoding.p2, 2))
         for v, d in enumerate(encoding.variable):
-            mine, cells = slice(encoding.first[v], encoding.first[v + 1]), slice(encoding.first_cell[v], encoding.hole[v])
+            mine, states = slice(encoding.first[v], encoding.first[v + 1]), slice(encoding.first_state[v], encoding.missing_state[v])
             code = table.codes[:, d]
-            by_level = np.stack([np.bincount(code, weight, cells.stop - cells.start + 1) for weight in scores.T], axis=1)[:-1]
-            count, level = encoding.counts[cells], encoding.cell_of[mine] - encoding.first_cell[v]
+            by_level = np.stack([np.bincount(code, weight, states.stop - states.start + 1) for weight in scores.T], axis=1)[:-1]
+            count, level = encoding.counts[states], encoding.state_of[mine] - encoding.first_state[v]
             on = by_level[level] / count[level, None]
             off = (by_level.sum(axis=0) - by_level[level]) / (count.sum() - count[level])[:, None]
             for side, mean in enumerate((off, on)):
@@ -76,14 +75,14 @@ class Approximation:
 
 
 class Factoriser:
-    """A table as the factorisation sees it: numbers in [0, 1], indicators of 0 and sqrt(weight), holes filled with the means.
+    """Factorises a table of numbers in [0, 1] and indicators of 0 and sqrt(weight), with missing cells replaced by the means.
 
     Parameters
     ----------
     encoding : Encoding
     table : MixedTable
     weight : float
-        Of the indicators' squares.
+        Weight of squared errors in the indicators.
     n_threads : int
     """
 
@@ -101,11 +100,11 @@ class Factoriser:
         out = np.zeros((len(block), e.p))
         out[:, : e.p1] = np.where(np.isnan(block), self.fill, block)
         for v, d in enumerate(e.variable):
-            hit = e.hit[e.first_cell[v] + self.table.codes[rows, d].astype(np.intp)]
-            on = np.flatnonzero(hit >= 0)
-            out[on, e.p1 + hit[on]] = self.root
+            indicator = e.indicator_of_state[e.first_state[v] + self.table.codes[rows, d].astype(np.intp)]
+            on = np.flatnonzero(indicator >= 0)
+            out[on, e.p1 + indicator[on]] = self.root
             mine = slice(e.p1 + e.first[v], e.p1 + e.first[v + 1])
-            out[np.ix_(hit == _kernel.HOLE, np.arange(e.p)[mine])] = self.mean[mine]
+            out[np.ix_(indicator == _kernel.MISSING, np.arange(e.p)[mine])] = self.mean[mine]
         return out
 
     def hals(self, k: int, seed: int, start: tuple[Floats, Floats] | None = None) -> Factors:
@@ -118,23 +117,24 @@ class Factoriser:
         seed : int
             Of the uniform start.
         start : (scores (n, k), loadings (p, k)), optional
-            Start with these.
+            Start; None: drawn from the seed.
         """
         e, n = self.encoding, self.table.n_rows
         if start is None:
             size = 2.0 * np.sqrt(self.mean.mean() / k)
-            draws = [uniform(seed, key, np.arange(m)[:, None], np.arange(k)) for key, m in ((_SCORES, n), (_LOADINGS, e.p))]
+            streams = (SpectralStream.SCORES, n), (SpectralStream.LOADINGS, e.p)
+            draws = [uniform(seed, stream, np.arange(m)[:, None], np.arange(k)) for stream, m in streams]
             start = size * draws[0], size * draws[1]
         scores, loadings = (np.array(part, np.float64, order="C") for part in start)
         runs = int(np.clip(n // _RUN, 1, _RUNS))
-        sums = np.empty((k + e.p1 + len(e.hit), k))
+        sums = np.empty((k + e.p1 + len(e.indicator_of_state), k))
         work = np.empty((runs, *sums.shape))
         threads = threads_for(self.n_threads, n * k * (k + e.p1 + len(e.variable)))
         squares, residual = self._sum_of_squares(), []
         for _ in range(SWEEPS):
             _kernel.hals_rows(
-                self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_cell,
-                np.ascontiguousarray(loadings[: e.p1]), self._by_cell(loadings), loadings.T @ loadings, scores, work, sums, threads,
+                self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state,
+                np.ascontiguousarray(loadings[: e.p1]), self._by_state(loadings), loadings.T @ loadings, scores, work, sums, threads,
             )  # fmt: skip
             gram, product = sums[:k], self._product(sums[k:])
             for j in range(k):
@@ -155,21 +155,21 @@ class Factoriser:
         scores = np.concatenate([self.dense(rows) @ loadings for rows in chunks(self.table.n_rows)])
         return Factors(scores, loadings, values[:-k].sum(keepdims=True) / values.sum())
 
-    def _by_cell(self, loadings: Floats) -> Floats:
-        """(C, k) what a cell takes from the loadings of its variable's indicators."""
+    def _by_state(self, loadings: Floats) -> Floats:
+        """(C, k) loadings of a state's indicators."""
         e = self.encoding
         mine = self.root * loadings[e.p1 :]
-        out = np.zeros((len(e.hit), loadings.shape[1]))
-        out[e.cell_of] = mine
+        out = np.zeros((len(e.indicator_of_state), loadings.shape[1]))
+        out[e.state_of] = mine
         if len(e.variable):
-            out[e.hole] = np.add.reduceat(e.shares[:, None] * mine, e.first[:-1], axis=0)
+            out[e.missing_state] = np.add.reduceat(e.shares[:, None] * mine, e.first[:-1], axis=0)
         return out
 
     def _product(self, sums: Floats) -> Floats:
-        """(p, k) the table's columns times the scores, from sums by numeric column and by cell."""
+        """(p, k) the table's columns times the scores, from sums by numeric column and by state."""
         e = self.encoding
-        by_cell = sums[e.p1 :]
-        indicators = self.root * (by_cell[e.cell_of] + e.shares[:, None] * by_cell[e.hole[e.owner]])
+        by_state = sums[e.p1 :]
+        indicators = self.root * (by_state[e.state_of] + e.shares[:, None] * by_state[e.missing_state[e.owner]])
         return np.concatenate([sums[: e.p1], indicators])
 
     def _sum_of_squares(self) -> float:

@@ -6,13 +6,13 @@ import numpy as np
 
 from craftc._common.typing import Floats
 
-_ROUNDED = 10  # decimals in which the largest entry of an eigenvector is sought
+_ROUNDED = 10  # decimals to which entries of an eigenvector are compared
 
 
 def laplacian(graph: Floats, kind: str, normalized: bool) -> Floats:
     """D - graph ("signed") or D - |graph| ("abs"), D the row sums of |graph|; normalized: D^-1/2 . D^-1/2.
 
-    A column without edges is a null vector of its own.
+    The Laplacian of a column without edges is zero.
     """
     weight = np.abs(graph)
     degree = weight.sum(axis=1)

@@ -1,4 +1,4 @@
-"""The objective of the paper as printed, equations (5) to (7), which cannot learn a graph."""
+"""The paper's objective as printed, equations (5) to (7): its maximum is the empty graph."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _ROWS = 512  # of a block
 
 
 class Observed:
-    """f = log L / n + log n of equation (5), a function of the weights of the edges; at most 0, and 0 where all weights are.
+    """f = log L / n + log n of equation (5), a function of the weights of the edges. Its maximum is 0, at weights of zero.
 
-    Similarities are g(x_s, x_t) of two numeric columns, x_s x_t of two indicators, g(x_hat_s, x_hat_t) of one and the other; 0 where a
-    cell is missing.
+    Similarities are g(x_s, x_t) of two numeric columns, x_s x_t of two indicators, g(x_hat_s, x_hat_t) of a numeric column and an
+    indicator, and 0 if a cell is missing.
 
     Parameters
     ----------
     encoding : Encoding
     table : MixedTable
-    hat : ndarray (n, p)
-        The factorised table.
+    low_rank : ndarray (n, p)
+        The low-rank approximation of the table.
     eps : float
     """
 
-    def __init__(self, encoding: Encoding, table: MixedTable, hat: Floats, eps: float) -> None:
-        self.encoding, self.hat, self.eps, self.n = encoding, hat, eps, table.n_rows
+    def __init__(self, encoding: Encoding, table: MixedTable, low_rank: Floats, eps: float) -> None:
+        self.encoding, self.low_rank, self.eps, self.n = encoding, low_rank, eps, table.n_rows
         self._numbers = encoding.scaled(table)
-        self._cells = encoding.first_cell + table.codes[:, encoding.variable].astype(np.intp)
+        self._states = encoding.first_state + table.codes[:, encoding.variable].astype(np.intp)
         self._signs = encoding.indicators()
-        self._signs[encoding.hole] = 0.0
+        self._signs[encoding.missing_state] = 0.0
         self.edges = encoding.edges()
 
     def _blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
@@ -44,21 +44,21 @@ class Observed:
         p1 = self.encoding.p1
         for start in range(0, self.n, _ROWS):
             rows = slice(start, start + _ROWS)
-            x, hat = self._numbers[rows], self.hat[rows]
-            signs = self._signs[self._cells[rows]].sum(axis=1)
-            there = ~np.isnan(x)
-            x = np.where(there, x, 0.0)
-            numeric = similarity(x[:, :, None], x[:, None, :], self.eps) * (there[:, :, None] & there[:, None, :])
-            mixed = similarity(hat[:, :p1, None], hat[:, None, p1:], self.eps) * (there[:, :, None] & (signs != 0.0)[:, None, :])
+            x, low_rank = self._numbers[rows], self.low_rank[rows]
+            signs = self._signs[self._states[rows]].sum(axis=1)
+            known = ~np.isnan(x)
+            x = np.where(known, x, 0.0)
+            numeric = similarity(x[:, :, None], x[:, None, :], self.eps) * (known[:, :, None] & known[:, None, :])
+            mixed = similarity(low_rank[:, :p1, None], low_rank[:, None, p1:], self.eps) * (known[:, :, None] & (signs != 0.0)[:, None, :])
             yield rows, numeric, mixed, signs
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """f and its gradient, mean(h) - sum_i softmax_i h_i, for symmetric weights (p, p) with zeros between columns without an edge."""
         p1 = self.encoding.p1
         energy = np.empty(self.n)
-        near, mixed_weight, far = theta[:p1, :p1], theta[:p1, p1:], theta[p1:, p1:]
+        numeric_weight, mixed_weight, indicator_weight = theta[:p1, :p1], theta[:p1, p1:], theta[p1:, p1:]
         for rows, numeric, mixed, signs in self._blocks():
-            pairs = (numeric * near).sum(axis=(1, 2)) + ((signs @ far) * signs).sum(axis=1)
+            pairs = (numeric * numeric_weight).sum(axis=(1, 2)) + ((signs @ indicator_weight) * signs).sum(axis=1)
             energy[rows] = pairs / 2.0 + (mixed * mixed_weight).sum(axis=(1, 2))
         log_sum = float(logsumexp(energy))
         weight = 1.0 / self.n - np.exp(energy - log_sum)
@@ -70,13 +70,13 @@ class Observed:
         return float(energy.mean()) - log_sum + float(np.log(self.n)), self.symmetric(gradient[self.edges])
 
     def symmetric(self, values: Floats) -> Floats:
-        """(p, p) of one value per edge."""
+        """(p, p) matrix from one value per edge."""
         out = np.zeros((self.encoding.p, self.encoding.p))
         out[self.edges] = values
         return out + out.T
 
-    def walk(self, sign: int, theta0: float, rate: float, n_steps: int) -> tuple[Floats, Floats]:
-        """theta += sign * rate * gradient from a constant; the end, rescaled to the norm of the start, and f after every step."""
+    def gradient_path(self, sign: int, theta0: float, rate: float, n_steps: int) -> tuple[Floats, Floats]:
+        """Steps theta += sign * rate * gradient from a constant; the last theta, rescaled to the start's norm, and f along the path."""
         start = theta = self.symmetric(np.full(len(self.edges[0]), theta0))
         path = np.empty(n_steps + 1)
         for step in range(n_steps + 1):

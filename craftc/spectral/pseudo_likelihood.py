@@ -1,4 +1,4 @@
-"""The node-wise pseudo-likelihood of a mixed table: its value and gradient."""
+"""The node-wise pseudo-likelihood of a mixed table, with its gradient, and the penalised objective of a fit."""
 
 from __future__ import annotations
 
@@ -16,17 +16,30 @@ from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Approximation
 from craftc.table import MixedTable
 
-_RUNS, _RUN = 16, 512  # runs of rows with sums of their own, at most, and rows of a run, at least
+_RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest rows of a run
+UNARY_RIDGE = 1e-4
 _ROOM = 2**23  # numbers that the sums of all runs may take
-_COMBINATIONS = 64  # rows of a table that variables share, at most
+_COMBINATIONS = 64  # most rows of a table that variables share
 
 
 class Parameters(NamedTuple):
-    """Weights of the edges (p, p), symmetric, and unary terms: b (p2,) of indicators, c (p1, B) of the shapes of numeric columns."""
+    """Weights of the edges (p, p), symmetric, and unary terms: b (p2,) of indicators, c (p1, B) in the unary basis of numeric columns."""
 
     theta: Floats
     b: Floats
     c: Floats
+
+
+class ExpectedStatistics(NamedTuple):
+    """What the kernel returns: sums over rows, expected under the conditionals at some parameters."""
+
+    log_z: Floats  # (1,) sum of the log-normalisers of observed cells
+    node: Floats  # (p1, M) expected visits of the nodes of the grid
+    pair: Floats  # (p1, seen, LANES) expected similarities to the numbers seen, to be summed over lanes
+    node_table: Floats  # (R, p1, M) expected visits by combination of states
+    bias: Floats  # (L,) residuals y - q of the indicators
+    bias_table: Floats  # (R, L) residuals by combination
+    cross: Floats  # (p1, L) residuals times the change of similarity to the numeric columns
 
 
 class Grid(NamedTuple):
@@ -44,8 +57,8 @@ def log_grid(beta: float, eps: float, m: int) -> Grid:
     return Grid(np.concatenate([-u[::-1], [0.0], u]), np.concatenate([(half * w * u)[::-1], [2.0 * eps], half * w * u]))
 
 
-class Powers:
-    """Shapes x and x^2."""
+class QuadraticBasis:
+    """Unary terms c1 x + c2 x^2: a Gaussian log density."""
 
     size = 2
 
@@ -54,10 +67,10 @@ class Powers:
         return np.stack([x, x**2], axis=1)
 
 
-class Hats:
-    """Shapes that let the log density of a column be anything: one for every node of the grid, 1 there and falling to 0 at the next ones.
+class HatBasis:
+    """Linear splines: one hat function per node of the grid, 1 at the node and 0 at its neighbours, for a log density of any shape.
 
-    They fall as ln|x| goes; from -eps to eps all numbers are the node at 0.
+    They are linear in ln|x|; all numbers from -eps to eps count as the node at 0.
     """
 
     def __init__(self, grid: Grid, eps: float) -> None:
@@ -92,7 +105,7 @@ def _padded(n: int, lanes: int) -> int:
 
 
 def _scale(values: Floats, eps: float, width: int) -> Floats:
-    """What the kernel compares numbers with: sizes, their inverses, and the signs towards numbers below -eps, near 0, above eps."""
+    """A row of numbers as the kernel compares with: sizes, inverses, and signs towards numbers below -eps, near 0, above eps."""
     out = aligned((5, width))
     out[:] = 0.0
     size = np.maximum(np.abs(values), eps)
@@ -103,7 +116,7 @@ def _scale(values: Floats, eps: float, width: int) -> Floats:
 
 
 class Joints:
-    """Variables of few cells share a table: its rows are the combinations of their cells, so that a row of data reads fewer tables.
+    """Variables of few states share a table: its rows are the combinations of their states, so that a row of data reads fewer tables.
 
     Parameters
     ----------
@@ -123,23 +136,23 @@ class Joints:
             self.joint[v], self.stride[v] = j, rooms[j]
             rooms[j] *= sizes[v]
         self.first_row = np.concatenate([[0], np.cumsum(rooms)]).astype(np.intp)
-        row, cell = [], []
+        row, state = [], []
         for v, size in enumerate(sizes):
             j = self.joint[v]
             combination = np.arange(rooms[j])
             row.append(self.first_row[j] + combination)
-            cell.append(e.first_cell[v] + combination // self.stride[v] % size)
-        entries = (np.concatenate(row), np.concatenate(cell)) if sizes else (np.empty(0, np.intp),) * 2
-        self._members = csr_array((np.ones(len(entries[0])), entries), shape=(self.first_row[-1], len(e.hit)))
-        self._of_cell = self._members.T.tocsr()
+            state.append(e.first_state[v] + combination // self.stride[v] % size)
+        entries = (np.concatenate(row), np.concatenate(state)) if sizes else (np.empty(0, np.intp),) * 2
+        self._members = csr_array((np.ones(len(entries[0])), entries), shape=(self.first_row[-1], len(e.indicator_of_state)))
+        self._of_state = self._members.T.tocsr()
 
-    def sum(self, by_cell: Floats) -> Floats:
-        """(R, ...) sums of (C, ...) over the cells of a combination."""
-        return self._times(self._members, by_cell)
+    def sum(self, by_state: Floats) -> Floats:
+        """(R, ...) sums of (C, ...) over the states of a combination."""
+        return self._times(self._members, by_state)
 
     def gather(self, by_row: Floats) -> Floats:
-        """(C, ...) sums of (R, ...) over the combinations that a cell is in."""
-        return self._times(self._of_cell, by_row)
+        """(C, ...) sums of (R, ...) over the combinations that contain a state."""
+        return self._times(self._of_state, by_row)
 
     @staticmethod
     def _times(matrix: csr_array, values: Floats) -> Floats:
@@ -148,25 +161,25 @@ class Joints:
 
 
 class PseudoLikelihood:
-    """Sum over the columns of ln p(column | the others), per row; a missing cell has no term, and none in those of the others.
+    """Sum over the columns of ln p(column | the others), per row; a missing cell has no conditional, and enters no other.
 
     Parameters
     ----------
     encoding : Encoding
     table : MixedTable
     codes : ndarray (p2, 2)
-        What an indicator that is off, and on, is to a numeric column.
+        Number by which numeric columns see an indicator that is off, and on.
     beta, eps : float
-        Numeric columns lie in [-beta, beta]; numbers below eps are alike.
+        Numeric columns lie in [-beta, beta]; numbers between -eps and eps are treated as equal.
     grid_size : int
-        Nodes of the normaliser on either side of 0.
+        Nodes of the normaliser's grid on either side of 0.
     softmax : bool
-        The indicators of a variable are normalised together.
-    hat : Approximation or None
-        "dense": a numeric column sees the others' approximations, and an indicator those of the numeric columns.
+        Normalise the indicators of a variable together.
+    low_rank : Approximation or None
+        "dense": a numeric column sees the approximations of the others, and an indicator those of the numeric columns.
     n_threads : int
     free : bool
-        Unary terms of numeric columns are `Hats`, otherwise `Powers`.
+        Unary terms of numeric columns are in the `HatBasis`, otherwise in the `QuadraticBasis`.
     """
 
     def __init__(
@@ -179,7 +192,7 @@ class PseudoLikelihood:
         eps: float,
         grid_size: int,
         softmax: bool,
-        hat: Approximation | None,
+        low_rank: Approximation | None,
         n_threads: int,
         free: bool = False,
     ) -> None:
@@ -187,103 +200,142 @@ class PseudoLikelihood:
         self.n, self.codes, self._joints = table.n_rows, codes, Joints(encoding, table)
         R = int(self._joints.first_row[-1])
         self.grid = log_grid(beta, eps, grid_size)
-        self.shapes = Hats(self.grid, eps) if free else Powers()
-        self._at_nodes = self.shapes(self.grid.nodes)
+        self.unary_basis = HatBasis(self.grid, eps) if free else QuadraticBasis()
+        self._basis_at_nodes = self.unary_basis(self.grid.nodes)
         self._M, self._L = _padded(2 * grid_size + 1, _kernel.TILE), _padded(e.p2, _kernel.LANES)
         size = self._M * e.p1 * (1 + R) + self._L * (1 + R + e.p1)
         runs = int(np.clip(self.n // _RUN, 1, min(_RUNS, max(1, _ROOM // size))))
+        joints = self._joints
         self._conditionals = _kernel.Conditionals(
-            table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_cell, e.first,
-            self._joints.joint, self._joints.stride, self._joints.first_row, e.hit, None if hat is None else hat.table(),
+            table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_state, e.first,
+            joints.joint, joints.stride, joints.first_row, e.indicator_of_state, None if low_rank is None else low_rank.table(),
             _scale(self.grid.nodes, eps, self._M), _scale(codes[:, 0], eps, self._L), _scale(codes[:, 1], eps, self._L),
             eps, softmax, runs,
         )  # fmt: skip
         per_row = e.p1 * self._M * (6 + len(e.variable) + self._conditionals.seen) + self._L * (6 + len(e.variable) + 3 * e.p1)
         self.n_threads = threads_for(n_threads, self.n * per_row / _kernel.LANES)
-        self._dense = hat is not None
+        self._dense = low_rank is not None
         self._off = np.zeros((e.p2, self._M))
         self._rise = np.zeros((e.p2, self._M))
         nodes = self.grid.nodes
         self._off[:, : len(nodes)] = similarity(nodes, codes[:, :1], eps)
         self._rise[:, : len(nodes)] = similarity(nodes, codes[:, 1:], eps) - self._off[:, : len(nodes)]
         powers, self._own = self._conditionals.observed(self.n_threads)
-        self._shapes = self._sums_of_shapes(table) if free else powers[:, 1:]
-        self._on = np.flatnonzero(e.hit >= 0)
-        self._known = np.flatnonzero(e.hit != _kernel.HOLE)
+        self._basis_sums = self._sums_of_basis(table) if free else powers[:, 1:]
+        self._on = np.flatnonzero(e.indicator_of_state >= 0)
+        self._known = np.flatnonzero(e.indicator_of_state != _kernel.MISSING)
         self._unary = aligned((e.p1, self._M))
-        self._table = aligned((R, e.p1, self._M))
-        self._bias, self._cell, self._lift = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
-        for room in (self._table, self._bias, self._cell, self._lift):
+        self._node_table = aligned((R, e.p1, self._M))
+        self._bias, self._bias_table, self._cross = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
+        for room in (self._node_table, self._bias, self._bias_table, self._cross):
             room[:] = 0.0
         self._unary[:] = -np.inf
 
     def __call__(self, at: Parameters) -> tuple[float, Parameters]:
-        """The value per row, and its gradient: R + R' for theta, where R is what the conditionals of the rows of theta want."""
+        """The value per row, and its gradient: R + R' for theta, where row s of R is the gradient of the conditional of column s."""
         e, p1, n = self.encoding, self.encoding.p1, self.n
         theta, b, c = at
         u = self.grid.nodes
-        self._unary[:, : len(u)] = np.log(self.grid.weights) + c @ self._at_nodes.T
+        self._unary[:, : len(u)] = np.log(self.grid.weights) + c @ self._basis_at_nodes.T
         mixed = theta[:p1, p1:]
         if not self._dense:
-            self._table[:] = self._joints.sum(self._by_code(mixed))
+            self._node_table[:] = self._joints.sum(self._by_code(mixed))
         self._bias[: e.p2] = b
-        self._cell[:, : e.p2] = self._joints.sum(self._over_cells(2.0 * theta[p1:, p1:]))
-        self._lift[:, : e.p2] = mixed
-        near = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
-        log_z, node, seen, table, bias, cell, lift = self._conditionals.sums(
-            self._unary, near, None if self._dense else self._table, self._bias, self._cell, self._lift, self.n_threads
+        self._bias_table[:, : e.p2] = self._joints.sum(self._over_states(2.0 * theta[p1:, p1:]))
+        self._cross[:, : e.p2] = mixed
+        pair = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
+        expected = ExpectedStatistics(
+            *self._conditionals.sums(
+                self._unary, pair, None if self._dense else self._node_table, self._bias, self._bias_table, self._cross, self.n_threads
+            )
         )
-        value = float((self._own * theta[:p1]).sum() + (c * self._shapes).sum() - log_z[0])
+        value = float((self._own * theta[:p1]).sum() + (c * self._basis_sums).sum() - expected.log_z[0])
         R = np.zeros_like(theta)
         R[:p1] = self._own
-        R[:p1, : self._conditionals.seen] -= seen.sum(axis=2)
+        R[:p1, : self._conditionals.seen] -= expected.pair.sum(axis=2)
         if not self._dense and e.p2:
-            R[:p1, p1:] -= self._expected(self._joints.gather(table))
-        R[p1:, :p1] = lift[:, : e.p2].T
-        R[p1:, p1:] = self._by_indicator(self._joints.gather(cell[:, : e.p2])).T
-        dc = self._shapes - node[:, : len(u)] @ self._at_nodes
-        return value / n, Parameters((R + R.T) / n, bias[: e.p2] / n, dc / n)
+            R[:p1, p1:] -= self._expected(self._joints.gather(expected.node_table))
+        R[p1:, :p1] = expected.cross[:, : e.p2].T
+        R[p1:, p1:] = self._by_indicator(self._joints.gather(expected.bias_table[:, : e.p2])).T
+        dc = self._basis_sums - expected.node[:, : len(u)] @ self._basis_at_nodes
+        return value / n, Parameters((R + R.T) / n, expected.bias[: e.p2] / n, dc / n)
 
-    def _sums_of_shapes(self, table: MixedTable) -> Floats:
-        """(p1, B) sums of the shapes over the cells that are there."""
-        out = np.zeros((self.encoding.p1, self.shapes.size))
+    def _sums_of_basis(self, table: MixedTable) -> Floats:
+        """(p1, B) sums of the unary basis over the observed cells."""
+        out = np.zeros((self.encoding.p1, self.unary_basis.size))
         for rows in chunks(self.n):
             for s, x in enumerate(self.encoding.scaled(table.take(rows)).T):
-                out[s] += self.shapes(x[~np.isnan(x)]).sum(axis=0)
+                out[s] += self.unary_basis(x[~np.isnan(x)]).sum(axis=0)
         return out
 
-    def _over_cells(self, weight: Floats) -> Floats:
-        """(C, ...) sums over the indicators of a cell's variable of +-1 times weight (p2, ...); 0 for holes."""
+    def _over_states(self, weight: Floats) -> Floats:
+        """(C, ...) sums over the indicators of a state's variable of +-1 times weight (p2, ...); 0 for missing states."""
         e = self.encoding
-        out = np.zeros((len(e.hit), *weight.shape[1:]))
+        out = np.zeros((len(e.indicator_of_state), *weight.shape[1:]))
         if e.p2:
-            out[self._known] = -np.add.reduceat(weight, e.first[:-1], axis=0)[e.cell_owner[self._known]]
-            out[self._on] += 2.0 * weight[e.hit[self._on]]
+            out[self._known] = -np.add.reduceat(weight, e.first[:-1], axis=0)[e.state_owner[self._known]]
+            out[self._on] += 2.0 * weight[e.indicator_of_state[self._on]]
         return out
 
     def _by_indicator(self, sums: Floats) -> Floats:
-        """(p2, ...) sums over the cells of an indicator's variable of 2 * +-1 times sums (C, ...)."""
+        """(p2, ...) sums over the states of an indicator's variable of 2 * +-1 times sums (C, ...)."""
         e = self.encoding
         if not e.p2:
             return sums[:0]
-        known = np.where((e.hit == _kernel.HOLE)[:, None], 0.0, sums)
-        return np.asarray(4.0 * sums[e.cell_of] - 2.0 * np.add.reduceat(known, e.first_cell, axis=0)[e.owner])
+        known = np.where((e.indicator_of_state == _kernel.MISSING)[:, None], 0.0, sums)
+        return np.asarray(4.0 * sums[e.state_of] - 2.0 * np.add.reduceat(known, e.first_state, axis=0)[e.owner])
 
     def _by_code(self, mixed: Floats) -> Floats:
-        """(C, p1, M) what a cell adds to the energies of the numeric columns."""
+        """(C, p1, M) what a state adds to the energies of the numeric columns."""
         e = self.encoding
-        out = np.zeros((len(e.hit), e.p1, self._M))
+        out = np.zeros((len(e.indicator_of_state), e.p1, self._M))
         if e.p2:
             weight = mixed.T[:, :, None]
-            out[self._known] = np.add.reduceat(weight * self._off[:, None], e.first[:-1], axis=0)[e.cell_owner[self._known]]
-            on = e.hit[self._on]
+            out[self._known] = np.add.reduceat(weight * self._off[:, None], e.first[:-1], axis=0)[e.state_owner[self._known]]
+            on = e.indicator_of_state[self._on]
             out[self._on] += weight[on] * self._rise[on][:, None]
         return out
 
     def _expected(self, visits: Floats) -> Floats:
-        """(p1, p2) expected similarities of the numeric columns to the codes, from visits (C, p1, M) of the grid by cell."""
+        """(p1, p2) expected similarities of the numeric columns to the codes, from visits (C, p1, M) of the grid by state."""
         e = self.encoding
-        known = np.where((e.hit == _kernel.HOLE)[:, None, None], 0.0, visits)
-        total = np.add.reduceat(known, e.first_cell, axis=0)[e.owner]
-        out = (total @ self._off[:, :, None] + visits[e.cell_of] @ self._rise[:, :, None])[:, :, 0]
+        known = np.where((e.indicator_of_state == _kernel.MISSING)[:, None, None], 0.0, visits)
+        total = np.add.reduceat(known, e.first_state, axis=0)[e.owner]
+        out = (total @ self._off[:, :, None] + visits[e.state_of] @ self._rise[:, :, None])[:, :, 0]
         return np.asarray(out.T)
+
+
+class Objective:
+    """-PL / n + l2 / 2 sum of squared weights of the edges + 1e-4 / 2 sum of squared unary terms, as a function of one vector.
+
+    The vector contains the weights of the edges s < t and, with unary terms, b and c.
+    """
+
+    def __init__(self, likelihood: PseudoLikelihood, l2: float, unary: bool) -> None:
+        self.likelihood, self.unary = likelihood, unary
+        e = likelihood.encoding
+        self.edges = e.edges()
+        self.n_basis = likelihood.unary_basis.size
+        self.n_edges, self.n_b, self.n_c = len(self.edges[0]), e.p2 * unary, self.n_basis * e.p1 * unary
+        self.ridge = np.concatenate([np.full(self.n_edges, l2), np.full(self.n_b + self.n_c, UNARY_RIDGE)])
+
+    def __len__(self) -> int:
+        return len(self.ridge)
+
+    def parameters(self, vector: Floats) -> Parameters:
+        """The parameters that a vector contains."""
+        e = self.likelihood.encoding
+        theta, b, c = np.zeros((e.p, e.p)), np.zeros(e.p2), np.zeros((e.p1, self.n_basis))
+        theta[self.edges] = vector[: self.n_edges]
+        if self.unary:
+            b[:], c[:] = vector[self.n_edges : self.n_edges + self.n_b], vector[self.n_edges + self.n_b :].reshape(-1, self.n_basis)
+        return Parameters(theta + theta.T, b, c)
+
+    def vector(self, at: Parameters) -> Floats:
+        """The vector that contains these parameters."""
+        return np.concatenate([at.theta[self.edges], *([at.b, at.c.ravel()] if self.unary else [])])
+
+    def __call__(self, vector: Floats) -> tuple[float, Floats]:
+        """Value and gradient."""
+        value, gradient = self.likelihood(self.parameters(vector))
+        return -value + float((self.ridge * vector**2).sum()) / 2.0, self.ridge * vector - self.vector(gradient)

@@ -130,7 +130,7 @@ def test_blocks_of_a_similarity(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_search_cut_short_says_so(solver):
     X, W, _ = rows_of(3, "gaussian")
-    with pytest.warns(ConvergenceWarning, match=r"did not reach every optimum: the largest relative gap is .*, tol=1e-08"):
+    with pytest.warns(ConvergenceWarning, match=r"before convergence; the largest relative duality gap is .* with tol=1e-08"):
         model = model_of(0.3, W, solver=solver, max_iter=1).fit(X)
     assert model.duality_gap_ > 1e-8
 

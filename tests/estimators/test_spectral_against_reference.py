@@ -19,8 +19,8 @@ from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Factoriser, default_factors
 from craftc.spectral.laplacian import basis, laplacian
 from craftc.spectral.paper_objective import Observed
-from craftc.spectral.pseudo_likelihood import Parameters, PseudoLikelihood, log_grid, similarity
-from craftc.spectral.solvers import Coordinates, Objective
+from craftc.spectral.preconditioner import Preconditioner
+from craftc.spectral.pseudo_likelihood import Objective, Parameters, PseudoLikelihood, log_grid, similarity
 from tests.common import examples
 from tests.reference import spectral as ref
 
@@ -71,7 +71,7 @@ def approximation(encoding, table, seed=0, k=None):
 def likelihood_of(encoding, table, hat, conditionals="codes", groups="softmax", eps=None, m=16):
     return PseudoLikelihood(
         encoding, table, hat.codes(encoding, table), beta=encoding.beta, eps=0.1 * encoding.beta if eps is None else eps, grid_size=m,
-        softmax=groups == "softmax", hat=hat if conditionals == "dense" else None, n_threads=1,
+        softmax=groups == "softmax", low_rank=hat if conditionals == "dense" else None, n_threads=1,
     )  # fmt: skip
 
 
@@ -254,16 +254,16 @@ def differences(function, x, step=1e-5):
 @pytest.mark.parametrize("holes", [0.0, 0.2])
 @every_kind
 def test_gradients_by_differences(conditionals, groups, unary, holes):
-    """In the coordinates of the objective, and in those of the search."""
+    """In the preconditioner of the objective, and in those of the search."""
     table, encoding, _ = both(2, n=21, P=2, holes=holes)
     hat = approximation(encoding, table)
     objective = Objective(likelihood_of(encoding, table, hat, conditionals, groups), 0.1, unary)
     x = np.random.default_rng(0).normal(0, 0.5, len(objective))
     assert len(x) == len(encoding.edges()[0]) + unary * (encoding.p2 + 2 * encoding.p1)
     np.testing.assert_allclose(objective(x)[1], differences(objective, x), rtol=0, atol=1e-7)
-    coordinates = Coordinates(objective, encoding.scaled(table), 0.2, groups == "softmax")
-    slope = coordinates.gradient(objective(coordinates.vector(x))[1])
-    np.testing.assert_allclose(slope, differences(lambda z: objective(coordinates.vector(z)), x), rtol=0, atol=1e-7)
+    preconditioner = Preconditioner(objective, encoding.scaled(table), 0.2, groups == "softmax")
+    slope = preconditioner.gradient(objective(preconditioner.vector(x))[1])
+    np.testing.assert_allclose(slope, differences(lambda z: objective(preconditioner.vector(z)), x), rtol=0, atol=1e-7)
     np.testing.assert_array_equal(objective.vector(objective.parameters(x)), x)
 
 

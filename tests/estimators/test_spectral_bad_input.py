@@ -71,7 +71,7 @@ PARAMETERS = [
     ({"sign": 2}, r"sign must be -1 \(as printed\) or 1 \(uphill\), got 2"),
     ({"sign": "up"}, "sign must be -1"),
     ({"sign": None}, "sign must be -1"),
-    ({"theta0": 0}, 'theta0 must not be 0: the gradient of objective="observed" is 0 there'),
+    ({"theta0": 0}, 'theta0 must not be 0, got 0: the gradient of objective="observed" is 0 there'),
     ({"theta0": 0.0}, "theta0 must not be 0"),
     ({"theta0": np.inf}, "theta0 must be a number"),
     ({"theta0": "one"}, "theta0 must be a number"),
@@ -126,7 +126,7 @@ TABLES = [
     (X[:, :1], r"at least two columns that vary, got 1 among 1 feature\(s\) \(n_features = 1\); constant columns do not count"),
     (FRAME.assign(b=np.where(np.arange(20) == 4, -np.inf, 1.0)), "infinity: column 'b'"),
     (FRAME.assign(e=[f"row {i}" for i in range(20)]), "Column 'e' has a different text in every row"),
-    (FRAME.assign(e=pd.Categorical(range(20))), "Column 'e' has 20 levels in 20 rows, one for every row.*drop it or merge its levels"),
+    (FRAME.assign(e=pd.Categorical(range(20))), "Column 'e' must have fewer levels than rows, got 20 levels in 20 rows.*drop it or merge its levels"),
     (FRAME.assign(e=np.nan), "Column 'e' has no value in any of its 20 row"),
     (FRAME.assign(e=[None] * 20), "Column 'e'"),
     (FRAME.assign(e=pd.date_range("2020-01-01", periods=20)), "Column 'e' has dtype .*, which is neither"),
@@ -189,7 +189,7 @@ def test_constant_columns_are_said_once_by_name(n_constant):
         model.score(table)
     names = ", ".join(f"'k{j}'" for j in range(min(5, n_constant))) + (f" and {n_constant - 5} more" if n_constant > 5 else "")
     assert [str(w.message) for w in caught] == [
-        f"Constant columns say nothing about how columns depend on each other and are left out: {names}."
+        f"Constant columns carry no information about dependence and are left out: {names}."
     ]
     assert caught[0].category is UserWarning
     assert caught[0].filename == __file__

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from craftc import GraphSpectralFeatures
 from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Factoriser
-from craftc.spectral.pseudo_likelihood import Hats, Parameters, PseudoLikelihood, log_grid
+from craftc.spectral.pseudo_likelihood import HatBasis, Parameters, PseudoLikelihood, log_grid
 from craftc.table import MixedTable
 from tests.reference import spectral as ref
 
@@ -37,7 +37,7 @@ def fitted(X, **options):
 
 def test_hats_are_one_at_their_node_and_share_what_lies_between():
     grid = log_grid(BETA, EPS, 5)
-    hats = Hats(grid, EPS)
+    hats = HatBasis(grid, EPS)
     np.testing.assert_allclose(hats(grid.nodes), np.eye(11), atol=1e-12)
     x = np.linspace(-BETA, BETA, 401)
     values = hats(x)
@@ -56,7 +56,7 @@ def case():
     approximation = Factoriser(encoding, table, 1.0, 1).svd(4).approximation(BETA)
     codes = approximation.codes(encoding, table)
     likelihood = PseudoLikelihood(
-        encoding, table, codes, beta=BETA, eps=EPS, grid_size=6, softmax=True, hat=None, n_threads=1, free=True
+        encoding, table, codes, beta=BETA, eps=EPS, grid_size=6, softmax=True, low_rank=None, n_threads=1, free=True
     )
     data = ref.encode(X.iloc[:, :3].to_numpy(float), X.iloc[:, 3:].to_numpy(object), BETA)
     model = ref.pseudo_model(data.x, data.p1, data.groups, approximation.table(), eps=EPS, beta=BETA, m=6)
@@ -67,7 +67,7 @@ def case():
 
 def test_the_value_is_that_of_the_reference_with_other_unary_terms():
     likelihood, model, at = case()
-    hats = Hats(log_grid(BETA, EPS, 6), EPS)
+    hats = HatBasis(log_grid(BETA, EPS, 6), EPS)
     value = ref.pseudo(model, at.theta, at.b, np.zeros((3, 2)))[0]
     for s in range(3):
         flat = logsumexp(model.table @ at.theta[s], b=model.weights, axis=1)

@@ -87,7 +87,8 @@ def test_the_sparse_search_ends_lower_than_it_began():
 
 @pytest.mark.parametrize("name", ["default", "sparse"])
 def test_it_stops_at_max_iter(name):
-    with pytest.warns(ConvergenceWarning, match=r"stopped after 3 steps with a gradient of .* above tol=0.0001; raise max_iter") as caught:
+    stopped = r"stopped after 3 steps before convergence; the largest entry of the gradient is .* with tol=0.0001: raise max_iter"
+    with pytest.warns(ConvergenceWarning, match=stopped) as caught:
         model = model_of(name, max_iter=3).fit(table())
     assert caught[0].filename == __file__
     assert (model.n_iter_, len(model.objective_path_), model.converged_) == (3, 3, False)

@@ -10,8 +10,9 @@ import craftc.spectral
 from craftc import GraphSpectralFeatures
 from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Factoriser
-from craftc.spectral.pseudo_likelihood import PseudoLikelihood
-from craftc.spectral.solvers import Coordinates, Objective, ridge_fit
+from craftc.spectral.preconditioner import Preconditioner
+from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
+from craftc.spectral.solvers import ridge_fit
 from craftc.table import MixedTable
 
 
@@ -51,7 +52,7 @@ def test_a_sample_gives_the_same_bits_on_any_number_of_threads():
 
 
 def objective_of(encoding, table, codes):
-    settings = {"beta": 2.0, "eps": 0.2, "grid_size": 16, "softmax": True, "hat": None, "n_threads": 1}
+    settings = {"beta": 2.0, "eps": 0.2, "grid_size": 16, "softmax": True, "low_rank": None, "n_threads": 1}
     return Objective(PseudoLikelihood(encoding, table, codes, **settings), 0.1, True)
 
 
@@ -69,9 +70,9 @@ def test_a_sample_that_misleads_costs_steps_only(sampled):
     else:
         rows = MixedTable(np.ascontiguousarray(table.numeric[:, ::-1]), table.codes, table.schema)
     objective, sample = objective_of(encoding, table, codes), objective_of(encoding, rows, codes)
-    coordinates = Coordinates(objective, encoding.scaled(table), 0.2, True)
-    search = {"tol": 1e-6, "max_iter": 3000, "told": lambda *step: None}
-    found, alone = ridge_fit(objective, coordinates, sample, **search), ridge_fit(objective, coordinates, None, **search)
+    preconditioner = Preconditioner(objective, encoding.scaled(table), 0.2, True)
+    search = {"tol": 1e-6, "max_iter": 3000, "callback": lambda *step: None}
+    found, alone = ridge_fit(objective, preconditioner, sample, **search), ridge_fit(objective, preconditioner, None, **search)
     assert found.converged
     assert alone.converged
     np.testing.assert_allclose(found.parameters.theta, alone.parameters.theta, atol=1e-4)
@@ -83,11 +84,11 @@ def test_coordinates_keep_the_gradient():
     encoding = Encoding.of(table, 2.0)
     codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding, table)
     objective = objective_of(encoding, table, codes)
-    coordinates = Coordinates(objective, encoding.scaled(table), 0.2, True)
+    preconditioner = Preconditioner(objective, encoding.scaled(table), 0.2, True)
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, len(objective)))
-    assert coordinates.vector(a) @ b == pytest.approx(a @ coordinates.gradient(b), rel=1e-12)
-    np.testing.assert_allclose(coordinates.vector(2.0 * a - b), 2.0 * coordinates.vector(a) - coordinates.vector(b), atol=1e-12)
+    assert preconditioner.vector(a) @ b == pytest.approx(a @ preconditioner.gradient(b), rel=1e-12)
+    np.testing.assert_allclose(preconditioner.vector(2.0 * a - b), 2.0 * preconditioner.vector(a) - preconditioner.vector(b), atol=1e-12)
 
 
 def test_a_spike_that_fills_the_sample_has_a_scale():

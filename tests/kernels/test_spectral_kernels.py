@@ -12,12 +12,12 @@ import pytest
 from scipy.special import logsumexp
 
 from craftc._kernels import spectral as kernel
-from craftc._kernels.spectral import CUT, HOLE, LANES, TILE, Conditionals, hals_rows
+from craftc._kernels.spectral import CUT, LANES, MISSING, TILE, Conditionals, hals_rows
 from tests.common import ROOT
 from tests.reference.spectral import grid, similarity
 
 EPS = 0.2
-NAMES = ("log_z", "node", "near", "table", "bias", "cell", "lift")
+NAMES = ("log_z", "node", "pair", "node_table", "bias", "bias_table", "cross")
 
 
 def scale_of(values, multiple):
@@ -61,108 +61,109 @@ def case(seed, n, p1, levels, *, dense=False, softmax=True, dtype=np.float64, ho
     variable = np.sort(rng.permutation(P + spare)[:P])
     codes = np.empty((n, P + spare), np.uint16 if wide or max(levels, default=0) > 255 else np.uint8)
     codes[:] = rng.integers(0, 2, codes.shape)
-    first, hit, first_cell = [0], [], [0]
+    first, indicator, first_state = [0], [], [0]
     for v, count in enumerate(levels):
         codes[:, variable[v]] = np.where(rng.random(n) < holes, count, rng.integers(0, count, n))
         shown = np.arange(1 if count == 2 else 0, count)
-        cells = np.full(count + 1, HOLE)
+        cells = np.full(count + 1, MISSING)
         cells[:count] = -1
         cells[shown] = first[-1] + np.arange(len(shown))
         if count > 3:
-            cells[1:count] = np.append(HOLE, first[-1] + 1 + np.arange(count - 2))
+            cells[1:count] = np.append(MISSING, first[-1] + 1 + np.arange(count - 2))
         first.append(cells.max() + 1)
-        hit += cells.tolist()
-        first_cell.append(len(hit))
-    p2, C = first[-1], len(hit)
+        indicator += cells.tolist()
+        first_state.append(len(indicator))
+    p2, C = first[-1], len(indicator)
     joint, stride, first_row = joints_of(rng, levels)
     R = first_row[-1]
-    hat = rng.uniform(-2, 2, (n, p1 + p2)) if dense else None
+    low_rank = rng.uniform(-2, 2, (n, p1 + p2)) if dense else None
     code = rng.uniform(-1, 1, (p2, 2))
     u, w = grid(2.0, EPS, m)
     nodes, minus, plus = scale_of(u, TILE), scale_of(code[:, 0], LANES), scale_of(code[:, 1], LANES)
     M, L, seen = nodes.shape[1], plus.shape[1], p1 + p2 if dense else p1
     weights = {
         "unary": np.full((p1, M), -2.0 * CUT),
-        "near": rng.normal(0, sd, (p1, seen)),
-        "table": None if dense else np.zeros((R, p1, M)),
+        "pair": rng.normal(0, sd, (p1, seen)),
+        "node_table": None if dense else np.zeros((R, p1, M)),
         "bias": np.zeros(L),
-        "cell": np.zeros((R, L)),
-        "lift": np.zeros((p1, L)),
+        "bias_table": np.zeros((R, L)),
+        "cross": np.zeros((p1, L)),
     }
     weights["unary"][:, : len(u)] = np.log(w) + rng.normal(0, sd, (p1, len(u)))
     if not dense:
-        weights["table"][:, :, : len(u)] = rng.normal(0, sd, (R, p1, len(u)))
-    for name, shape in (("bias", ()), ("cell", (R,)), ("lift", (p1,))):
+        weights["node_table"][:, :, : len(u)] = rng.normal(0, sd, (R, p1, len(u)))
+    for name, shape in (("bias", ()), ("bias_table", (R,)), ("cross", (p1,))):
         weights[name][..., :p2] = rng.normal(0, sd, (*shape, p2))
-    columns = [np.array(part, np.intp) for part in (column, variable, first_cell[:-1], first, hit, joint, stride, first_row)]
+    columns = [np.array(part, np.intp) for part in (column, variable, first_state[:-1], first, indicator, joint, stride, first_row)]
     return SimpleNamespace(
-        n=n, p1=p1, p2=p2, P=P, C=C, R=R, M=M, L=L, u=u, code=code, weights=weights, softmax=softmax, hat=hat, seen=seen,
+        n=n, p1=p1, p2=p2, P=P, C=C, R=R, M=M, L=L, u=u, code=code, weights=weights, softmax=softmax, low_rank=low_rank, seen=seen,
         block=block, codes=codes, centre=centre, scale=scale, columns=columns, grids=(nodes, minus, plus), runs=runs,
     )  # fmt: skip
 
 
 def conditionals_of(t, **changes):
-    column, variable, first_cell, first, hit, joint, stride, first_row = t.columns
+    column, variable, first_state, first, indicator, joint, stride, first_row = t.columns
     arguments = {
         "numeric": t.block, "column": column, "centre": t.centre, "scale": t.scale, "codes": t.codes, "variable": variable,
-        "first_cell": first_cell, "first": first, "joint": joint, "stride": stride, "first_row": first_row, "hit": hit, "hat": t.hat,
+        "first_state": first_state, "first": first, "joint": joint, "stride": stride, "first_row": first_row,
+        "indicator": indicator, "low_rank": t.low_rank,
         "grid": t.grids[0], "minus": t.grids[1], "plus": t.grids[2], "eps": EPS, "softmax": t.softmax, "runs": t.runs,
     }  # fmt: skip
     return Conditionals(**{**arguments, **changes})
 
 
 def sums_of(t, n_threads=1, **changes):
-    """The seven sums by name; the lanes of `near` added up, the padding cut off."""
+    """The seven sums by name; the lanes of `pair` added up, the padding cut off."""
     out = dict(zip(NAMES, conditionals_of(t, **changes).sums(**t.weights, n_threads=n_threads), strict=True))
-    out["near"] = out["near"].sum(axis=2)
-    for name in ("bias", "cell", "lift"):
+    out["pair"] = out["pair"].sum(axis=2)
+    for name in ("bias", "bias_table", "cross"):
         out[name] = out[name][..., : t.p2]
     return out
 
 
 def rows_of(t):
     """Of every row: its numbers by column, those that others see, its cells, its rows of the tables."""
-    column, variable, first_cell, first, hit, joint, stride, first_row = t.columns
+    column, variable, first_state, first, indicator, joint, stride, first_row = t.columns
     for i in range(t.n):
         x = (t.block[i, column].astype(np.float64) - t.centre) * t.scale
-        cells = first_cell + t.codes[i, variable]
+        cells = first_state + t.codes[i, variable]
         shown = x
-        if t.hat is not None:
-            known = np.repeat(hit[cells] != HOLE, np.diff(first))
-            shown = np.append(x, np.where(known, t.hat[i, t.p1 :], np.nan))
+        if t.low_rank is not None:
+            known = np.repeat(indicator[cells] != MISSING, np.diff(first))
+            shown = np.append(x, np.where(known, t.low_rank[i, t.p1 :], np.nan))
         rows = first_row[:-1].copy()
         np.add.at(rows, joint, stride * t.codes[i, variable])
         yield i, x, shown, cells, rows
 
 
 def sums_by_loops(t):
-    first, hit = t.columns[3:5]
+    first, indicator = t.columns[3:5]
     w, M = SimpleNamespace(**t.weights), len(t.u)
     out = {
-        "log_z": np.zeros(1), "node": np.zeros((t.p1, t.M)), "near": np.zeros((t.p1, t.seen)), "table": np.zeros((t.R, t.p1, t.M)),
-        "bias": np.zeros(t.p2), "cell": np.zeros((t.R, t.p2)), "lift": np.zeros((t.p1, t.p2)),
+        "log_z": np.zeros(1), "node": np.zeros((t.p1, t.M)), "pair": np.zeros((t.p1, t.seen)), "node_table": np.zeros((t.R, t.p1, t.M)),
+        "bias": np.zeros(t.p2), "bias_table": np.zeros((t.R, t.p2)), "cross": np.zeros((t.p1, t.p2)),
     }  # fmt: skip
     for i, x, shown, cells, rows in rows_of(t):
         there = np.flatnonzero(~np.isnan(shown))
         g = similarity(t.u, shown[there, None], EPS)
         for s in np.flatnonzero(~np.isnan(x)):
-            energy = w.unary[s, :M] + w.near[s, there] @ g
-            if w.table is not None:
-                energy = energy + w.table[rows, s, :M].sum(axis=0)
+            energy = w.unary[s, :M] + w.pair[s, there] @ g
+            if w.node_table is not None:
+                energy = energy + w.node_table[rows, s, :M].sum(axis=0)
             out["log_z"] += logsumexp(energy)
             q = np.exp(energy - logsumexp(energy))
             out["node"][s, :M] += q
-            out["near"][s, there] += g @ q
-            if w.table is not None:
-                out["table"][rows, s, :M] += q
+            out["pair"][s, there] += g @ q
+            if w.node_table is not None:
+                out["node_table"][rows, s, :M] += q
         known = np.flatnonzero(~np.isnan(x))
-        lit = (x if t.hat is None else t.hat[i])[known]
+        lit = (x if t.low_rank is None else t.low_rank[i])[known]
         lift = similarity(lit[:, None], t.code[:, 1], EPS) - similarity(lit[:, None], t.code[:, 0], EPS)
-        energy = w.bias[: t.p2] + w.cell[rows, : t.p2].sum(axis=0) + (lift * w.lift[known, : t.p2]).sum(axis=0)
+        energy = w.bias[: t.p2] + w.bias_table[rows, : t.p2].sum(axis=0) + (lift * w.cross[known, : t.p2]).sum(axis=0)
         left = np.zeros(t.p2)
         for v in range(t.P):
-            mine, on = np.arange(first[v], first[v + 1]), hit[cells[v]]
-            if on == HOLE:
+            mine, on = np.arange(first[v], first[v + 1]), indicator[cells[v]]
+            if on == MISSING:
                 continue
             if t.softmax and len(mine) > 1:
                 away = np.exp(np.clip(energy[mine] - energy[on], -CUT, CUT))
@@ -173,8 +174,8 @@ def sums_by_loops(t):
                 out["log_z"] += np.logaddexp(0.0, np.where(mine == on, -F, F)).sum()
                 left[mine] = (mine == on) - 1.0 / (1.0 + np.exp(-F))
         out["bias"] += left
-        out["cell"][rows] += left
-        out["lift"][known] += left * lift
+        out["bias_table"][rows] += left
+        out["cross"][known] += left * lift
     return out
 
 
@@ -221,20 +222,20 @@ def test_energies_that_cancel(shift):
     expected = sums_of(t)
     t.weights["unary"][:, : len(t.u)] += shift
     shared = slice(*t.columns[7][:2])
-    t.weights["table"][shared, :, : len(t.u)] -= shift
+    t.weights["node_table"][shared, :, : len(t.u)] -= shift
     for name, array in sums_of(t).items():
         np.testing.assert_allclose(array, expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
-    t.weights["table"][shared, :, : len(t.u)] -= 200.0
+    t.weights["node_table"][shared, :, : len(t.u)] -= 200.0
     assert sums_of(t)["log_z"][0] == pytest.approx(expected["log_z"][0] - 2 * 1000 * 200.0, rel=1e-12)
 
 
 def test_rows_without_a_cell_count_nothing():
     t = case(4, 6, 2, [3, 2], holes=0.0)
-    variable, first_cell, _, hit = t.columns[1:5]
+    variable, first_state, _, indicator = t.columns[1:5]
     expected = sums_of(t)
     empty = np.full_like(t.block[:3], np.nan)
     codes = np.zeros_like(t.codes[:3])
-    codes[:, variable] = np.append(first_cell[1:], len(hit)) - 1 - first_cell
+    codes[:, variable] = np.append(first_state[1:], len(indicator)) - 1 - first_state
     t.block, t.codes, t.n = np.concatenate([t.block, empty]), np.concatenate([t.codes, codes]), 9
     found = sums_of(t)
     for name in NAMES:
@@ -272,7 +273,7 @@ def test_sums_have_the_same_bits_on_any_number_of_threads(runs, dense):
 def test_what_no_parameter_enters(n, p1, levels, dense):
     for dtype, holes in ((np.float64, 0.0), (np.float32, 0.2)):
         t = case(7, n, p1, levels, dense=dense, dtype=dtype, holes=holes)
-        first, hit = t.columns[3:5]
+        first, indicator = t.columns[3:5]
         powers, own = np.zeros((p1, 3)), np.zeros((p1, p1 + t.p2))
         for _, x, shown, cells, _ in rows_of(t):
             sees = np.full(p1 + t.p2, np.nan)
@@ -280,8 +281,8 @@ def test_what_no_parameter_enters(n, p1, levels, dense):
             if not dense:
                 for v in range(t.P):
                     for j in range(first[v], first[v + 1]):
-                        if hit[cells[v]] != HOLE:
-                            sees[p1 + j] = t.code[j, int(hit[cells[v]] == j)]
+                        if indicator[cells[v]] != MISSING:
+                            sees[p1 + j] = t.code[j, int(indicator[cells[v]] == j)]
             for s in np.flatnonzero(~np.isnan(x)):
                 powers[s] += 1.0, x[s], x[s] ** 2
                 own[s] += np.where(np.isnan(sees), 0.0, similarity(x[s], np.nan_to_num(sees), EPS))
@@ -305,18 +306,18 @@ def test_codes_of_two_sizes_and_blocks_that_may_not_be_written_to():
 
 
 WRONG = [
-    ({"numeric": np.zeros((60, 5), np.float16)}, TypeError, "a block of float64 or float32, got float16"),
-    ({"codes": np.zeros((60, 5), np.int64)}, TypeError, "a block of uint8 or uint16, got int64"),
+    ({"numeric": np.zeros((60, 5), np.float16)}, TypeError, "numeric must be float64 or float32, got float16"),
+    ({"codes": np.zeros((60, 5), np.int64)}, TypeError, "codes must be uint8 or uint16, got int64"),
     ({"numeric": np.zeros((5, 60)).T}, ValueError, "contiguous"),
-    ({"numeric": np.zeros(60)}, ValueError, "two dimensions"),
-    ({"numeric": np.zeros((61, 5))}, ValueError, "as many rows"),
-    ({"first_cell": np.zeros(2, np.intp)}, ValueError, "as many cells"),
+    ({"numeric": np.zeros(60)}, ValueError, "two-dimensional"),
+    ({"numeric": np.zeros((61, 5))}, ValueError, "equally many rows, got 61 and 60"),
+    ({"first_state": np.zeros(2, np.intp)}, ValueError, "one entry per variable, got 2 for 3"),
     ({"centre": np.zeros(2)}, ValueError, "do not fit"),
     ({"scale": np.zeros(4)}, ValueError, "do not fit"),
     ({"first": np.array([0, 3, 4], np.intp)}, ValueError, "do not fit"),
     ({"joint": np.zeros(2, np.intp)}, ValueError, "do not fit"),
     ({"stride": np.ones(4, np.intp)}, ValueError, "do not fit"),
-    ({"hat": np.zeros((60, 9))}, ValueError, "hat has another shape"),
+    ({"low_rank": np.zeros((60, 9))}, ValueError, "low_rank must have shape"),
     ({"grid": np.zeros((5, TILE + 1))}, ValueError, "whole"),
     ({"plus": np.zeros((5, 2 * LANES))}, ValueError, "whole"),
     ({"minus": np.zeros((5, LANES + 1)), "plus": np.zeros((5, LANES + 1))}, ValueError, "whole"),
@@ -330,11 +331,11 @@ def test_arrays_that_do_not_fit(change, error, sentence):
         conditionals_of(t, **change)
 
 
-@pytest.mark.parametrize("name", ["unary", "near", "table", "bias", "cell", "lift"])
+@pytest.mark.parametrize("name", ["unary", "pair", "node_table", "bias", "bias_table", "cross"])
 def test_weights_that_do_not_fit(name):
     t = case(8, 60, 3, [3, 2, 4])
     t.weights[name] = np.zeros([size + 1 for size in t.weights[name].shape])
-    with pytest.raises(ValueError, match=r"weights of shape \(.*\), got \("):
+    with pytest.raises(ValueError, match=r"weights must have shape \(.*\), got \("):
         conditionals_of(t).sums(**t.weights, n_threads=1)
 
 
@@ -344,14 +345,14 @@ def test_weights_that_do_not_fit(name):
 def factor_case(seed, n, p1, levels, k, **more):
     """(arguments of hals_rows up to the scores, the table they stand for, its loadings, scores)."""
     t, rng = case(seed, n, p1, levels, **more), np.random.default_rng(seed)
-    column, variable, first_cell = t.columns[:3]
+    column, variable, first_state = t.columns[:3]
     low, scale, fill = rng.normal(size=p1), rng.gamma(2.0, 1.0, p1), rng.random(p1)
     loading, of_cell = rng.random((p1, k)), rng.random((t.C, k))
     gram = rng.random((k, k + 2))
     gram = gram @ gram.T
     if k > 2:
         gram[1] = gram[:, 1] = 0.0  # a factor that nothing loads on stays where it is
-    arguments = (t.block, column, low, scale, fill, t.codes, variable, first_cell, loading, of_cell, gram)
+    arguments = (t.block, column, low, scale, fill, t.codes, variable, first_state, loading, of_cell, gram)
     return t, arguments, rng.random((n, k))
 
 
@@ -360,13 +361,13 @@ def factor_case(seed, n, p1, levels, k, **more):
 def test_a_sweep_of_the_scores(n, p1, levels, k):
     for dtype, runs in ((np.float64, 1), (np.float32, 3)):
         t, arguments, scores = factor_case(9, n, p1, levels, k, dtype=dtype, holes=0.2)
-        block, column, low, scale, fill, codes, variable, first_cell, loading, of_cell, gram = arguments
+        block, column, low, scale, fill, codes, variable, first_state, loading, of_cell, gram = arguments
         W = scores.copy()
         square, by_column, by_cell = np.zeros((k, k)), np.zeros((p1, k)), np.zeros((t.C, k))
         for i in range(n):
             x = (block[i, column].astype(np.float64) - low) * scale
             x = np.where(np.isnan(x), fill, x)
-            cells = first_cell + codes[i, variable]
+            cells = first_state + codes[i, variable]
             wanted = x @ loading + of_cell[cells].sum(axis=0)
             for a in range(k):
                 if gram[a, a] > 0.0:
@@ -430,6 +431,6 @@ def test_the_same_bits_on_every_instruction_set():
 
 def test_names_of_the_module():
     """What the likelihood lays its tables out by."""
-    assert kernel.HOLE < -1
+    assert kernel.MISSING < -1
     assert np.exp(kernel.CUT) < np.finfo(float).max
     assert TILE % LANES == 0

@@ -1,0 +1,114 @@
+"""Preconditioner of a fit: diagonal Hessian scaling and centring, estimated from marginals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from craftc._common.typing import Floats
+from craftc.spectral.pseudo_likelihood import HatBasis, Objective, Parameters, similarity
+
+_SAMPLE = 500  # rows from which the scales are estimated
+_MIN_CURVATURE = 1e-8  # of a coordinate: without a ridge the sample may show none
+_PSEUDO_COUNT = 0.5  # of a node in a histogram
+_PARTNERS = 50  # rows of the sample that represent a numeric neighbour
+
+
+class Preconditioner:
+    """Preconditioner: diagonal Hessian scaling and centring, estimated from marginals.
+
+    A linear map from z to the vector of an objective. Unary terms are centred at the means of the neighbours: rare indicators, nearly
+    constant, would otherwise be collinear with them. A constant added to b of a softmax, or to free unary terms of a column, changes only
+    the ridge penalty; it is removed, so that these sum to zero. x^2 is centred at its regression on x, free terms at the histogram of the
+    column. Then every coordinate is scaled by its second derivative. On the Adult data L-BFGS needs a tenth of the steps it needs without.
+    """
+
+    def __init__(self, objective: Objective, scaled: Floats, eps: float, softmax: bool) -> None:
+        self.objective = objective
+        like = objective.likelihood
+        e, unary = like.encoding, objective.unary
+        self._p1 = e.p1
+        x = np.nan_to_num(scaled[:: max(1, len(scaled) // _SAMPLE)], nan=0.0)
+        q = e.shares
+        sizes = np.diff(e.first)
+        self._groups = [slice(e.first[v], e.first[v + 1]) for v in np.flatnonzero(sizes > 1)] if softmax else []
+        # mean and mean square of what a neighbour adds to an indicator's energy
+        mean, square = np.zeros((e.p2, e.p)), np.full((e.p2, e.p), 4.0)
+        mean[:, e.p1 :] = 2.0 * (2.0 * q - 1.0)
+        off, on = like.codes.T
+        for t in range(e.p1):
+            change = similarity(x[:, t, None], on, eps) - similarity(x[:, t, None], off, eps)
+            mean[:, t], square[:, t] = change.mean(axis=0), (change**2).mean(axis=0)
+        self._mean = mean * unary
+        curvature = np.zeros((e.p, e.p))
+        curvature[e.p1 :] = (q * (1.0 - q))[:, None] * (square - self._mean**2)
+        # regression on the unary basis of what a neighbour adds to a numeric column's energy, a function of the column's own number
+        basis = like.unary_basis
+        self._free = isinstance(basis, HatBasis)
+        self._slope = np.zeros((e.p1, e.p, basis.size))
+        self._square_on_x = np.zeros(e.p1)  # slopes of the regressions of x^2 on x
+        spread, origin = np.empty((e.p1, basis.size)), np.zeros((e.p1, basis.size))
+        partners = x[:: max(1, len(x) // _PARTNERS)]
+        for s in range(e.p1):
+            at, weight = x[:, s], np.full(len(x), 1.0 / len(x))
+            values = basis(at)
+            if self._free:
+                at, weight = like.grid.nodes, (values.sum(axis=0) + _PSEUDO_COUNT) / (len(x) + _PSEUDO_COUNT * basis.size)
+                origin[s], spread[s] = np.log(weight / like.grid.weights), weight * (1.0 - weight)
+                design = np.eye(len(at))
+            else:
+                varies = at.var() > 0.0
+                self._square_on_x[s] = np.cov(at, at**2, bias=True)[0, 1] / at.var() if varies else 0.0
+                spread[s] = at.var(), (at**2 - self._square_on_x[s] * at).var()
+                design = np.column_stack([np.ones(len(at)), values])
+            terms = [similarity(at[:, None], partners[:, t], eps) for t in range(e.p1)]
+            sides = similarity(at[:, None], off, eps), similarity(at[:, None], on, eps)
+            average = np.column_stack([term.mean(axis=1) for term in terms] + [sides[0] + q * (sides[1] - sides[0])])
+            if unary:
+                fit = np.linalg.lstsq(design, average, rcond=None)[0]
+                self._slope[s], smooth = fit[-basis.size :].T, design @ fit
+            else:
+                smooth = np.broadcast_to(weight @ average, average.shape)
+            curvature[s, : e.p1] = [(weight @ (term - smooth[:, t, None]) ** 2).mean() for t, term in enumerate(terms)]
+            curvature[s, e.p1 :] = (1.0 - q) * (weight @ (sides[0] - smooth[:, e.p1 :]) ** 2)
+            curvature[s, e.p1 :] += q * (weight @ (sides[1] - smooth[:, e.p1 :]) ** 2)
+        curvature = curvature + curvature.T
+        unaries = [q * (1.0 - q), spread.ravel()] if unary else []
+        self._origin = self._level(origin)
+        self._scale = np.sqrt(np.maximum(np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge, _MIN_CURVATURE))
+
+    @property
+    def metric(self) -> Floats:
+        """Second derivatives along the entries of the vector."""
+        return np.asarray(self._scale**2)
+
+    def vector(self, z: Floats) -> Floats:
+        """The vector of the objective that z maps to."""
+        o = self.objective
+        at = o.parameters(z / self._scale)
+        c = at.c.copy()
+        c[:, 0] -= self._square_on_x * at.c[:, 1]
+        c -= np.einsum("st,stk->sk", at.theta[: self._p1], self._slope)
+        b = at.b - (at.theta[self._p1 :] * self._mean).sum(axis=1)
+        return o.vector(Parameters(at.theta, self._balanced(b), self._origin + self._level(c)))
+
+    def gradient(self, gradient: Floats) -> Floats:
+        """The gradient in z from that in the vector: the transpose of `vector`."""
+        o = self.objective
+        g = o.parameters(gradient)
+        b, c = self._balanced(g.b), self._level(g.c)
+        shift = np.zeros_like(g.theta)
+        shift[self._p1 :] = self._mean * b[:, None]
+        shift[: self._p1] = np.einsum("stk,sk->st", self._slope, c)
+        c[:, 1] -= self._square_on_x * c[:, 0]
+        return np.asarray(o.vector(Parameters(g.theta - shift - shift.T, b, c)) / self._scale)
+
+    def _level(self, c: Floats) -> Floats:
+        """c less the means over a basis that sums to a constant."""
+        return c - c.mean(axis=1, keepdims=True) if self._free else c.copy()
+
+    def _balanced(self, b: Floats) -> Floats:
+        """b less its mean over every softmax."""
+        b = b.copy()
+        for group in self._groups:
+            b[group] -= b[group].mean()
+        return b
