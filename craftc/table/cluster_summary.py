@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from craftc._common.optional import need_pandas
 
+#: Levels named in a cell of the summary.
+LEADING = 3
+
 
 def posterior_summary(model: Any) -> Any:
     """The frame of ``FeatureSelectionMixture.summary``: that of CRAFT, and the probability that a feature is selected."""
