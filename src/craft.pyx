@@ -1,13 +1,12 @@
-"""CAF, the inner loop of CRAFT: rows to their cheapest clusters, new clusters, gains of the features, cost tables of the next pass.
+"""CAF, the inner loop of CRAFT: one pass that assigns rows, opens clusters, and updates their parameters and features.
 
-CAF is the paper's Algorithm 2 (V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS
-2016). One pass consists of
+CAF is Algorithm 2 of V. K. Garg, C. Rudin and T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016.
+A pass consists of
 
 1. `assign`: every row to the cheapest of the clusters that existed before the pass, in parallel (`assign_block` is the loop over rows);
 2. `first_above` and `reassign_if_cheaper`: rows whose cost exceeds their threshold are visited in order. Each may open a cluster,
    and later rows are compared with it immediately;
-3. `gains`: what every feature saves in every cluster, by which the clusters select their features;
-4. `cost_tables`: costs of all cell values under the clusters, for the next pass.
+3. `cost_tables`, for the next pass: costs of all cell values under the clusters, whose features src/craft_price.pyx has selected.
 
 Costs are in nats, relative to the cost of a row under the background. Cost tables are described in src/_craft.h.
 """
@@ -30,7 +29,7 @@ FAR = CRAFT_FAR
 
 
 cdef class CostTables:
-    """Cost tables of K clusters over one table's columns. All arrays are allocated by the caller, C-contiguous.
+    """Cost tables of K clusters over the columns of a table. The caller allocates all arrays, which are C-contiguous.
 
     Parameters
     ----------
@@ -271,62 +270,6 @@ def costs(
                     out[first + r, k] = cost[r * tables.c.lanes + k]
 
 
-def gains(
-    const int64_t[:, ::1] groups not None,  # IN  (K, width) exact moments
-    Grid grid not None,
-    double count_weight,                    # weight of one count
-    const double[::1] frequency not None,   # IN  (n_levels,) background eta_0
-    const double[::1] variance not None,    # IN  (p,) background sigma_0^2, grid units
-    const uint8_t[::1] usable not None,     # IN  (p + q,) 0 = constant column: gain 0
-    const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
-    const double[:, ::1] deviations not None,  # IN  (K, p) sum of squared deviations, weighted, grid units
-    double prior,                           # alpha = kappa
-    double[:, ::1] gain not None,           # OUT (K, p + q) nats, >= 0
-):
-    """What each feature saves in each cluster over the background, less the penalty of the pseudo-counts."""
-    cdef Py_ssize_t k, d
-    cdef double S
-    with nogil:
-        for k in range(groups.shape[0]):
-            for d in range(grid.p):
-                S = count_weight * groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
-                gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d], prior) if usable[d] and S > 0 else 0.0
-            for d in range(grid.q):
-                gain[k, grid.p + d] = categorical_gain(
-                    &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]], levels_of(grid, d), count_weight, prior,
-                ) if usable[grid.p + d] else 0.0
-
-
-cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil:
-    """Gain of a numeric column: S present cells, spread = SS / sigma_0^2, shift = (zeta_k - zeta_0) / sigma_0."""
-    cdef double gain = 0.5 * (spread + S * shift * shift - S - (S + prior) * log((spread + prior) / (S + prior)))
-    return gain if gain > 0 else 0.0
-
-
-cdef double categorical_gain(
-    const int64_t *counts, const double *frequency, Py_ssize_t n_levels, double count_weight, double prior,
-) noexcept nogil:
-    """Gain of a categorical column, (S + alpha) KL(eta_k || eta_0)."""
-    cdef Py_ssize_t t
-    cdef int64_t seen = 0
-    cdef double total, count, gain = 0.0
-    for t in range(n_levels):
-        seen += counts[t]
-    if seen == 0:
-        return 0.0
-    total = count_weight * seen + prior
-    for t in range(n_levels):
-        if frequency[t] > 0:
-            count = count_weight * counts[t] + prior * frequency[t]
-            gain += count * log(count / (total * frequency[t]))
-    return gain if gain > 0 else 0.0
-
-
-cdef Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil:
-    """Levels of categorical column d, its missing level excluded."""
-    return (grid.level_start_[d + 1] if d + 1 < grid.q else grid.n_levels) - grid.level_start_[d] - 1
-
-
 def cost_tables(
     const int64_t[:, ::1] groups not None,  # IN  (K, width)
     Grid grid not None,
@@ -407,3 +350,8 @@ cdef void empty_lane(
         square[d * lanes + k] = linear[d * lanes + k] = offset[d * lanes + k] = 0.0
     for t in range(grid.n_levels):
         level[t * lanes + k] = 0.0
+
+
+cdef Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil:
+    """Levels of categorical column d, its missing level excluded."""
+    return (grid.level_start_[d + 1] if d + 1 < grid.q else grid.n_levels) - grid.level_start_[d] - 1

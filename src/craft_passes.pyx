@@ -1,4 +1,4 @@
-"""CRAFT's passes under the description-length price: fully parallel, no openings, from one partition to its fixed point."""
+"""Passes of CRAFT under the description-length price: fully parallel, because no clusters open, and repeated until convergence."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from craftc._kernels.moments cimport Grid, moments_merge
 
 
 cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
-    """n_clusters rounded up to whole vectors; written without a negative operand, which cdivision would round the wrong way."""
+    """n_clusters rounded up to whole vectors. No negative operand: cdivision rounds towards 0."""
     return (n_clusters + CRAFT_PAD - 1) // CRAFT_PAD * CRAFT_PAD
 
 
@@ -35,7 +35,7 @@ def passes(
     const floating[:, ::1] X not None,      # IN    (n, p)
     const code_t[:, ::1] codes not None,    # IN    (n, q)
     const int64_t[::1] weight not None,     # IN    (n,) or empty
-    const int32_t[::1] rows not None,       # IN    (m,) the rows to be partitioned, empty = all
+    const int32_t[::1] rows not None,       # IN    (m,) the rows to partition, empty = all
     int32_t[::1] labels not None,           # INOUT (m,) or (n,)
     int64_t[:, ::1] groups not None,        # INOUT (capacity, width) moments of the clusters
     Py_ssize_t K,                           # clusters at the start, none empty
@@ -52,9 +52,9 @@ def passes(
     double[::1] path not None,              # OUT   (max_passes + 1,) summed costs, before and after every pass
     int n_threads,
 ):
-    """Batch passes until no row moves: all rows to the cheapest of the fixed clusters, empty ones dropped, parameters and masks anew.
+    """Batch passes until no row moves: assign all rows to fixed clusters, drop empty clusters, then update parameters and masks.
 
-    Returns the clusters left and the passes made.
+    Returns the numbers of clusters left and of passes.
     """
     cdef Py_ssize_t made = 0, moved = 1
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
@@ -84,7 +84,7 @@ cdef double _sum(const double[::1] values, Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t _drop_empty(int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t K, int32_t[::1] number) noexcept nogil:
-    """Close the gaps that clusters without weight leave; the others keep their order. Rows without weight may end at -1."""
+    """Remove clusters without weight; the others keep their order. Rows of weight 0 may end at -1."""
     cdef Py_ssize_t k, i, kept = 0
     for k in range(K):
         number[k] = -1

@@ -1,4 +1,4 @@
-"""Selection rules of CRAFT, and its description-length price: exact cost of a cluster and of every merge and split.
+"""Gains and selection of features in CRAFT, and its description-length price: exact cost of a cluster and of every merge and split.
 
 Under the description-length price a cluster costs
 
@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
-from craftc._kernels.craft cimport CRAFT_FEW, TILE, categorical_gain, levels_of, numeric_gain
+from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare,
@@ -95,9 +95,12 @@ cdef class Pricing:
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
         self.centre, self.scale = np.tile(centre, repeat), np.tile(scale, repeat)
         self.arrays = (mean, variance, inverse_deviation, frequency, usable, price, log_choose, entropy)
+        self.widths = np.array([levels_of(grid, d) for d in range(grid.q)], np.intp)
         cdef const uint8_t[::1] flags = usable
+        cdef const Py_ssize_t[::1] widths = self.widths
         self.D = flags.shape[0]
         self.usable = &flags[0] if self.D else NULL
+        self.n_levels = &widths[0] if grid.q else NULL
         self.centre_, self.scale_ = _first(self.centre), _first(self.scale)
         self.mean, self.variance, self.inverse_deviation = _first(mean), _first(variance), _first(inverse_deviation)
         self.frequency, self.price = _first(frequency), _first(price)
@@ -107,6 +110,57 @@ cdef class Pricing:
 cdef const double *_first(array) except? NULL:
     cdef const double[::1] view = array
     return &view[0] if view.shape[0] else NULL
+
+
+def gains(
+    const int64_t[:, ::1] groups not None,  # IN  (K, width) exact moments
+    Grid grid not None,
+    double count_weight,                    # weight of one count
+    const double[::1] frequency not None,   # IN  (n_levels,) background eta_0
+    const double[::1] variance not None,    # IN  (p,) background sigma_0^2, grid units
+    const uint8_t[::1] usable not None,     # IN  (p + q,) 0 = constant column: gain 0
+    const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
+    const double[:, ::1] deviations not None,  # IN  (K, p) sum of squared deviations, weighted, grid units
+    double prior,                           # alpha = kappa
+    double[:, ::1] gain not None,           # OUT (K, p + q) nats, >= 0
+):
+    """What each feature saves in each cluster over the background, less the penalty of the pseudo-counts."""
+    cdef Py_ssize_t k, d
+    cdef double S
+    with nogil:
+        for k in range(groups.shape[0]):
+            for d in range(grid.p):
+                S = count_weight * groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
+                gain[k, d] = _numeric_gain(S, deviations[k, d] / variance[d], shift[k, d], prior) if usable[d] and S > 0 else 0.0
+            for d in range(grid.q):
+                gain[k, grid.p + d] = _categorical_gain(
+                    &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]], levels_of(grid, d), count_weight, prior,
+                ) if usable[grid.p + d] else 0.0
+
+
+cdef inline double _numeric_gain(double S, double spread, double shift, double prior) noexcept nogil:
+    """Gain of a numeric column: S present cells, spread = SS / sigma_0^2, shift = (zeta_k - zeta_0) / sigma_0."""
+    cdef double gain = 0.5 * (spread + S * shift * shift - S - (S + prior) * log((spread + prior) / (S + prior)))
+    return gain if gain > 0 else 0.0
+
+
+cdef inline double _categorical_gain(
+    const int64_t *counts, const double *frequency, Py_ssize_t n_levels, double count_weight, double prior,
+) noexcept nogil:
+    """Gain of a categorical column, (S + alpha) KL(eta_k || eta_0)."""
+    cdef Py_ssize_t t
+    cdef int64_t seen = 0
+    cdef double total, count, gain = 0.0
+    for t in range(n_levels):
+        seen += counts[t]
+    if seen == 0:
+        return 0.0
+    total = count_weight * seen + prior
+    for t in range(n_levels):
+        if frequency[t] > 0:
+            count = count_weight * counts[t] + prior * frequency[t]
+            gain += count * log(count / (total * frequency[t]))
+    return gain if gain > 0 else 0.0
 
 
 cdef void _fit(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
@@ -124,10 +178,10 @@ cdef void _fit(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
             spread = P.count_weight * deviations / P.variance[d]
             parts.shift[d] = (mean - P.mean[d]) * P.inverse_deviation[d]
             parts.precision[d] = (S + 1.0) / (spread + 1.0)
-            parts.gain[d] = numeric_gain(S, spread, parts.shift[d], 1.0)
+            parts.gain[d] = _numeric_gain(S, spread, parts.shift[d], 1.0)
     for d in range(P.grid.q):
-        parts.gain[P.grid.p + d] = categorical_gain(
-            group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], levels_of(P.grid, d), P.count_weight, 1.0,
+        parts.gain[P.grid.p + d] = _categorical_gain(
+            group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0,
         ) if P.usable[P.grid.p + d] else 0.0
 
 
@@ -229,7 +283,7 @@ cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
         moments_mean(cell, &deviations)
         return deviations / cell[0] < P.eps_v * P.variance[d]
     d -= P.grid.p
-    for t in range(levels_of(P.grid, d)):
+    for t in range(P.n_levels[d]):
         count = P.count_weight * group[1 + P.grid.level_start_[d] + t]
         S += count
         if count > 0:
@@ -430,7 +484,7 @@ def propose_splits(
         for t in range(grid.n_levels):
             level_slot[t] = -1
         for d in range(grid.q):
-            n_levels, counts = levels_of(grid, d), &group[1 + grid.level_start_[d]]
+            n_levels, counts = P.n_levels[d], &group[1 + grid.level_start_[d]]
             occurring = 0
             for t in range(n_levels):
                 occurring += counts[t] > 0

@@ -13,6 +13,7 @@ new = Imports()
 with new:
     from craftc import CRAFT
     from craftc._kernels import craft as craft_kernel
+    from craftc._kernels import craft_price as price_kernel
     from craftc._kernels import moments as moments_kernel
 
     from .common import mixed_table, partition
@@ -113,7 +114,7 @@ class Refit:
         given = self.given
         background, clusters = given.background, given.clusters
         for _time in range(50):
-            craft_kernel.gains(
+            price_kernel.gains(
                 given.moments.groups, given.grid, given.unit, background.frequency, background.variance,
                 background.usable, clusters.shift, clusters.deviations, 1.0, self.gain,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pass of CRAFT over a block of rows, gains and cost tables, for other kernels. Cost tables are described in src/_craft.h."""
+"""The pass of CRAFT over a block of rows and its cost tables, for other kernels. Cost tables are described in src/_craft.h."""
 
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -35,14 +35,6 @@ cdef class CostTables:
     cdef readonly object base, constant, square, linear, offset, level, numeric, categorical, centre, scale, level_offset
     cdef readonly Grid grid
     cdef craft_tables c
-
-
-cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil
-
-
-cdef double categorical_gain(
-    const int64_t *counts, const double *frequency, Py_ssize_t n_levels, double count_weight, double prior,
-) noexcept nogil
 
 
 cdef Py_ssize_t levels_of(Grid grid, Py_ssize_t d) noexcept nogil

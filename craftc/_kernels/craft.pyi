@@ -40,18 +40,6 @@ class CostTables:
     ) -> None: ...
 
 def scratch_size(tables: CostTables) -> int: ...
-def gains(
-    groups: NDArray[np.int64],
-    grid: Grid,
-    count_weight: float,
-    frequency: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    usable: NDArray[np.uint8],
-    shift: NDArray[np.float64],
-    deviations: NDArray[np.float64],
-    prior: float,
-    gain: NDArray[np.float64],
-) -> None: ...
 def cost_tables(
     groups: NDArray[np.int64],
     grid: Grid,

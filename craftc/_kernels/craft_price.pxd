@@ -24,7 +24,7 @@ cdef class Pricing:
     cdef readonly double count_weight, total, h, feature_price, eps_c, eps_v
     cdef readonly bint mixing
     cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical
-    cdef readonly object centre, scale
+    cdef readonly object centre, scale, widths
     cdef const double *centre_
     cdef const double *scale_
     cdef const double *mean
@@ -32,6 +32,7 @@ cdef class Pricing:
     cdef const double *inverse_deviation
     cdef const double *frequency
     cdef const uint8_t *usable
+    cdef const Py_ssize_t *n_levels
     cdef const double *price
     cdef const double *log_choose
     cdef const double *entropy

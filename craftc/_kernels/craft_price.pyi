@@ -14,6 +14,7 @@ class Pricing:
     arrays: tuple[NDArray[Any], ...]
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
+    widths: NDArray[np.intp]
     count_weight: float
     total: float
     h: float
@@ -48,6 +49,18 @@ class Pricing:
         thresholds: tuple[float, float],
     ) -> None: ...
 
+def gains(
+    groups: NDArray[np.int64],
+    grid: Grid,
+    count_weight: float,
+    frequency: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    usable: NDArray[np.uint8],
+    shift: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+    prior: float,
+    gain: NDArray[np.float64],
+) -> None: ...
 def parts_size(pricing: Pricing) -> int: ...
 def mixing_costs(groups: NDArray[np.int64], pricing: Pricing, cost: NDArray[np.float64]) -> None: ...
 def choose_features(

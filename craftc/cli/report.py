@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from craftc import metrics
-from craftc.craft.summary import LEADING
 from craftc.table import Schema
-from craftc.table.cluster_summary import number
+from craftc.table.cluster_summary import LEADING, number
 from craftc.table.moments import Moments
 
 Cell = list[tuple[str, str]]  # parts of a cell: a name, which may be truncated, and the text after it

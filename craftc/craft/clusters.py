@@ -56,7 +56,7 @@ class Clusters:
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         self.gains: Floats = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
-        craft_kernel.gains(
+        price_kernel.gains(
             moments.groups, moments.grid, moments.unit, background.frequency, background.variance, background.usable,
             self.shift, self.deviations, 1.0, self.gains,
         )  # fmt: skip

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc.table.cluster_summary import number, summary_frame
+from craftc.table.cluster_summary import LEADING, number, summary_frame
 from craftc.table.moments import Moments
-
-#: Levels named in a cell of the summary.
-LEADING = 3
 
 
 def cluster_summary(model: Any) -> Any:

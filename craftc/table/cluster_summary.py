@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from craftc._common.optional import need_pandas
 
+#: Levels named in a cell of the summary.
+LEADING = 3
+
 
 def summary_frame(model: Any, share: Any, columns: Any, inside: Any, everywhere: Any, **more: NDArray[np.float64]) -> Any:
     """One row per cluster and selected feature, largest gain first; `more` are (K, D) columns that follow the gain."""
