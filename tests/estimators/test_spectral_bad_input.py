@@ -126,7 +126,7 @@ TABLES = [
     (X[:, :1], r"at least two columns that vary, got 1 among 1 feature\(s\) \(n_features = 1\); constant columns do not count"),
     (FRAME.assign(b=np.where(np.arange(20) == 4, -np.inf, 1.0)), "infinity: column 'b'"),
     (FRAME.assign(e=[f"row {i}" for i in range(20)]), "Column 'e' has a different text in every row"),
-    (FRAME.assign(e=pd.Categorical(range(20))), "Column 'e' must have fewer levels than rows, got 20 levels in 20 rows.*drop it or merge its levels"),
+    (FRAME.assign(e=pd.Categorical(range(20))), "Column 'e' must have fewer levels than rows, got 20 levels.*drop it or merge its levels"),
     (FRAME.assign(e=np.nan), "Column 'e' has no value in any of its 20 row"),
     (FRAME.assign(e=[None] * 20), "Column 'e'"),
     (FRAME.assign(e=pd.date_range("2020-01-01", periods=20)), "Column 'e' has dtype .*, which is neither"),
