@@ -56,7 +56,7 @@ typedef struct {
     const double *cross;            /* (p1, L) weights between numeric columns and indicators */
 } sp_weights;
 
-/* expected statistics, summed over rows: with those of the data they are the pseudo-likelihood gradient */
+/* expected statistics, summed over rows */
 typedef struct {
     double *log_z;                  /* (1) */
     double *node;                   /* (p1, M) expected visits of the nodes of the grid */
