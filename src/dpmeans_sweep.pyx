@@ -321,7 +321,7 @@ def collapse(
 ):
     """Collapsed moves: every row in turn goes where the objective is smallest, and the means follow.
 
-    Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of an f).
+    Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of f).
     The position is below `stop` where a cluster has to open and there is no room.
     """
     cdef dp_collapsed c
