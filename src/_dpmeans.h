@@ -32,16 +32,15 @@
 #define DP_WORTH_SCAN 3         /* from so many centres and rows on the scan is cheaper than the exact formula alone */
 #define DP_WORTH_TILE 16
 #define DP_AHEAD 4              /* rows that quick checks fetch ahead */
+#define DP_SINGLE 4             /* rows taken one by one after a collapsed move */
 #define DP_PAD 8                /* centres to spare behind the last */
 #define DP_TINY 1e-30f          /* what underflow may cost */
 
-/* factors that keep bounds valid: rounding of a few operations, the same with a root, and of collapsed costs */
+/* factors that keep bounds valid: rounding of a few operations, and of a few more with a root */
 #define DP_UP (1.0f + 0x1p-22f)
 #define DP_DOWN (1.0f - 0x1p-22f)
 #define DP_ROOT_UP (1.0f + 0x1p-21f)
 #define DP_ROOT_DOWN (1.0f - 0x1p-21f)
-#define DP_COST_UP (1.0f + 0x1p-19f)
-#define DP_COST_DOWN (1.0f - 0x1p-19f)
 
 typedef struct {
     ptrdiff_t D, K;             /* columns, centres */
@@ -137,19 +136,6 @@ static inline void dp_nearest_rows(const dp_centres *c, ptrdiff_t centre_stride,
     SIMD_DISPATCH(dp_nearest_rows, (c, centre_stride, x, n, x_stride, labels, squared, rows, tile));
 }
 
-/* nearest of `n` centres, those named in `some` or (NULL) the first n, without centre `own`; -1 where no distance is finite */
-static inline int32_t dp_nearest_of(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own, double *least,
-                                    double *second)
-{
-    return SIMD_DISPATCH(dp_nearest_of, (c, some, n, x, own, least, second));
-}
-
-/* nearest of all centres; `present` wins a tie, then the lowest number */
-static inline int32_t dp_nearest(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
-{
-    return SIMD_DISPATCH(dp_nearest, (c, x, present, least, second));
-}
-
 /* rows of a tile of this instruction set, at most DP_TILE */
 static inline ptrdiff_t dp_tile_rows(void)
 {
@@ -163,10 +149,13 @@ static inline void dp_scan_tile(const dp_centres *c, ptrdiff_t first, const void
     SIMD_DISPATCH(dp_scan_tile, (c, first, X, list, n, tile, found));
 }
 
-/* bounds on the distances of a tile's rows; certain[r]: the exact formula could not decide otherwise (1 within, 2 beyond the limit) */
-static inline void dp_bound(const dp_centres *c, const dp_found *found, float *upper, float *lower, int32_t *certain)
+/* the n rows of `list` to their nearest centres, by the scan or, where its error leaves a doubt, by the exact formula; returns rows of weight
+ * that moved and counts those beyond the limit. One leaf, because the results of the scan stay in vectors: in Cython a sweep over 16
+ * columns takes 6 % longer */
+static inline ptrdiff_t dp_assign_tile(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *list,
+                                       ptrdiff_t n, float *tile, ptrdiff_t *beyond_limit)
 {
-    SIMD_DISPATCH(dp_bound, (c, found, upper, lower, certain));
+    return SIMD_DISPATCH(dp_assign_tile, (c, X, rows, sums, list, n, tile, beyond_limit));
 }
 
 /* squared distances of one row to a few centres, scaled, in single precision; returns the bound on their error */
@@ -181,10 +170,11 @@ static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdif
     SIMD_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
 }
 
-/* row i changes its cluster; returns whether it has weight */
-static inline int dp_move(const dp_centres *c, const dp_sums *sums, const void *x, ptrdiff_t i, int32_t from, int32_t to)
+/* row i to the nearest of `n` new centres if the exact formula finds it strictly nearer than its own; returns whether a row of weight moved */
+static inline ptrdiff_t dp_reassign_if_nearer(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *X, dp_rows rows,
+                                              const dp_sums *sums, ptrdiff_t i)
 {
-    return SIMD_DISPATCH(dp_move, (c, sums, x, i, from, to));
+    return SIMD_DISPATCH(dp_reassign_if_nearer, (c, some, n, X, rows, sums, i));
 }
 
 /* ---- collapsed moves ---- */
@@ -195,18 +185,11 @@ static inline void dp_refresh(dp_collapsed *c, const dp_sums *sums, ptrdiff_t k)
     SIMD_DISPATCH(dp_refresh, (c, sums, k));
 }
 
-/* the cheapest cluster of a row of weight w; `stay` is the cost of its own */
-static inline int32_t dp_cheapest(const dp_collapsed *c, const dp_sums *sums, const void *x, int32_t own, double w, double *stay,
-                                  double *cost)
+/* collapsed moves of the rows at positions [start, stop); returns the position reached */
+static inline ptrdiff_t dp_collapse(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
+                                    ptrdiff_t start, ptrdiff_t stop, float *tile, ptrdiff_t *moved, ptrdiff_t *computed)
 {
-    return SIMD_DISPATCH(dp_cheapest, (c, sums, x, own, w, stay, cost));
-}
-
-/* half the cost, f / 2 times the squared distance, of the two cheapest clusters for the n rows of `list`; tile is scratch,
- * (DP_TILE, D + 1) */
-static inline void dp_scan_costs(const dp_collapsed *c, const void *X, const int32_t *list, ptrdiff_t n, float *tile, dp_found *found)
-{
-    SIMD_DISPATCH(dp_scan_costs, (c, X, list, n, tile, found));
+    return SIMD_DISPATCH(dp_collapse, (c, X, rows, sums, order, start, stop, tile, moved, computed));
 }
 
 /* ---- nearest centres of rows that carry no bounds ---- */

@@ -43,6 +43,7 @@ TARGET static inline double THIS(dp_distance)(const void *x, int single, const d
     return single ? THIS(dp_distance_float)((const float *)x, mu, D) : THIS(dp_distance_double)((const double *)x, mu, D);
 }
 
+/* nearest of `n` centres, those named in `some` or (NULL) the first n, without centre `own`; -1 where no distance is finite */
 TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
                                           double *least, double *second)
 {
@@ -65,6 +66,7 @@ TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *so
     return arg;
 }
 
+/* nearest of all centres; `present` wins a tie, then the lowest number */
 TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
 {
     const double own = THIS(dp_distance)(x, c->single, c->mu + present * c->D, c->D);
@@ -122,6 +124,7 @@ TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptr
         THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, share, times);
 }
 
+/* row i changes its cluster; returns whether it has weight */
 TARGET static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
                                        int32_t to)
 {
@@ -304,6 +307,7 @@ TARGET static void THIS(dp_scan_tile)(const dp_centres *c, ptrdiff_t first, cons
     THIS(dp_scan)(c, first, tile, found);
 }
 
+/* bounds on the distances of the tile's rows; certain[r]: the exact formula could not decide otherwise (1 within, 2 beyond the limit) */
 TARGET static void THIS(dp_bound)(const dp_centres *c, const dp_found *found, float *restrict upper, float *restrict lower,
                                   int32_t *restrict certain)
 {
@@ -316,6 +320,57 @@ TARGET static void THIS(dp_bound)(const dp_centres *c, const dp_found *found, fl
         lower[r] = sqrtf(other > 0.0f ? other : 0.0f) * DP_ROOT_DOWN;
         certain[r] = (found->second[r] - found->best[r] > error) * ((most <= inside) + 2 * (nearest - error > outside));
     }
+}
+
+TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums,
+                                             const int32_t *list, ptrdiff_t n, float *tile, ptrdiff_t *beyond_limit)
+{
+    dp_found found;
+    float upper[DP_TILE], lower[DP_TILE];
+    int32_t certain[DP_TILE], stays[DP_TILE];   /* stays: certainly, and within the limit */
+    ptrdiff_t moved = 0;
+    THIS(dp_fill)(c, X, list, n, tile, found.norm);
+    THIS(dp_scan)(c, 0, tile, &found);
+    THIS(dp_bound)(c, &found, upper, lower, certain);
+    if (n == ROWS && list[n - 1] - list[0] == ROWS - 1) {
+        const int32_t *restrict labels = rows.labels + list[0];
+        int32_t all = 1;
+        for (ptrdiff_t r = 0; r < ROWS; r++)
+            all &= stays[r] = (certain[r] == 1) & (labels[r] == found.arg[r]);
+        memcpy(rows.upper + list[0], upper, sizeof(float) * ROWS);
+        memcpy(rows.lower + list[0], lower, sizeof(float) * ROWS);
+        if (all)
+            return 0;
+    } else {
+        for (ptrdiff_t r = 0; r < n; r++) {
+            rows.upper[list[r]] = upper[r];
+            rows.lower[list[r]] = lower[r];
+            stays[r] = (certain[r] == 1) & (rows.labels[list[r]] == found.arg[r]);
+        }
+    }
+    for (ptrdiff_t r = 0; r < n; r++) {
+        const ptrdiff_t i = list[r];
+        const void *x;
+        int32_t arg = found.arg[r];
+        int beyond = certain[r] == 2;
+        if (stays[r])
+            continue;
+        x = dp_row(X, c->single, c->D, i);
+        if (!certain[r] || (beyond && sums->unit_weight)) {
+            double least, second;
+            arg = THIS(dp_nearest)(c, x, rows.labels[i], &least, &second);
+            upper[r] = dp_above(sqrt(least) * c->scale);
+            rows.lower[i] = dp_below(sqrt(second) * c->scale);
+            beyond = least * (sums->unit_weight ? sums->unit_weight[i] : 1.0) > c->limit;
+        }
+        rows.upper[i] = beyond ? -upper[r] : upper[r];
+        *beyond_limit += beyond;
+        if (arg != rows.labels[i]) {
+            moved += THIS(dp_move)(c, sums, x, i, rows.labels[i], arg);
+            rows.labels[i] = arg;
+        }
+    }
+    return moved;
 }
 
 /* ---- one row and a few centres ---- */
@@ -365,6 +420,32 @@ TARGET static float THIS(dp_quick_check)(const dp_centres *c, const void *x, con
         distance[j] = norm + 2.0f * (c->half[some[j]] + THIS(dp_total)(sum[j]));
     size = sqrtf(norm) + c->reach;
     return (float)(D + 24) * 0x1p-24f * size * size + DP_TINY;
+}
+
+TARGET static ptrdiff_t THIS(dp_reassign_if_nearer)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *X,
+                                                    dp_rows rows, const dp_sums *sums, ptrdiff_t i)
+{
+    const void *x = dp_row(X, c->single, c->D, i);
+    const double own = fabsf(rows.upper[i]) / c->scale;
+    double least, second, old;
+    float other;
+    ptrdiff_t moved = 0;
+    const int32_t arg = THIS(dp_nearest_of)(c, some, n, x, rows.labels[i], &least, &second);
+    if (least <= own * own * (1.0 + 1e-6)) {
+        old = THIS(dp_distance)(x, c->single, c->mu + rows.labels[i] * c->D, c->D);
+        if (least < old) {
+            const double unit = sums->unit_weight ? sums->unit_weight[i] : 1.0;
+            moved = THIS(dp_move)(c, sums, x, i, rows.labels[i], arg);
+            rows.labels[i] = arg;
+            rows.upper[i] = dp_above(sqrt(least) * c->scale);
+            if (least * unit > c->limit)
+                rows.upper[i] = -rows.upper[i];
+            least = old < second ? old : second;
+        }
+    }
+    other = dp_below(sqrt(least) * c->scale);
+    rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+    return moved;
 }
 
 #include "_dpmeans_nearest.h"

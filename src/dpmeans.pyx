@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Centres, Sums, dp_above, dp_add, dp_below, dp_centres,
+    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add, dp_below, dp_centres,
     dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_sums,
 )
 

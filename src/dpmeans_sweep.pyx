@@ -12,23 +12,18 @@ import numpy as np
 from cython cimport floating
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabsf, sqrt, sqrtf
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
 
 from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_CHECKED, DP_COST_DOWN, DP_COST_UP, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_TINY, DP_UP, DP_WORTH_CLUSTERS,
-    DP_WORTH_COLUMNS, Centres, Sums, dp_above, dp_add, dp_below, dp_bound, dp_centres, dp_cheapest, dp_collapsed, dp_distance, dp_error,
-    dp_found, dp_move, dp_nearest, dp_nearest_of, dp_quick_check, dp_refresh, dp_row, dp_rows, dp_scan_costs, dp_scan_tile, dp_sums,
-    dp_tile_rows, places_of,
+    DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_add,
+    dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_error, dp_found, dp_quick_check,
+    dp_reassign_if_nearer, dp_refresh, dp_row, dp_rows, dp_scan_tile, dp_sums, dp_tile_rows, places_of,
 )
 
 cdef extern from "float.h":
     const float FLT_MAX
-
-cdef enum:
-    SINGLE_ROWS = 4     # rows taken one by one after a collapsed move, before tiles are scanned again
 
 
 # ---- rows to their nearest centres ----
@@ -99,10 +94,12 @@ cdef Py_ssize_t _assign(
         tile_rows[n] = <int32_t> i
         n += 1
         if n == size:
-            moved += _assign_tile(c, X, rows, sums, tile_rows, n, size, tile, tally)
+            moved += dp_assign_tile(c, X, rows, sums, tile_rows, n, tile, &tally[0])
+            tally[1] += n
             n = 0
     if n:
-        moved += _assign_tile(c, X, rows, sums, tile_rows, n, size, tile, tally)
+        moved += dp_assign_tile(c, X, rows, sums, tile_rows, n, tile, &tally[0])
+        tally[1] += n
     return moved
 
 
@@ -137,59 +134,6 @@ cdef bint _check(const dp_centres *c, const void *x, int32_t k, const Drift *dri
     most[0] = sqrtf(distance[0] + error) * DP_ROOT_UP
     far[0] = sqrtf(others) * DP_ROOT_DOWN
     return most[0] <= guard and most[0] <= drift.root
-
-
-cdef Py_ssize_t _assign_tile(
-    const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows, Py_ssize_t n, Py_ssize_t size,
-    float *tile, Py_ssize_t *tally,
-) noexcept nogil:
-    """Rows of a tile to their nearest centres: by the scan, or by the exact formula where its error leaves a doubt."""
-    cdef dp_found found
-    cdef float upper[DP_TILE]
-    cdef float lower[DP_TILE]
-    cdef int32_t certain[DP_TILE]
-    cdef int32_t stays[DP_TILE]
-    cdef int32_t all_stay = True, arg
-    cdef const int32_t *labels = rows.labels + tile_rows[0]
-    cdef Py_ssize_t r, i, moved = 0
-    cdef double least, second
-    cdef const void *x
-    cdef bint beyond
-    tally[1] += n
-    dp_scan_tile(c, 0, X, tile_rows, n, tile, &found)
-    dp_bound(c, &found, upper, lower, certain)
-    if n == size and tile_rows[n - 1] - tile_rows[0] == size - 1:       # contiguous rows
-        for r in range(size):
-            stays[r] = (certain[r] == 1) & (labels[r] == found.arg[r])
-            all_stay &= stays[r]
-        memcpy(rows.upper + tile_rows[0], upper, sizeof(float) * size)
-        memcpy(rows.lower + tile_rows[0], lower, sizeof(float) * size)
-        if all_stay:
-            return 0
-    else:
-        for r in range(n):
-            i = tile_rows[r]
-            rows.upper[i] = upper[r]
-            rows.lower[i] = lower[r]
-            stays[r] = (certain[r] == 1) & (rows.labels[i] == found.arg[r])
-    for r in range(n):
-        if stays[r]:
-            continue
-        i = tile_rows[r]
-        x = dp_row(X, c.single, c.D, i)
-        arg = found.arg[r]
-        beyond = certain[r] == 2
-        if not certain[r] or (beyond and sums.unit_weight != NULL):
-            arg = dp_nearest(c, x, rows.labels[i], &least, &second)
-            upper[r] = dp_above(sqrt(least) * c.scale)
-            rows.lower[i] = dp_below(sqrt(second) * c.scale)
-            beyond = least * (sums.unit_weight[i] if sums.unit_weight != NULL else 1.0) > c.limit
-        rows.upper[i] = -upper[r] if beyond else upper[r]
-        tally[0] += beyond
-        if arg != rows.labels[i]:
-            moved += dp_move(c, sums, x, i, rows.labels[i], arg)
-            rows.labels[i] = arg
-    return moved
 
 
 # ---- new centres ----
@@ -247,7 +191,7 @@ cdef Py_ssize_t _reassign(
         if n_new == 1 and rows.labels[i] == first:
             continue
         if n_new <= 2:      # cheaper than a tile
-            moved += _reassign_if_nearer(c, new, n_new, X, rows, sums, i)
+            moved += dp_reassign_if_nearer(c, new, n_new, X, rows, sums, i)
             continue
         tile_rows[n] = <int32_t> i
         n += 1
@@ -273,39 +217,16 @@ cdef Py_ssize_t _reassign_tile(
         error = dp_error(c, found.norm[r])
         nearest = found.norm[r] + 2 * found.best[r] - error
         own = fabsf(rows.upper[i])
-        if nearest > own * own * DP_COST_UP:
+        if nearest > own * own * DP_ROOT_UP:
             other = sqrtf(nearest) * DP_ROOT_DOWN
             rows.lower[i] = min(rows.lower[i], other)
         elif found.second[r] - found.best[r] > error:       # the nearest of the new centres is known
             second = found.norm[r] + 2 * found.second[r] - error
             other = sqrtf(second if second > 0 else 0) * DP_ROOT_DOWN
             rows.lower[i] = min(rows.lower[i], other)
-            moved += _reassign_if_nearer(c, new + (found.arg[r] - first), 1, X, rows, sums, i)
+            moved += dp_reassign_if_nearer(c, new + (found.arg[r] - first), 1, X, rows, sums, i)
         else:
-            moved += _reassign_if_nearer(c, new, c.K - first, X, rows, sums, i)
-    return moved
-
-
-cdef Py_ssize_t _reassign_if_nearer(
-    const dp_centres *c, const int32_t *new, Py_ssize_t n_new, const void *X, dp_rows rows, const dp_sums *sums, Py_ssize_t i,
-) noexcept nogil:
-    """Move one row if the exact formula finds a new centre strictly nearer than its own."""
-    cdef const void *x = dp_row(X, c.single, c.D, i)
-    cdef double own = fabsf(rows.upper[i]) / c.scale, least, second, old
-    cdef int32_t arg = dp_nearest_of(c, new, n_new, x, rows.labels[i], &least, &second)
-    cdef Py_ssize_t moved = 0
-    cdef float other
-    if least <= own * own * (1.0 + 1e-6):
-        old = dp_distance(x, c.single, c.mu + rows.labels[i] * c.D, c.D)
-        if least < old:
-            moved = dp_move(c, sums, x, i, rows.labels[i], arg)
-            rows.labels[i] = arg
-            rows.upper[i] = dp_above(sqrt(least) * c.scale)
-            if least * (sums.unit_weight[i] if sums.unit_weight != NULL else 1.0) > c.limit:
-                rows.upper[i] = -rows.upper[i]
-            least = old if old < second else second
-    other = dp_below(sqrt(least) * c.scale)
-    rows.lower[i] = min(rows.lower[i], other)
+            moved += dp_reassign_if_nearer(c, new, c.K - first, X, rows, sums, i)
     return moved
 
 
@@ -400,7 +321,7 @@ def collapse(
 ):
     """Collapsed moves: every row in turn goes where the objective is smallest, and the means follow.
 
-    Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of an f).
+    Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of f).
     The position is below `stop` where a cluster has to open and there is no room.
     """
     cdef dp_collapsed c
@@ -426,119 +347,8 @@ def collapse(
         for k in range(c.capacity):
             travelled[k] = 0.0
         c.far, c.least_shrunk = 0.0, 1.0
-        at = _collapse(&c, &X[0, 0], rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved, &computed)
+        at = dp_collapse(&c, &X[0, 0], rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved, &computed)
     return at, c.K, moved, computed, c.far, c.least_shrunk
-
-
-cdef Py_ssize_t _collapse(
-    dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile,
-    Py_ssize_t *moved, Py_ssize_t *computed,
-) noexcept nogil:
-    """Bounds and tiles find the rows that certainly stay. After a move, a few rows are taken one by one; then tiles start again."""
-    cdef dp_found found
-    cdef int32_t tile_rows[DP_TILE]
-    cdef Py_ssize_t position_of[DP_TILE]
-    cdef Py_ssize_t size = dp_tile_rows(), position = start, following, n, r, i
-    cdef int singly = 0, went
-    while position < stop:
-        if singly > 0 or sums.weight != NULL:
-            went = _move_if_cheaper(c, X, rows, sums, order[position] if order != NULL else position)
-            if went < 0:
-                return position
-            moved[0] += went
-            computed[0] += 1
-            singly = SINGLE_ROWS if went else singly - 1
-            position += 1
-            continue
-        n, following = 0, position
-        while following < stop and n < size:
-            i = order[following] if order != NULL else following
-            if not _stays_collapsed(c, rows, sums, i):
-                tile_rows[n], position_of[n] = <int32_t> i, following
-                n += 1
-            following += 1
-        if n == 0:
-            return stop
-        dp_scan_costs(c, X, tile_rows, n, tile, &found)
-        computed[0] += n
-        for r in range(n):
-            i = tile_rows[r]
-            if _found_cheapest(c, &found, r, rows, sums, i):
-                continue
-            went = _move_if_cheaper(c, X, rows, sums, i)
-            if went < 0:
-                return position_of[r]
-            if went:
-                moved[0] += 1
-                singly = SINGLE_ROWS
-                following = position_of[r] + 1
-                break
-        position = following
-    return position
-
-
-cdef inline float _cost_at_most(const dp_collapsed *c, int64_t count, float distance) noexcept nogil:
-    """Bound on the cost of a row in its own cluster, given a bound on its distance."""
-    cdef float S = <float> (c.unit * <double> count)
-    return distance * distance * (S / (S - 1)) * DP_COST_UP
-
-
-cdef inline bint _stays_collapsed(const dp_collapsed *c, dp_rows rows, const dp_sums *sums, Py_ssize_t i) noexcept nogil:
-    """Whether the bounds of an earlier sweep keep a row where it is: `upper` >= its distance, `lower`^2 <= the cost of any other cluster."""
-    cdef int32_t own = rows.labels[i]
-    cdef float least = rows.lower[i] - c.far, stay
-    if sums.counts[own] <= 1 or not least > 0:
-        return False
-    stay = _cost_at_most(c, sums.counts[own], rows.upper[i] + c.travelled[own])
-    return stay < least * least * c.least_shrunk * DP_COST_DOWN and (stay < c.inside or c.n_clusters >= c.cap)
-
-
-cdef inline bint _found_cheapest(
-    const dp_collapsed *c, const dp_found *found, Py_ssize_t r, dp_rows rows, const dp_sums *sums, Py_ssize_t i,
-) noexcept nogil:
-    """Whether the scan shows that a row's own cluster is the cheapest; then its bounds are set."""
-    cdef int32_t own = rows.labels[i]
-    cdef float size, error, S, others, distance, stay
-    if found.arg[r] != own or sums.counts[own] <= 1:
-        return False
-    size = sqrtf(found.norm[r]) + c.reach
-    error = (<float> (2 * c.D + 16) * <float> 1.1920928955078125e-07) * size * size + DP_TINY     # 2^-23
-    S = <float> (c.unit * <double> sums.counts[own])
-    others = 2 * found.second[r] - error
-    distance = sqrtf((2 * found.best[r] + error) * ((S + 1) / S)) * DP_COST_UP
-    stay = _cost_at_most(c, sums.counts[own], distance)
-    if not (stay < others and (stay < c.inside or c.n_clusters >= c.cap)):
-        return False
-    rows.upper[i] = distance
-    rows.lower[i] = sqrtf(others) * DP_ROOT_DOWN
-    return True
-
-
-cdef int _move_if_cheaper(dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, Py_ssize_t i) noexcept nogil:
-    """One row to its cheapest cluster; returns 1 if it moved, -1 if it has to open a cluster and there is no room."""
-    cdef int64_t weight = sums.weight[i] if sums.weight != NULL else 1
-    cdef const void *x = dp_row(X, c.single, c.D, i)
-    cdef int32_t own = rows.labels[i], arg
-    cdef double stay, cost
-    rows.upper[i] = INFINITY
-    if weight == 0:
-        return 0
-    arg = dp_cheapest(c, sums, x, own, c.unit * <double> weight, &stay, &cost)
-    if arg == own or not stay - cost > c.slack:
-        return 0
-    if arg == c.capacity:
-        return -1
-    if sums.counts[arg] == 0:
-        c.n_clusters += 1
-        c.far = INFINITY        # the bounds do not cover the new cluster
-    c.n_clusters -= sums.counts[own] == weight
-    c.K += arg == c.K
-    dp_add(sums, x, c.single, c.D, own, i, -1)
-    dp_add(sums, x, c.single, c.D, arg, i, 1)
-    dp_refresh(c, sums, own)
-    dp_refresh(c, sums, arg)
-    rows.labels[i] = arg
-    return 1
 
 
 def loosen(

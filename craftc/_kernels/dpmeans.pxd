@@ -50,7 +50,7 @@ cdef extern from "_dpmeans.h" nogil:
         DP_WORTH_COLUMNS
         DP_WORTH_SCAN
         DP_PAD
-    const float DP_TINY, DP_UP, DP_DOWN, DP_ROOT_UP, DP_ROOT_DOWN, DP_COST_UP, DP_COST_DOWN
+    const float DP_UP, DP_DOWN, DP_ROOT_UP, DP_ROOT_DOWN
     ctypedef struct dp_found:
         float best[DP_TILE]
         float second[DP_TILE]
@@ -61,20 +61,20 @@ cdef extern from "_dpmeans.h" nogil:
     float dp_below(double distance)
     float dp_error(const dp_centres *c, float norm)
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
-    int32_t dp_nearest_of(
-        const dp_centres *c, const int32_t *some, Py_ssize_t n, const void *x, int32_t own, double *least, double *second)
-    int32_t dp_nearest(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
     Py_ssize_t dp_tile_rows()
     void dp_scan_tile(
         const dp_centres *c, Py_ssize_t first, const void *X, const int32_t *rows, Py_ssize_t n, float *tile, dp_found *found)
-    void dp_bound(const dp_centres *c, const dp_found *found, float *upper, float *lower, int32_t *certain)
+    Py_ssize_t dp_assign_tile(
+        const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows, Py_ssize_t n, float *tile,
+        Py_ssize_t *beyond_limit)
     float dp_quick_check(const dp_centres *c, const void *x, const int32_t *some, float *distance)
     void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, Py_ssize_t i, int sign)
-    int dp_move(const dp_centres *c, const dp_sums *sums, const void *x, Py_ssize_t i, int32_t old, int32_t new)
     void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)
-    int32_t dp_cheapest(
-        const dp_collapsed *c, const dp_sums *sums, const void *x, int32_t own, double w, double *stay, double *cost)
-    void dp_scan_costs(const dp_collapsed *c, const void *X, const int32_t *rows, Py_ssize_t n, float *tile, dp_found *found)
+    Py_ssize_t dp_collapse(
+        dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start, Py_ssize_t stop,
+        float *tile, Py_ssize_t *moved, Py_ssize_t *computed)
+    Py_ssize_t dp_reassign_if_nearer(
+        const dp_centres *c, const int32_t *some, Py_ssize_t n, const void *X, dp_rows rows, const dp_sums *sums, Py_ssize_t i)
     Py_ssize_t dp_nearest_places(Py_ssize_t D, Py_ssize_t K, double *scratch, dp_places *places)
     bint dp_prepare(dp_centres *c, Py_ssize_t stride, dp_places *places)
     void dp_nearest_rows(
