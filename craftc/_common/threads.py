@@ -51,7 +51,7 @@ def effective_n_threads(n_threads: int | None = None) -> int:
     if n_threads is not None and (isinstance(n_threads, bool) or not whole):
         raise ValueError(f"n_threads must be None or a whole number, got {n_threads!r}.")
     if n_threads == 0:
-        raise ValueError("n_threads must not be 0; pass None for all processors or a number >= 1.")
+        raise ValueError("n_threads=0 is not a number of threads; pass None for all processors or a number >= 1.")
     if not _kernel.openmp():
         return 1
     if _state["forked"]:

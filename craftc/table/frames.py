@@ -364,7 +364,7 @@ def column_mask(categorical: Any, names: tuple[str, ...]) -> Array | None:
         return None
     if isinstance(categorical, str) or not hasattr(categorical, "__iter__"):
         raise ValueError(
-            f"categorical must be 'auto', a list of column names or positions, or a boolean mask, got {categorical!r}."
+            f"categorical must be 'auto' or a list of column names, of positions, or of booleans, got {categorical!r}."
         )
     items = list(categorical)
     if items and all(isinstance(item, bool | np.bool_) for item in items):
@@ -377,13 +377,13 @@ def column_mask(categorical: Any, names: tuple[str, ...]) -> Array | None:
     for item in items:
         if isinstance(item, int | np.integer):
             if not 0 <= item < len(names):
-                raise ValueError(f"categorical contains position {item}, but X has {len(names)} columns; positions start at 0.")
+                raise ValueError(f"categorical names position {item}, but X has {len(names)} columns; positions start at 0.")
             mask[item] = True
         elif str(item) in names:
             mask[names.index(str(item))] = True
         else:
             known = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-            raise ValueError(f"categorical contains column {item!r}, but X has the columns {known}.")
+            raise ValueError(f"categorical names column {item!r}, but X has the columns {known}.")
     return mask
 
 

@@ -370,7 +370,7 @@ PARAMETERS = [
     ({"solver": "paper"}, "solver must be one of 'certified', 'ama', 'admm', got 'paper'"),
     ({"tol": 0}, "tol must be a number > 0"),
     ({"max_iter": 0}, "max_iter must be a whole number >= 1"),
-    ({"n_threads": 0}, "n_threads must not be 0; pass None"),
+    ({"n_threads": 0}, "n_threads=0 is not a number of threads; pass None"),
     ({"verbose": -1}, "verbose must be a whole number >= 0"),
 ]
 

@@ -48,7 +48,7 @@ PARAMETERS = [
     ({"max_iter": None}, "max_iter must be a whole number"),
     ({"random_state": "monday"}, "seed"),
     ({"random_state": -1}, "Seed"),
-    ({"n_threads": 0}, "n_threads must not be 0"),
+    ({"n_threads": 0}, "n_threads=0"),
     ({"n_threads": 1.5}, "n_threads must be"),
     ({"n_threads": "all"}, "n_threads must be"),
     ({"verbose": "loud"}, "verbose must be"),

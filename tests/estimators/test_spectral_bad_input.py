@@ -90,7 +90,7 @@ PARAMETERS = [
     ({"verbose": "loud"}, "verbose must be a whole number"),
     ({"verbose": -1}, "verbose must be a whole number >= 0"),
     ({"verbose": None}, "verbose must be a whole number"),
-    ({"categorical": "some"}, "categorical must be 'auto', a list of column names or positions, or a boolean mask, got 'some'"),
+    ({"categorical": "some"}, "categorical must be 'auto' or a list of column names, of positions, or of booleans, got 'some'"),
     ({"categorical": None}, "categorical must be 'auto' or a list"),
     ({"categorical": ["nobody"]}, "categorical names column 'nobody', but X has the columns 'a', 'b', 'c', 'd'"),
     ({"categorical": [7]}, "categorical names position 7, but X has 4 columns"),
@@ -167,7 +167,7 @@ def test_missing_cells_where_there_may_be_none():
         model_of(missing="error").fit(HOLE)
     model = model_of(missing="error").fit(X)
     for call in (model.transform, model.score):
-        with pytest.raises(ValueError, match=r"Column 'x1' has 1 missing cell"):
+        with pytest.raises(ValueError, match=r"Column 'x1' has 1 missing value"):
             call(HOLE)
 
 

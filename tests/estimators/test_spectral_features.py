@@ -91,12 +91,12 @@ def test_missing_cells(name):
         np.testing.assert_allclose(features[0][:, order], features[1], atol=1e-10)
         assert len(ways["ignore"].encoded_names_) < len(order)
         assert not any("missing" in column for column in ways["ignore"].encoded_names_)
-    with pytest.raises(ValueError, match=r"Column 'n0' has \d+ missing cell\(s\); fill them"):
+    with pytest.raises(ValueError, match=r"Column 'n0' has \d+ missing value\(s\).*impute them"):
         model_of(name, missing="error").fit(X)
     whole = table()
     strict = model_of(name, missing="error").fit(whole)
     assert_same_bits(strict, model_of(name).fit(whole))
-    with pytest.raises(ValueError, match=r"Column 'n0' has \d+ missing cell"):
+    with pytest.raises(ValueError, match=r"Column 'n0' has \d+ missing value"):
         strict.transform(X)
 
 

@@ -220,13 +220,13 @@ def test_no_categorical_columns_at_all():
 @pytest.mark.parametrize(
     ("categorical", "message"),
     [
-        (["nowhere"], r"categorical contains column 'nowhere', but X has the columns 'age', 'city'"),
-        ([4], r"categorical contains position 4, but X has 4 columns"),
-        ([-1], r"categorical contains position -1"),
+        (["nowhere"], r"categorical names column 'nowhere', but X has the columns 'age', 'city'"),
+        ([4], r"categorical names position 4, but X has 4 columns"),
+        ([-1], r"categorical names position -1"),
         ([True, False], r"categorical is a mask of length 2, but X has 4 columns"),
-        ("city", r"categorical must be 'auto', a list .* got 'city'"),
-        (None, r"categorical must be 'auto', a list .* got None"),
-        (3, r"categorical must be 'auto', a list .* got 3"),
+        ("city", r"categorical must be 'auto' or a list .* got 'city'"),
+        (None, r"categorical must be 'auto' or a list .* got None"),
+        (3, r"categorical must be 'auto' or a list .* got 3"),
     ],
 )
 def test_wrong_categorical(categorical, message):

@@ -241,7 +241,7 @@ def test_both_forms_descend_alike(seed, K, penalty):
         run.advance(3)
     np.testing.assert_array_equal(rows.masks, products.masks)
     np.testing.assert_allclose(rows.path, products.path, rtol=1e-11, atol=1e-12 * ref.square(X))
-    np.testing.assert_allclose(rows.removal_costs(), products.spare(), rtol=1e-8)
+    np.testing.assert_allclose(rows.removal_costs(), products.removal_costs(), rtol=1e-8)
 
 
 def test_products_of_rows_add_up_exactly():
