@@ -142,16 +142,8 @@ static inline ptrdiff_t dp_tile_rows(void)
     return SIMD_DISPATCH(dp_tile_rows, ());
 }
 
-/* the two nearest of centres [first, K) for the n rows of `list`; tile is scratch, (DP_TILE, D) */
-static inline void dp_scan_tile(const dp_centres *c, ptrdiff_t first, const void *X, const int32_t *list, ptrdiff_t n, float *tile,
-                                dp_found *found)
-{
-    SIMD_DISPATCH(dp_scan_tile, (c, first, X, list, n, tile, found));
-}
-
 /* the n rows of `list` to their nearest centres, by the scan or, where its error leaves a doubt, by the exact formula; returns rows of weight
- * that moved and counts those beyond the limit. One leaf, because the results of the scan stay in vectors: in Cython a sweep over 16
- * columns takes 6 % longer */
+ * that moved and counts those beyond the limit */
 static inline ptrdiff_t dp_assign_tile(const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *list,
                                        ptrdiff_t n, float *tile, ptrdiff_t *beyond_limit)
 {
@@ -170,11 +162,13 @@ static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdif
     SIMD_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
 }
 
-/* row i to the nearest of `n` new centres if the exact formula finds it strictly nearer than its own; returns whether a row of weight moved */
-static inline ptrdiff_t dp_reassign_if_nearer(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *X, dp_rows rows,
-                                              const dp_sums *sums, ptrdiff_t i)
+/* rows at positions [start, stop) to the nearest of centres [first, K), which are `some`, where it is strictly nearer than their own; returns
+ * rows of weight that moved. One leaf: with two columns a leaf call for every row costs 7 % of a serial fit */
+static inline ptrdiff_t dp_reassign_to_new(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap, const void *X,
+                                           dp_rows rows, const dp_sums *sums, const int32_t *order, ptrdiff_t start, ptrdiff_t stop,
+                                           float *tile)
 {
-    return SIMD_DISPATCH(dp_reassign_if_nearer, (c, some, n, X, rows, sums, i));
+    return SIMD_DISPATCH(dp_reassign_to_new, (c, some, first, gap, X, rows, sums, order, start, stop, tile));
 }
 
 /* ---- collapsed moves ---- */

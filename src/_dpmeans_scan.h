@@ -300,6 +300,7 @@ TARGET static ptrdiff_t THIS(dp_tile_rows)(void)
     return ROWS;
 }
 
+/* the two nearest of centres [first, K) for the n rows of `list`; tile is scratch, (DP_TILE, D) */
 TARGET static void THIS(dp_scan_tile)(const dp_centres *c, ptrdiff_t first, const void *X, const int32_t *list, ptrdiff_t n, float *tile,
                                       dp_found *found)
 {
@@ -445,6 +446,64 @@ TARGET static ptrdiff_t THIS(dp_reassign_if_nearer)(const dp_centres *c, const i
     }
     other = dp_below(sqrt(least) * c->scale);
     rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+    return moved;
+}
+
+/* the rows of `list` to the new centres [first, K) where these are strictly nearer: the scan finds the rows in question */
+TARGET static ptrdiff_t THIS(dp_reassign_tile)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const void *X, dp_rows rows,
+                                               const dp_sums *sums, const int32_t *list, ptrdiff_t n, float *tile)
+{
+    dp_found found;
+    ptrdiff_t moved = 0;
+    THIS(dp_scan_tile)(c, first, X, list, n, tile, &found);
+    for (ptrdiff_t r = 0; r < n; r++) {
+        const ptrdiff_t i = list[r];
+        const float error = dp_error(c, found.norm[r]);
+        const float nearest = found.norm[r] + 2.0f * found.best[r] - error, own = fabsf(rows.upper[i]);
+        if (nearest > own * own * (1.0f + 0x1p-20f)) {
+            float other = sqrtf(nearest) * (1.0f - 0x1p-21f);
+            rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+            continue;
+        }
+        if (found.second[r] - found.best[r] > error) {      /* the nearest new centre is known */
+            const float second = found.norm[r] + 2.0f * found.second[r] - error;
+            const float other = sqrtf(second > 0.0f ? second : 0.0f) * (1.0f - 0x1p-21f);
+            rows.lower[i] = rows.lower[i] < other ? rows.lower[i] : other;
+            moved += THIS(dp_reassign_if_nearer)(c, some + (found.arg[r] - first), 1, X, rows, sums, i);
+        } else {
+            moved += THIS(dp_reassign_if_nearer)(c, some, c->K - first, X, rows, sums, i);
+        }
+    }
+    return moved;
+}
+
+TARGET static ptrdiff_t THIS(dp_reassign_to_new)(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap,
+                                                 const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order,
+                                                 ptrdiff_t start, ptrdiff_t stop, float *tile)
+{
+    int32_t list[DP_TILE];
+    ptrdiff_t moved = 0, n = 0;
+    for (ptrdiff_t position = start; position < stop; position++) {
+        const ptrdiff_t i = order ? order[position] : position;
+        const float own = fabsf(rows.upper[i]), far = gap[rows.labels[i]] - own;
+        if (far >= own) {       /* the new centres are further from the row's centre than twice the row is */
+            rows.lower[i] = rows.lower[i] < far ? rows.lower[i] : far * (1.0f - 0x1p-22f);
+            continue;
+        }
+        if (c->K - first == 1 && rows.labels[i] == first)
+            continue;
+        if (c->K - first <= 2) {
+            moved += THIS(dp_reassign_if_nearer)(c, some, c->K - first, X, rows, sums, i);
+            continue;
+        }
+        list[n++] = (int32_t)i;
+        if (n == ROWS) {
+            moved += THIS(dp_reassign_tile)(c, some, first, X, rows, sums, list, n, tile);
+            n = 0;
+        }
+    }
+    if (n)
+        moved += THIS(dp_reassign_tile)(c, some, first, X, rows, sums, list, n, tile);
     return moved;
 }
 

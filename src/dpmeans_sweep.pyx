@@ -18,8 +18,8 @@ from libc.stdlib cimport free
 from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_add,
-    dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_error, dp_found, dp_quick_check,
-    dp_reassign_if_nearer, dp_refresh, dp_row, dp_rows, dp_scan_tile, dp_sums, dp_tile_rows, places_of,
+    dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row,
+    dp_rows, dp_sums, dp_tile_rows, places_of,
 )
 
 cdef extern from "float.h":
@@ -71,7 +71,7 @@ def assign(
     try:
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             moved += _assign(
-                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], &d, start + b * block, min(start + (b + 1) * block, stop),
+                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], d, start + b * block, min(start + (b + 1) * block, stop),
                 &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
             )
     finally:
@@ -82,14 +82,23 @@ def assign(
 
 
 cdef Py_ssize_t _assign(
-    const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const Drift *drift, Py_ssize_t start, Py_ssize_t stop,
-    float *tile, Py_ssize_t *tally,
+    const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, Drift drift, Py_ssize_t start, Py_ssize_t stop, float *tile,
+    Py_ssize_t *tally,
 ) noexcept nogil:
     """Rows that the bounds cannot keep where they are, a tile at a time."""
     cdef int32_t tile_rows[DP_TILE]
-    cdef Py_ssize_t size = dp_tile_rows(), moved = 0, n = 0, i
+    cdef Py_ssize_t size = dp_tile_rows(), moved = 0, n = 0, i, r
+    if drift.own == NULL:
+        tally[1] += stop - start
+        while start < stop:
+            n = min(size, stop - start)
+            for r in range(n):
+                tile_rows[r] = <int32_t> (start + r)
+            moved += dp_assign_tile(c, X, rows, sums, tile_rows, n, tile, &tally[0])
+            start += n
+        return moved
     for i in range(start, stop):
-        if drift.own != NULL and _stays(c, dp_row(X, c.single, c.D, i), rows, i, drift):
+        if _stays(c, dp_row(X, c.single, c.D, i), rows, i, drift):
             continue
         tile_rows[n] = <int32_t> i
         n += 1
@@ -103,7 +112,7 @@ cdef Py_ssize_t _assign(
     return moved
 
 
-cdef inline bint _stays(const dp_centres *c, const void *x, dp_rows rows, Py_ssize_t i, const Drift *drift) noexcept nogil:
+cdef inline bint _stays(const dp_centres *c, const void *x, dp_rows rows, Py_ssize_t i, Drift drift) noexcept nogil:
     """Whether a row certainly stays in its cluster and within its limit; then its bounds follow the centres."""
     cdef int32_t k = rows.labels[i]
     cdef float most = (fabsf(rows.upper[i]) + drift.own[k]) * DP_UP, least = (rows.lower[i] - drift.others[k]) * DP_DOWN
@@ -117,7 +126,7 @@ cdef inline bint _stays(const dp_centres *c, const void *x, dp_rows rows, Py_ssi
     return True
 
 
-cdef bint _check(const dp_centres *c, const void *x, int32_t k, const Drift *drift, float guard, float *most, float *far) noexcept nogil:
+cdef bint _check(const dp_centres *c, const void *x, int32_t k, Drift drift, float guard, float *most, float *far) noexcept nogil:
     """The same by a quick check of the distances to the row's own centre and the moved ones, which tighten both bounds."""
     cdef float distance[DP_CHECKED]
     cdef int32_t some[DP_CHECKED]
@@ -162,7 +171,7 @@ def reassign_to_new(
     places = places_of(sums, n_threads)
     try:
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-            moved += _reassign(
+            moved += dp_reassign_to_new(
                 &centres.c, &new[0], first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()],
                 &order[0] if order.shape[0] else NULL, start + b * block, min(start + (b + 1) * block, stop),
                 &tile[omp_get_thread_num(), 0],
@@ -171,62 +180,6 @@ def reassign_to_new(
         free(places)
     if n_threads > 1:
         sums.gather()
-    return moved
-
-
-cdef Py_ssize_t _reassign(
-    const dp_centres *c, const int32_t *new, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
-    const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile,
-) noexcept nogil:
-    cdef int32_t tile_rows[DP_TILE]
-    cdef Py_ssize_t size = dp_tile_rows(), n_new = c.K - first, moved = 0, n = 0, position, i
-    cdef float own, far
-    for position in range(start, stop):
-        i = order[position] if order != NULL else position
-        own = fabsf(rows.upper[i])
-        far = gap[rows.labels[i]] - own
-        if far >= own:      # the new centres are further from the row's centre than twice the row is
-            rows.lower[i] = rows.lower[i] if rows.lower[i] < far else far * DP_DOWN
-            continue
-        if n_new == 1 and rows.labels[i] == first:
-            continue
-        if n_new <= 2:      # cheaper than a tile
-            moved += dp_reassign_if_nearer(c, new, n_new, X, rows, sums, i)
-            continue
-        tile_rows[n] = <int32_t> i
-        n += 1
-        if n == size:
-            moved += _reassign_tile(c, new, first, X, rows, sums, tile_rows, n, tile)
-            n = 0
-    if n:
-        moved += _reassign_tile(c, new, first, X, rows, sums, tile_rows, n, tile)
-    return moved
-
-
-cdef Py_ssize_t _reassign_tile(
-    const dp_centres *c, const int32_t *new, Py_ssize_t first, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows,
-    Py_ssize_t n, float *tile,
-) noexcept nogil:
-    """The scan finds the rows to which a new centre may be nearer, and mostly which one."""
-    cdef dp_found found
-    cdef Py_ssize_t r, i, moved = 0
-    cdef float error, nearest, own, second, other
-    dp_scan_tile(c, first, X, tile_rows, n, tile, &found)
-    for r in range(n):
-        i = tile_rows[r]
-        error = dp_error(c, found.norm[r])
-        nearest = found.norm[r] + 2 * found.best[r] - error
-        own = fabsf(rows.upper[i])
-        if nearest > own * own * DP_ROOT_UP:
-            other = sqrtf(nearest) * DP_ROOT_DOWN
-            rows.lower[i] = min(rows.lower[i], other)
-        elif found.second[r] - found.best[r] > error:       # the nearest of the new centres is known
-            second = found.norm[r] + 2 * found.second[r] - error
-            other = sqrtf(second if second > 0 else 0) * DP_ROOT_DOWN
-            rows.lower[i] = min(rows.lower[i], other)
-            moved += dp_reassign_if_nearer(c, new + (found.arg[r] - first), 1, X, rows, sums, i)
-        else:
-            moved += dp_reassign_if_nearer(c, new, c.K - first, X, rows, sums, i)
     return moved
 
 

@@ -51,19 +51,11 @@ cdef extern from "_dpmeans.h" nogil:
         DP_WORTH_SCAN
         DP_PAD
     const float DP_UP, DP_DOWN, DP_ROOT_UP, DP_ROOT_DOWN
-    ctypedef struct dp_found:
-        float best[DP_TILE]
-        float second[DP_TILE]
-        float norm[DP_TILE]
-        int32_t arg[DP_TILE]
     const void *dp_row(const void *X, int single, Py_ssize_t D, Py_ssize_t i)
     float dp_above(double distance)
     float dp_below(double distance)
-    float dp_error(const dp_centres *c, float norm)
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
     Py_ssize_t dp_tile_rows()
-    void dp_scan_tile(
-        const dp_centres *c, Py_ssize_t first, const void *X, const int32_t *rows, Py_ssize_t n, float *tile, dp_found *found)
     Py_ssize_t dp_assign_tile(
         const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows, Py_ssize_t n, float *tile,
         Py_ssize_t *beyond_limit)
@@ -73,8 +65,9 @@ cdef extern from "_dpmeans.h" nogil:
     Py_ssize_t dp_collapse(
         dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start, Py_ssize_t stop,
         float *tile, Py_ssize_t *moved, Py_ssize_t *computed)
-    Py_ssize_t dp_reassign_if_nearer(
-        const dp_centres *c, const int32_t *some, Py_ssize_t n, const void *X, dp_rows rows, const dp_sums *sums, Py_ssize_t i)
+    Py_ssize_t dp_reassign_to_new(
+        const dp_centres *c, const int32_t *some, Py_ssize_t first, const float *gap, const void *X, dp_rows rows, const dp_sums *sums,
+        const int32_t *order, Py_ssize_t start, Py_ssize_t stop, float *tile)
     Py_ssize_t dp_nearest_places(Py_ssize_t D, Py_ssize_t K, double *scratch, dp_places *places)
     bint dp_prepare(dp_centres *c, Py_ssize_t stride, dp_places *places)
     void dp_nearest_rows(
