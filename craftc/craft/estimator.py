@@ -30,7 +30,7 @@ from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.parameters import ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec
 from craftc.craft.summary import cluster_summary
 from craftc.table import MixedTable, Schema
-from craftc.table.fit_input import read_table
+from craftc.table.fit_input import set_input_attributes
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
 
@@ -230,7 +230,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
             pandas, polars or pyarrow frame (columns keep their types), numeric array, or MixedTable.
         y : ignored
         sample_weight : array (n,), optional
-            Weight >= 0 of every row; weight 2 gives the same bits as the row twice.
+            Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row twice.
 
         Returns
         -------
@@ -240,11 +240,11 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         Raises
         ------
         ValueError, TypeError
-            A parameter, the table or the weights are invalid. The estimator is left unchanged.
+            A parameter, the table or the weights are invalid. A fitted estimator keeps its fitted attributes.
         """
         check_parameters(self)
         spec = model_spec(self)
-        source = read_table(self, X, categorical=self.categorical, missing=self.missing)
+        source = MixedTable.from_data(X, categorical=self.categorical, missing=self.missing)
         weights = check_weight(sample_weight, len(source))
         check_countable(weights)
         weight, count_weight = integer_weights(weights)
@@ -283,6 +283,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         if not encoding.identity:
             original_units = Moments.of_partition(source_grid, count_weight, source, weight, labels, moments.n_clusters, n_threads)
             original_units = original_units.select(np.arange(moments.n_clusters))
+        set_input_attributes(self, X, source)
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units)
         self.labels_, self.merge_path_ = labels, result.merge_path

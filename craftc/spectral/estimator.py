@@ -27,7 +27,7 @@ from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import SpectralFit, lasso_fit, ridge_fit
 from craftc.table import MixedTable
-from craftc.table.fit_input import read_table
+from craftc.table.fit_input import set_input_attributes
 
 OBJECTIVES = ("pseudo", "observed")
 LAPLACIANS = ("signed", "abs")
@@ -265,10 +265,11 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             The fitted estimator.
         """
         self._check_parameters()
-        table = read_table(self, X, categorical=self.categorical, missing=self.missing)
+        table = MixedTable.from_data(X, categorical=self.categorical, missing=self.missing)
         check_rows(table)
         encoding = Encoding.of(table, float(self.beta))
         n_components = self._check_sizes(encoding)
+        set_input_attributes(self, X, table)
         if self.missing == "category":
             table = encoding.filled(table)
         # small products: one BLAS thread, so that the bits do not depend on their number

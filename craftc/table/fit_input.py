@@ -1,4 +1,4 @@
-"""Conversion of the input of `fit` to a mixed table."""
+"""Attributes that describe the input of `fit`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from sklearn.utils.validation import validate_data
 from craftc.table.mixed_table import MixedTable
 
 
-def read_table(estimator: Any, X: Any, *, categorical: Any, missing: str) -> MixedTable:
-    """Convert the input of `fit` to a table, and set n_features_in_ and feature_names_in_ as scikit-learn does."""
-    table = MixedTable.from_data(X, categorical=categorical, missing=missing)
+def set_input_attributes(estimator: Any, X: Any, table: MixedTable) -> None:
+    """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any more."""
     if isinstance(X, MixedTable):
         estimator.n_features_in_ = table.schema.n_columns
         if table.schema.named:
@@ -21,4 +20,3 @@ def read_table(estimator: Any, X: Any, *, categorical: Any, missing: str) -> Mix
             del estimator.feature_names_in_
     else:
         validate_data(estimator, X, skip_check_array=True, reset=True)
-    return table

@@ -77,7 +77,7 @@ def expected_failures(estimator):
     }
 
 
-@pytest.mark.filterwarnings("ignore:Columns .* say:UserWarning")  # some checks round their columns into each other
+@pytest.mark.filterwarnings("ignore:Columns .* are near-duplicates:UserWarning")  # some checks round their columns into each other
 @parametrize_with_checks(
     [AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL, *FEATURES, *MIXTURES, *COVARIATES, *ROWS, *GRAPHS],
     expected_failed_checks=expected_failures,
