@@ -94,7 +94,8 @@ cdef class Pricing:
         # repeated once per row of a tile, as the pass wants them; the first p (q) entries are the columns' own
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
         self.centre, self.scale = np.tile(centre, repeat), np.tile(scale, repeat)
-        self.arrays = (mean, variance, inverse_deviation, frequency, usable, price, log_choose, entropy)
+        self.arguments = (grid, count_weight, total, h, feature_price, mixing, centre, scale, mean, variance, inverse_deviation,
+                          frequency, usable, price, log_choose, entropy, n_numeric, n_categorical, thresholds)
         self.widths = np.array([levels_of(grid, d) for d in range(grid.q)], np.intp)
         cdef const uint8_t[::1] flags = usable
         cdef const Py_ssize_t[::1] widths = self.widths
@@ -105,6 +106,9 @@ cdef class Pricing:
         self.mean, self.variance, self.inverse_deviation = _first(mean), _first(variance), _first(inverse_deviation)
         self.frequency, self.price = _first(frequency), _first(price)
         self.log_choose, self.entropy = _first(log_choose), _first(entropy)
+
+    def __reduce__(self):
+        return Pricing, self.arguments
 
 
 cdef const double *_first(array) except? NULL:

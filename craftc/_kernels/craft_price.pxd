@@ -20,7 +20,7 @@ cdef struct ranked_t:
 
 cdef class Pricing:
     cdef readonly Grid grid
-    cdef readonly tuple arrays
+    cdef readonly tuple arguments
     cdef readonly double count_weight, total, h, feature_price, eps_c, eps_v
     cdef readonly bint mixing
     cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical

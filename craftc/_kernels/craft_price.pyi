@@ -11,7 +11,7 @@ SELECTIONS: dict[str, int]
 @disjoint_base
 class Pricing:
     grid: Grid
-    arrays: tuple[NDArray[Any], ...]
+    arguments: tuple[Any, ...]
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
     widths: NDArray[np.intp]
