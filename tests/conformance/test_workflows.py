@@ -49,5 +49,5 @@ def test_every_header_is_compiled_without_a_warning():
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "src").glob("*.h")}
     compiled = {name for name, text in texts.items() if re.search("^#ifndef CRAFTC_", text, re.MULTILINE)} - {"_lanes.h"}
     included = {name for text in texts.values() for name in re.findall(r'"(_\w+\.h)"', text)}
-    assert set(texts) == compiled | included
+    assert set(texts) <= compiled | included
     assert "grep -l '^#ifndef CRAFTC_' src/*.h | grep -v '/_lanes" in (ROOT / ".ci" / "job").read_text(encoding="utf-8")
