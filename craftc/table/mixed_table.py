@@ -28,7 +28,7 @@ class Schema:
     dtype : numpy.dtype
         dtype of the numeric block: float32 or float64.
     missing : {"ignore", "category", "error"}
-        Treatment of missing values, see :meth:`MixedTable.from_data`.
+        Treatment of missing values, see :meth:`craftc.MixedTable.from_data`.
 
     Examples
     --------
