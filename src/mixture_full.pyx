@@ -143,6 +143,9 @@ def switch_columns(
     cdef Py_ssize_t K = psi.shape[0], D = psi.shape[1], first, last, j, k, d
     cdef double gain
     cdef bint on
+    if D == 0:      # every column is constant: no element has an address
+        count[:] = 0
+        return
     work = np.empty(D)
     cdef double[::1] w = work
     cdef Component *c = <Component *> calloc(K, sizeof(Component))
