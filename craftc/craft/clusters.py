@@ -100,6 +100,16 @@ class Clusters:
         return cost_tables(groups, self.moments.unit, self.background, self.spec, self.shift, self.precision, self.mask, extra)
 
 
+def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:
+    """Cell visits of one pass: a vector of clusters costs as much as one cluster."""
+    return n_rows * n_columns * _vectors(n_clusters)
+
+
+def _vectors(n_clusters: int) -> int:
+    """Vectors that hold one value for each cluster, the last one padded."""
+    return (n_clusters + craft_kernel.PAD - 1) // craft_kernel.PAD
+
+
 def _priced_by_length(clusters: Clusters) -> tuple[Mask, Floats]:
     """Masks and costs under the description-length price, from the same sums."""
     pricing, groups = clusters.pricing, clusters.moments.groups
@@ -169,7 +179,7 @@ def cost_tables(
 ) -> craft_kernel.CostTables:
     """Allocate and fill the cost tables of K clusters."""
     grid: Grid = background.grid
-    lanes, p = -(-len(groups) // craft_kernel.PAD) * craft_kernel.PAD, grid.p
+    lanes, p = _vectors(len(groups)) * craft_kernel.PAD, grid.p
     slab = aligned((2 + 3 * p + grid.n_levels, lanes))
     base, constant = slab[:2]
     square, linear, offset = slab[2 : 2 + 3 * p].reshape(3, p, lanes)

@@ -20,10 +20,9 @@ from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Labels
 from craftc._common.validation import Choice, Constraint, Number, check_countable, check_number, check_parameters, check_weight
 from craftc._common.weights import integer_weights
-from craftc._kernels import craft as craft_kernel
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.clusters import Clusters, assign_only, pass_work
 from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins, relative_costs
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
@@ -361,8 +360,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         """
         table = self._read_new(X)
         labels = np.full(len(table), -1, np.int32)
-        lanes = -(-self.n_clusters_ // craft_kernel.PAD)
-        threads = threads_for(effective_n_threads(self.n_threads), len(table) * len(self._encoding.source) * lanes)
+        work = pass_work(len(table), len(self._encoding.source), self.n_clusters_)
+        threads = threads_for(effective_n_threads(self.n_threads), work)
         assign_only(table, self._clusters.tables(), labels, threads)
         return labels
 

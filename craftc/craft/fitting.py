@@ -20,7 +20,7 @@ from craftc._common.typing import Floats, Integers, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
-from craftc.craft.clusters import assign_only
+from craftc.craft.clusters import assign_only, pass_work
 from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -76,9 +76,8 @@ class FitConfig:
 
     def threads(self, n_clusters: int) -> int:
         """Threads for one pass over n_clusters."""
-        lanes = -(-n_clusters // craft_kernel.PAD)
         grid = self.background.grid
-        return threads_for(self.n_threads, len(self.table) * (grid.p + grid.q) * lanes)
+        return threads_for(self.n_threads, pass_work(len(self.table), grid.p + grid.q, n_clusters))
 
     def scratch(self, tables: craft_kernel.CostTables, n_threads: int) -> Floats:
         """Scratch of every thread, each on its own cache lines."""

@@ -16,10 +16,10 @@ from craftc._common.labels import compact, renumber
 from craftc._common.random import CraftStream, spread
 from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
-from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
+from craftc.craft.clusters import pass_work
 from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import FitConfig, drop_empty
 from craftc.table.moments import Moments
@@ -139,7 +139,7 @@ class MergeSplitSearch:
         """Batch passes until convergence; returns their number."""
         config, table = self.config, self.config.table
         grid = config.background.grid
-        work = len(table) * (grid.p + grid.q) * (-(-part.K // craft_kernel.PAD))
+        work = pass_work(len(table), grid.p + grid.q, part.K)
         threads, path = threads_for(self.n_threads, work), np.empty(max_passes + 1)
         at_once = max(1, min(max_passes, int(_CELLS_AT_ONCE // max(work, 1))))
         made = last = 0

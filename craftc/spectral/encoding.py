@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import chunks
-from craftc._common.typing import Floats, Positions
+from craftc._common.typing import Floats, Ints
 from craftc._kernels.spectral import MISSING
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import level_starts
@@ -30,18 +30,18 @@ class Encoding:
 
     schema: Schema
     beta: float
-    column: Positions  # (p1,) of the numeric block
+    column: Ints  # (p1,) of the numeric block
     centre: Floats  # (p1,) means
     largest: Floats  # (p1,) of |x - mean|
     low: Floats  # (p1,)
     high: Floats  # (p1,)
-    variable: Positions  # (P,) columns of the codes
-    first_state: Positions  # (P,)
-    first: Positions  # (P + 1,) first indicators
-    indicator_of_state: Positions  # (C,) the indicator that a state switches on; -1: none, MISSING: missing or never seen
+    variable: Ints  # (P,) columns of the codes
+    first_state: Ints  # (P,)
+    first: Ints  # (P + 1,) first indicators
+    indicator_of_state: Ints  # (C,) the indicator that a state switches on; -1: none, MISSING: missing or never seen
     counts: NDArray[np.int64]  # (C,) rows
     names: tuple[str, ...]  # (p,)
-    source: Positions  # (p,) columns of the input
+    source: Ints  # (p,) columns of the input
     constants: dict[int, Any]  # values of the columns that are left out
 
     @classmethod
@@ -121,22 +121,22 @@ class Encoding:
         return np.asarray(self.beta / self.largest)
 
     @cached_property
-    def missing_state(self) -> Positions:
+    def missing_state(self) -> Ints:
         """(P,) the missing state of a variable."""
         return np.append(self.first_state[1:], len(self.indicator_of_state))[: len(self.variable)] - 1
 
     @cached_property
-    def owner(self) -> Positions:
+    def owner(self) -> Ints:
         """(p2,) variable of an indicator."""
         return np.repeat(np.arange(len(self.variable)), np.diff(self.first))
 
     @cached_property
-    def state_owner(self) -> Positions:
+    def state_owner(self) -> Ints:
         """(C,) variable of a state."""
         return np.repeat(np.arange(len(self.variable)), np.diff(np.append(self.first_state, len(self.indicator_of_state))))
 
     @cached_property
-    def state_of(self) -> Positions:
+    def state_of(self) -> Ints:
         """(p2,) the state that switches an indicator on."""
         on = np.flatnonzero(self.indicator_of_state >= 0)
         return on[np.argsort(self.indicator_of_state[on], kind="stable")]
@@ -157,7 +157,7 @@ class Encoding:
         """(p,) means of the encoded columns."""
         return np.concatenate([np.zeros(self.p1), 2.0 * self.shares - 1.0])
 
-    def edges(self) -> tuple[Positions, Positions]:
+    def edges(self) -> tuple[Ints, Ints]:
         """Pairs s < t of encoded columns of different variables."""
         group = np.concatenate([-1 - np.arange(self.p1), self.owner])
         s, t = np.triu_indices(self.p, 1)
