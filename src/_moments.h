@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stddef.h>
 #include "_int128.h"
+#include "_table_rows.h"
 
 #define CRAFTC_NUMERIC_CELLS 5
 
@@ -21,6 +22,21 @@ static inline void moments_add_cell(int64_t *cell, double offset_scaled, int64_t
     cell[0] += weight;
     int128_store(cell + 1, int128_add(int128_load(cell + 1), wq));
     int128_store(cell + 3, int128_add(int128_load(cell + 3), int128_scale(wq, q)));
+}
+
+/* add row i (weight < 0: take it out) to a group */
+static inline void moments_add_row(int64_t *group, const double *centre, const double *scale, const ptrdiff_t *level_start,
+                                   ptrdiff_t first_numeric, const table_rows *t, ptrdiff_t i, int64_t weight)
+{
+    const table_rows rows = *t;
+    group[0] += weight;
+    for (ptrdiff_t d = 0; d < rows.q; d++)
+        group[1 + level_start[d] + rows_code(&rows, i, d)] += weight;
+    for (ptrdiff_t d = 0; d < rows.p; d++) {
+        const double cell = rows_number(&rows, i, d);
+        if (cell == cell)
+            moments_add_cell(group + first_numeric + CRAFTC_NUMERIC_CELLS * d, (cell - centre[d]) * scale[d], weight);
+    }
 }
 
 /* one numeric value, prepared for addition to many groups */

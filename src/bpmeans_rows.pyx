@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from cython cimport floating
 from cython.parallel cimport prange
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
@@ -13,13 +12,14 @@ from craftc._kernels._bpmeans cimport (
 )
 from craftc._kernels._common cimport doubles_out, omp_get_thread_num
 from craftc._kernels.bpmeans_fit cimport inner_products, lay_out
+from craftc._kernels.moments cimport rows_of, table_rows
 
 cdef enum:
     PASSES = 100                # at most, over the bits of a new row
 
 
 def assign(
-    const floating[:, ::1] X not None,      # IN  (n, D)
+    X not None,                             # IN  (n, D)
     const double[:, ::1] A not None,        # IN  (K, D)
     int exact,                              # number of features up to which all combinations are compared
     uint64_t[::1] masks not None,           # OUT (n,) features of every row
@@ -27,7 +27,8 @@ def assign(
     int n_threads,
 ):
     """The features of new rows: the best combination, or bit after bit from none until nothing changes."""
-    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], K = A.shape[0], lanes = bp_width(K), b, room
+    cdef table_rows rows = rows_of(X)
+    cdef Py_ssize_t n = rows.n, D = rows.p, K = A.shape[0], lanes = bp_width(K), b, room
     cdef bint many = n_threads > 1
     cdef bp_model m
     memset(&m, 0, sizeof(m))
@@ -37,8 +38,8 @@ def assign(
     room = scratch.shape[1]
     cdef double *places = doubles_out(scratch)
     cdef double *norms_ = doubles_out(norm)
-    m.n, m.D, m.K, m.most, m.lanes, m.single, m.exact = n, D, K, K, lanes, floating is float, exact
-    m.X, m.norm, m.mask, m.residual = &X[0, 0], norms_, &masks[0], &residual[0]
+    m.n, m.D, m.K, m.most, m.lanes, m.single, m.exact = n, D, K, K, lanes, rows.single, exact
+    m.X, m.norm, m.mask, m.residual = rows.numeric, norms_, &masks[0], &residual[0]
     m.A, m.table, m.G, m.q = <double *> &A[0, 0], doubles_out(table), doubles_out(square), doubles_out(q)
     m.least = m.q + (1 << exact)
     masks[:] = 0
@@ -58,20 +59,21 @@ cdef void _assign(const bp_model *m, double *norm, Py_ssize_t start, Py_ssize_t 
 
 
 def left_over(
-    const floating[:, ::1] X not None,      # IN  (n, D)
+    X not None,                             # IN  (n, D)
     const double[:, ::1] A not None,        # IN  (K, D)
     const uint64_t[::1] masks not None,     # IN  (n,)
     double[::1] residual not None,          # OUT (n,) |x - z A|^2, column by column
     int n_threads,
 ):
     """Squared distance of every row to the sum of its features."""
-    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], b
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t n = table.n, D = table.p, b
     cdef bint many = n_threads > 1
     cdef bp_model m
     memset(&m, 0, sizeof(m))
     rows = np.empty((n_threads, D))
     cdef double *places = doubles_out(rows)
-    m.n, m.D, m.single, m.X = n, D, floating is float, &X[0, 0]
+    m.n, m.D, m.single, m.X = n, D, table.single, table.numeric
     m.A, m.mask = <double *> &A[0, 0] if A.shape[0] else NULL, <uint64_t *> &masks[0]
     for b in prange((n + BP_BLOCK - 1) // BP_BLOCK, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
         _left_over(&m, b * BP_BLOCK, min((b + 1) * BP_BLOCK, n), places + (omp_get_thread_num() if many else 0) * D, &residual[0])
@@ -85,28 +87,30 @@ cdef void _left_over(const bp_model *m, Py_ssize_t start, Py_ssize_t stop, doubl
 
 
 def norms(
-    const floating[:, ::1] X not None,      # IN  (n, D)
+    X not None,                             # IN  (n, D)
     double[::1] norm not None,              # OUT (n,) |x|^2
 ):
     """Squared norms of the rows."""
+    cdef table_rows table = rows_of(X)
     with nogil:
-        bp_norms(&X[0, 0], floating is float, X.shape[1], 0, X.shape[0], &norm[0])
+        bp_norms(table.numeric, table.single, table.p, 0, table.n, &norm[0])
 
 
 def products(
-    const floating[:, ::1] X not None,      # IN  (n, D)
-    const double[:, ::1] table not None,    # IN  (D, TRIALS) vectors as lanes
+    X not None,                             # IN  (n, D)
+    const double[:, ::1] vectors not None,  # IN  (D, TRIALS) vectors as lanes
     double[:, ::1] out not None,            # OUT (n, TRIALS)
     int n_threads,
 ):
     """Inner products of every row with a few vectors."""
-    cdef Py_ssize_t n = X.shape[0], b
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t n = table.n, b
     cdef bint many = n_threads > 1
     cdef bp_model m
     memset(&m, 0, sizeof(m))
-    m.D, m.single, m.X = X.shape[1], floating is float, &X[0, 0]
+    m.D, m.single, m.X = table.p, table.single, table.numeric
     for b in prange((n + BP_TILE - 1) // BP_TILE, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="static"):
-        _products(&m, b * BP_TILE, min((b + 1) * BP_TILE, n), &table[0, 0], &out[0, 0])
+        _products(&m, b * BP_TILE, min((b + 1) * BP_TILE, n), &vectors[0, 0], &out[0, 0])
 
 
 cdef void _products(const bp_model *m, Py_ssize_t start, Py_ssize_t stop, const double *table, double *out) noexcept nogil:

@@ -13,15 +13,16 @@ Costs are in nats, relative to the cost of a row under the background. Cost tabl
 
 import numpy as np
 
-from cython cimport floating
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, craft_scratch_size, craft_tables, craft_tile
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, add_row
+from craftc._kernels.moments cimport (
+    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_numeric, rows_of, rows_weight, table_rows,
+)
 from craftc._kernels.moments import merge_partial
 
 PAD = CRAFT_PAD
@@ -77,9 +78,9 @@ def scratch_size(CostTables tables not None):
 
 
 def assign(
-    const floating[:, ::1] X not None,      # IN    (n, p)
-    const code_t[:, ::1] codes not None,    # IN    (n, q)
-    const int64_t[::1] weight not None,     # IN    (n,) or empty = all one
+    X not None,                             # IN    (n, p)
+    codes not None,                         # IN    (n, q)
+    weight not None,                        # IN    (n,) or empty = all one
     CostTables tables not None,
     int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
     double[::1] best not None,              # OUT   (n,) or empty: cost of the row's cluster
@@ -92,17 +93,18 @@ def assign(
 
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
     """
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += assign_block(X, codes, weight, all_rows, &tables.c, tables.grid, labels, best, b * block,
+                moved += assign_block(&table, all_rows, &tables.c, tables.grid, labels, best, b * block,
                                       min((b + 1) * block, n), &scratch[0, 0], moving, groups)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += assign_block(X, codes, weight, all_rows, &tables.c, tables.grid, labels, best, b * block,
+        moved += assign_block(&table, all_rows, &tables.c, tables.grid, labels, best, b * block,
                               min((b + 1) * block, n), &scratch[omp_get_thread_num(), 0], moving,
                               partial[omp_get_thread_num()] if moving else groups)
     if moving:
@@ -111,8 +113,7 @@ def assign(
 
 
 cdef Py_ssize_t assign_block(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows,
-    const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch,
     bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil:
     """Assign the rows at positions start..stop-1 to their cheapest clusters; a row moves only if that saves more than 1e-12 nats."""
@@ -125,7 +126,7 @@ cdef Py_ssize_t assign_block(
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
         n = min(TILE, stop - first)
-        cost = tile_costs(X, codes, rows, t, first, n, scratch, least, arg)
+        cost = tile_costs(table, rows, t, first, n, scratch, least, arg)
         for r in range(n):
             i, old, new, c = first + r, labels[first + r], arg[r], least[r]
             if old >= 0 and cost[r * t.lanes + old] <= c + 1e-12:
@@ -135,49 +136,43 @@ cdef Py_ssize_t assign_block(
             if best.shape[0] > 0:
                 best[i] = c
             if new != old:
-                moved += move_row(X, codes, weight, grid, rows[i] if rows.shape[0] else i, &labels[i], new, moving, groups)
+                moved += move_row(table, grid, rows[i] if rows.shape[0] else i, &labels[i], new, moving, groups)
     return moved
 
 
 cdef inline const double *tile_costs(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first,
-    Py_ssize_t n, double *scratch, double *least, int32_t *arg,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch, double *least, int32_t *arg,
 ) noexcept nogil:
     """Costs of n <= TILE rows from position `first` on, of the table or of the listed rows (copied to the end of the scratch)."""
-    cdef Py_ssize_t r
-    cdef floating *x
-    cdef code_t *code
+    cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
+    cdef char *x
+    cdef char *code
     if rows.shape[0] == 0:
-        return craft_tile(t, &X[0, 0] if t.p else NULL, floating is float, &codes[0, 0] if t.q else NULL, sizeof(code_t) > 1,
-                          first, n, scratch, least, arg)
-    x = <floating *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
-    code = <code_t *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
+        return craft_tile(t, table.numeric if t.p else NULL, table.single, table.codes if t.q else NULL, table.wide, first, n, scratch,
+                          least, arg)
+    x = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
+    code = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
     for r in range(n):
         if t.p:
-            memcpy(x + r * t.p, &X[rows[first + r], 0], t.p * sizeof(floating))
+            memcpy(x + r * row_bytes, rows_numeric(table, rows[first + r]), row_bytes)
         if t.q:
-            memcpy(code + r * t.q, &codes[rows[first + r], 0], t.q * sizeof(code_t))
-    return craft_tile(t, x, floating is float, code, sizeof(code_t) > 1, 0, n, scratch, least, arg)
+            memcpy(code + r * code_bytes, rows_codes(table, rows[first + r]), code_bytes)
+    return craft_tile(t, x, table.single, code, table.wide, 0, n, scratch, least, arg)
 
 
 cdef inline Py_ssize_t move_row(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, Grid grid, Py_ssize_t row, int32_t *label,
-    int32_t new, bint moving, int64_t[:, ::1] groups,
+    const table_rows *table, Grid grid, Py_ssize_t row, int32_t *label, int32_t new, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil:
     """Assign the row to cluster `new` and move its cells between the moments; returns whether the row has weight."""
-    cdef int64_t w = weight[row] if weight.shape[0] > 0 else 1
-    cdef const void *x = &X[row, 0] if grid.p else NULL
-    cdef const code_t *code = &codes[row, 0] if grid.q else NULL
+    cdef int64_t w = rows_weight(table, row)
     cdef int32_t old = label[0]
     label[0] = new
     if w == 0:
         return 0
     if moving:
         if old >= 0:
-            add_row(&groups[old, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
-                    x, floating is float, code, -w)
-        add_row(&groups[new, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
-                x, floating is float, code, w)
+            moments_add_row(&groups[old, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, table, row, -w)
+        moments_add_row(&groups[new, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, table, row, w)
     return 1
 
 
@@ -195,9 +190,9 @@ def first_above(
 
 
 def reassign_if_cheaper(
-    const floating[:, ::1] X not None,      # IN    (n, p)
-    const code_t[:, ::1] codes not None,    # IN    (n, q)
-    const int64_t[::1] weight not None,     # IN    (n,) or empty
+    X not None,                             # IN    (n, p)
+    codes not None,                         # IN    (n, q)
+    weight not None,                        # IN    (n,) or empty
     CostTables tables not None,             # of the new cluster alone
     int32_t new_cluster,                    # its number
     Py_ssize_t first_row,
@@ -209,18 +204,19 @@ def reassign_if_cheaper(
     int n_threads,
 ):
     """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows of weight > 0 that moved."""
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n - first_row + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += _reassign_block(X, codes, weight, tables, new_cluster, first_row + b * block,
+                moved += _reassign_block(&table, tables, new_cluster, first_row + b * block,
                                          min(first_row + (b + 1) * block, n), labels, best, &scratch[0, 0], moving, groups,
                                          all_rows)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += _reassign_block(X, codes, weight, tables, new_cluster, first_row + b * block,
+        moved += _reassign_block(&table, tables, new_cluster, first_row + b * block,
                                  min(first_row + (b + 1) * block, n), labels, best, &scratch[omp_get_thread_num(), 0],
                                  moving, partial[omp_get_thread_num()] if moving else groups, all_rows)
     if moving:
@@ -229,9 +225,8 @@ def reassign_if_cheaper(
 
 
 cdef Py_ssize_t _reassign_block(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, CostTables tables, int32_t new_cluster,
-    Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels, double[::1] best, double *scratch, bint moving,
-    int64_t[:, ::1] groups, const int32_t[::1] all_rows,
+    const table_rows *table, CostTables tables, int32_t new_cluster, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
+    double[::1] best, double *scratch, bint moving, int64_t[:, ::1] groups, const int32_t[::1] all_rows,
 ) noexcept nogil:
     cdef Py_ssize_t tile, first, n, r, moved = 0
     cdef double[TILE] least
@@ -239,22 +234,23 @@ cdef Py_ssize_t _reassign_block(
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
         n = min(TILE, stop - first)
-        tile_costs(X, codes, all_rows, &tables.c, first, n, scratch, least, arg)
+        tile_costs(table, all_rows, &tables.c, first, n, scratch, least, arg)
         for r in range(n):
             if least[r] < best[first + r]:
                 best[first + r] = least[r]
-                moved += move_row(X, codes, weight, tables.grid, first + r, &labels[first + r], new_cluster, moving, groups)
+                moved += move_row(table, tables.grid, first + r, &labels[first + r], new_cluster, moving, groups)
     return moved
 
 
 def costs(
-    const floating[:, ::1] X not None,      # IN  (n, p)
-    const code_t[:, ::1] codes not None,    # IN  (n, q)
+    X not None,                             # IN  (n, p)
+    codes not None,                         # IN  (n, q)
     CostTables tables not None,
     double[:, ::1] scratch not None,        # WORK (1, scratch_size)
     double[:, ::1] out not None,            # OUT (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
+    cdef table_rows table = rows_of(X, codes)
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     cdef double[TILE] least
@@ -264,7 +260,7 @@ def costs(
         for tile in range((n + TILE - 1) // TILE):
             first = tile * TILE
             m = min(TILE, n - first)
-            cost = tile_costs(X, codes, all_rows, &tables.c, first, m, &scratch[0, 0], least, arg)
+            cost = tile_costs(&table, all_rows, &tables.c, first, m, &scratch[0, 0], least, arg)
             for r in range(m):
                 for k in range(out.shape[1]):
                     out[first + r, k] = cost[r * tables.c.lanes + k]

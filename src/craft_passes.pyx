@@ -2,17 +2,16 @@
 
 import numpy as np
 
-from cython cimport floating
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.craft cimport (
     CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, empty_lane, table_lane,
 )
 from craftc._kernels.craft_price cimport Pricing, mixing_cost, parts_in, parts_t, price_all
-from craftc._kernels.moments cimport Grid, moments_merge
+from craftc._kernels.moments cimport Grid, moments_merge, rows_of, table_rows
 
 
 cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
@@ -32,9 +31,9 @@ def pass_scratch_size(Pricing pricing not None, Py_ssize_t capacity):
 
 
 def passes(
-    const floating[:, ::1] X not None,      # IN    (n, p)
-    const code_t[:, ::1] codes not None,    # IN    (n, q)
-    const int64_t[::1] weight not None,     # IN    (n,) or empty
+    X not None,                             # IN    (n, p)
+    codes not None,                         # IN    (n, q)
+    weight not None,                        # IN    (n,) or empty
     const int32_t[::1] rows not None,       # IN    (m,) the rows to partition, empty = all
     int32_t[::1] labels not None,           # INOUT (m,) or (n,)
     int64_t[:, ::1] groups not None,        # INOUT (capacity, width) moments of the clusters
@@ -56,6 +55,7 @@ def passes(
 
     Returns the numbers of clusters left and of passes.
     """
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t made = 0, moved = 1
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
     if K > min(groups.shape[0], mask.shape[0], cost.shape[0], work.shape[0]) or (n_threads > 1 and K > partial.shape[1]) \
@@ -66,7 +66,7 @@ def passes(
         price_all(pricing, selection, groups, K, work, mask, cost, choose_given)
         path[0] = _sum(cost, K)
         while made < max_passes and moved > 0:
-            moved = _one_pass(X, codes, weight, rows, labels, groups, K, pricing, slab, scratch, partial, work, mask, n_threads)
+            moved = _one_pass(&table, rows, labels, groups, K, pricing, slab, scratch, partial, work, mask, n_threads)
             made += 1
             if moved > 0:
                 K = _drop_empty(labels, groups, K, number)
@@ -101,8 +101,7 @@ cdef Py_ssize_t _drop_empty(int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssiz
 
 
 cdef Py_ssize_t _one_pass(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows, int32_t[::1] labels,
-    int64_t[:, ::1] groups, Py_ssize_t K, Pricing P, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
+    const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t K, Pricing P, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
     double[:, ::1] work, const uint8_t[:, ::1] mask, int n_threads,
 ) noexcept nogil:
     cdef Py_ssize_t block = block_rows(), m = labels.shape[0], n_blocks = (m + block - 1) // block, b, t, k, moved = 0
@@ -110,11 +109,11 @@ cdef Py_ssize_t _one_pass(
     cdef double[::1] no_best = slab[:0]
     if n_threads == 1:
         for b in range(n_blocks):
-            moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
+            moved += assign_block(table, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
                                   &scratch[0, 0], True, groups)
         return moved
     for b in prange(n_blocks, schedule="static", num_threads=n_threads):
-        moved += assign_block(X, codes, weight, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
+        moved += assign_block(table, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
                               &scratch[omp_get_thread_num(), 0], True, partial[omp_get_thread_num()])
     for t in range(n_threads):
         for k in range(K):

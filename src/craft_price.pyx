@@ -10,17 +10,17 @@ merges and splits are priced without reading the rows. Under a fixed price a fea
 
 import numpy as np
 
-from cython cimport floating
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs, floor, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare,
+    rows_code, rows_number, rows_of, rows_weight, table_rows,
 )
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
@@ -515,9 +515,9 @@ def propose_splits(
 
 
 def split_moments(
-    const floating[:, ::1] X not None,      # IN  (n, p)
-    const code_t[:, ::1] codes not None,    # IN  (n, q)
-    const int64_t[::1] weight not None,     # IN  (n,) or empty
+    X not None,                             # IN  (n, p)
+    codes not None,                         # IN  (n, q)
+    weight not None,                        # IN  (n,) or empty
     const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
     Pricing pricing not None,
     const int32_t[::1] level_slot not None,  # IN  (n_levels,)
@@ -529,13 +529,14 @@ def split_moments(
     int n_threads,
 ):
     """Moments of the rows that leave the cluster under every candidate split, in one pass over its rows."""
+    cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
         with nogil:
-            _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[0], &work[0, 0], 0, m)
+            _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[0], &work[0, 0], 0, m)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _split_rows(X, codes, weight, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[omp_get_thread_num()],
+        _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[omp_get_thread_num()],
                     &work[omp_get_thread_num(), 0], b * block, min((b + 1) * block, m))
     with nogil:
         for t in range(1, sides.shape[0]):
@@ -549,38 +550,37 @@ def split_work_size(Pricing pricing not None):
 
 
 cdef void _split_rows(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows, Pricing P,
+    const table_rows *table, const int32_t[::1] rows, Pricing P,
     const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t everything,
     int64_t[:, ::1] sides, double *work, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
     """The cells of a row are prepared once and added to every side that contains the row."""
     cdef Py_ssize_t i, d, row, n, p = P.grid.p, q = P.grid.q
-    cdef int64_t w = 1
+    cdef int64_t w
     cdef double cell
     cdef moments_cell *numbers = <moments_cell *> work
     cdef Py_ssize_t *levels = <Py_ssize_t *> (numbers + p)
     for i in range(start, stop):
         row = rows[i]
-        if weight.shape[0] > 0:
-            w = weight[row]
+        w = rows_weight(table, row)
         if w == 0:
             continue
         n = 0
         for d in range(p):
-            cell = X[row, d]
+            cell = rows_number(table, row, d)
             if cell == cell:
                 moments_prepare(&numbers[n], P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d,
                                 (cell - P.grid.centre_[d]) * P.grid.scale_[d], w)
                 n += 1
         for d in range(q):
-            levels[d] = P.grid.level_start_[d] + codes[row, d]
+            levels[d] = P.grid.level_start_[d] + rows_code(table, row, d)
         if everything >= 0:
             _add_prepared(&sides[everything, 0], numbers, n, levels, q, w)
         for d in range(q):
             if level_slot[levels[d]] >= 0:
                 _add_prepared(&sides[level_slot[levels[d]], 0], numbers, n, levels, q, w)
         for d in range(p):
-            if numeric_slot[d] >= 0 and (<double> X[row, d] - P.centre_[d]) * P.scale_[d] > threshold[d]:
+            if numeric_slot[d] >= 0 and (rows_number(table, row, d) - P.centre_[d]) * P.scale_[d] > threshold[d]:
                 _add_prepared(&sides[numeric_slot[d], 0], numbers, n, levels, q, w)
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from cython cimport floating
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, frexp, ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t
@@ -13,6 +12,7 @@ from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add, dp_below, dp_centres,
     dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_sums,
 )
+from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
 cdef extern from "float.h":
     const float FLT_MAX
@@ -152,17 +152,18 @@ cdef dp_sums *places_of(Sums sums, int n_threads) except NULL:
 
 
 def accumulate(
-    const floating[:, ::1] X not None,      # IN    (n, D)
+    X not None,                             # IN    (n, D)
     const int32_t[::1] labels not None,     # IN    (n,)
     Sums sums not None,                     # INOUT
     int n_threads,
 ):
     """Add every row to its cluster."""
-    cdef Py_ssize_t n = X.shape[0], block = block_rows(), b
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t n = table.n, block = block_rows(), b
     cdef dp_sums *places = places_of(sums, n_threads)
     try:
         for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-            _accumulate(X, labels, &places[omp_get_thread_num()], b * block, min((b + 1) * block, n))
+            _accumulate(&table, labels, &places[omp_get_thread_num()], b * block, min((b + 1) * block, n))
     finally:
         free(places)
     if n_threads > 1:
@@ -170,100 +171,105 @@ def accumulate(
 
 
 cdef void _accumulate(
-    const floating[:, ::1] X, const int32_t[::1] labels, const dp_sums *place, Py_ssize_t start, Py_ssize_t stop,
+    const table_rows *table, const int32_t[::1] labels, const dp_sums *place, Py_ssize_t start, Py_ssize_t stop,
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(start, stop):
-        dp_add(place, &X[i, 0], floating is float, X.shape[1], labels[i], i, 1)
+        dp_add(place, rows_numeric(table, i), table.single, table.p, labels[i], i, 1)
 
 
 def farthest(
-    const floating[:, ::1] X not None,      # IN  (n, D)
+    X not None,                             # IN  (n, D)
     const double[:, ::1] mu not None,       # IN  (K, D)
     double scale,                           # of the bounds
     const int32_t[::1] labels not None,     # IN  (n,)
     const float[::1] upper not None,        # IN  (n,)
 ):
     """The row furthest from its centre among those beyond their limit (ties: the first), or -1."""
-    cdef Py_ssize_t i, n = X.shape[0], D = X.shape[1], best = -1
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t i, n = table.n, D = table.p, best = -1
     cdef double most = -1.0, distance
     cdef float least = 0.0
     with nogil:
         for i in range(n):
             if upper[i] < 0.0 and -upper[i] >= least:
-                distance = dp_distance(&X[i, 0], floating is float, &mu[labels[i], 0], D)
+                distance = dp_distance(rows_numeric(&table, i), table.single, &mu[labels[i], 0], D)
                 if distance > most:
                     most, best, least = distance, i, dp_below(sqrt(distance) * scale)
     return best
 
 
 def nearest(
-    const floating[:, ::1] X not None,      # IN  (n, D)
+    X not None,                             # IN  (n, D)
     const double[:, ::1] mu not None,       # IN  (K, D)
     int32_t[::1] labels not None,           # OUT (n,) ties: the lowest; 0 where no distance is finite
     double[::1] squared not None,           # OUT (n,) squared distances
     int n_threads,
 ):
     """The nearest centre of every row."""
-    cdef Py_ssize_t n = X.shape[0], D = X.shape[1], K = mu.shape[0], block = block_rows(), b
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t n = table.n, D = table.p, K = mu.shape[0], block = block_rows(), b
     cdef dp_centres c
     cdef dp_places places
     cdef double[::1] scratch = np.empty(dp_nearest_places(D, K, NULL, &places))
     cdef float[:, ::1] tile = np.empty((n_threads, DP_TILE * D), np.float32)
     cdef bint scan
     dp_nearest_places(D, K, &scratch[0], &places)
-    c.D, c.K, c.single, c.mu = D, K, floating is float, &mu[0, 0]
+    c.D, c.K, c.single, c.mu = D, K, table.single, &mu[0, 0]
     scan = K >= DP_WORTH_SCAN and dp_prepare(&c, D, &places)
     for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-        _nearest(&c, X, labels, squared, b * block, min((b + 1) * block, n), &tile[omp_get_thread_num(), 0] if scan else NULL)
+        _nearest(&c, &table, labels, squared, b * block, min((b + 1) * block, n), &tile[omp_get_thread_num(), 0] if scan else NULL)
 
 
 cdef void _nearest(
-    const dp_centres *c, const floating[:, ::1] X, int32_t[::1] labels, double[::1] squared, Py_ssize_t start, Py_ssize_t stop, float *tile,
+    const dp_centres *c, const table_rows *table, int32_t[::1] labels, double[::1] squared, Py_ssize_t start, Py_ssize_t stop, float *tile,
 ) noexcept nogil:
     cdef Py_ssize_t i
-    dp_nearest_rows(c, c.D, &X[start, 0], stop - start, c.D, &labels[start], &squared[start], NULL, tile)
+    dp_nearest_rows(c, c.D, rows_numeric(table, start), stop - start, c.D, &labels[start], &squared[start], NULL, tile)
     for i in range(start, stop):
         labels[i] = max(labels[i], 0)
 
 
 def distances(
-    const floating[:, ::1] X not None,      # IN  (n, D)
+    X not None,                             # IN  (n, D)
     const double[:, ::1] mu not None,       # IN  (K, D)
     double[:, ::1] out not None,            # OUT (n, K) squared
     int n_threads,
 ):
     """Squared distance of every row to every centre."""
-    cdef Py_ssize_t i, k, n = X.shape[0], D = X.shape[1], K = mu.shape[0]
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t i, k, n = table.n, D = table.p, K = mu.shape[0]
     for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
         for k in range(K):
-            out[i, k] = dp_distance(&X[i, 0], floating is float, &mu[k, 0], D)
+            out[i, k] = dp_distance(rows_numeric(&table, i), table.single, &mu[k, 0], D)
 
 
 def update_nearest(
-    const floating[:, ::1] X not None,      # IN    (n, D)
+    X not None,                             # IN    (n, D)
     const double[::1] point not None,       # IN    (D,)
     double[::1] nearest not None,           # INOUT (n,) squared distance to the nearest point so far
     int n_threads,
 ):
     """Update the distances of all rows after one more point was added."""
-    cdef Py_ssize_t i, n = X.shape[0], D = X.shape[1]
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t i, n = table.n, D = table.p
     for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
-        nearest[i] = min(nearest[i], dp_distance(&X[i, 0], floating is float, &point[0], D))
+        nearest[i] = min(nearest[i], dp_distance(rows_numeric(&table, i), table.single, &point[0], D))
 
 
 def own_distances(
-    const floating[:, ::1] X not None,      # IN  (n, D)
+    X not None,                             # IN  (n, D)
     const double[:, ::1] mu not None,       # IN  (K, D)
     const int32_t[::1] labels not None,     # IN  (n,)
     Py_ssize_t start,
     double[::1] out not None,               # OUT (m,) of rows [start, start + m), squared
 ):
     """Squared distance of every row to its own centre."""
+    cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i
     with nogil:
         for i in range(out.shape[0]):
-            out[i] = dp_distance(&X[start + i, 0], floating is float, &mu[labels[start + i], 0], X.shape[1])
+            out[i] = dp_distance(rows_numeric(&table, start + i), table.single, &mu[labels[start + i], 0], table.p)
 
 
 def gaps(

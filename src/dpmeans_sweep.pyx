@@ -9,7 +9,6 @@ the others. See src/_dpmeans.h.
 
 import numpy as np
 
-from cython cimport floating
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabsf, sqrt, sqrtf
 from libc.stdint cimport int32_t
@@ -21,6 +20,7 @@ from craftc._kernels.dpmeans cimport (
     dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row,
     dp_rows, dp_sums, dp_tile_rows, places_of,
 )
+from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
 cdef extern from "float.h":
     const float FLT_MAX
@@ -39,7 +39,7 @@ cdef struct Drift:
 
 
 def assign(
-    const floating[:, ::1] X not None,      # IN    (n, D)
+    X not None,                             # IN    (n, D)
     Centres centres not None,
     int32_t[::1] labels not None,           # INOUT (n,) 0..K-1
     float[::1] upper not None,              # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit
@@ -56,6 +56,7 @@ def assign(
     int n_threads,
 ):
     """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows scanned)."""
+    cdef table_rows table = rows_of(X)
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
     cdef dp_rows rows
@@ -71,7 +72,7 @@ def assign(
     try:
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             moved += _assign(
-                &centres.c, &X[0, 0], rows, &places[omp_get_thread_num()], d, start + b * block, min(start + (b + 1) * block, stop),
+                &centres.c, table.numeric, rows, &places[omp_get_thread_num()], d, start + b * block, min(start + (b + 1) * block, stop),
                 &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
             )
     finally:
@@ -148,7 +149,7 @@ cdef bint _check(const dp_centres *c, const void *x, int32_t k, Drift drift, flo
 # ---- new centres ----
 
 def reassign_to_new(
-    const floating[:, ::1] X not None,      # IN    (n, D)
+    X not None,                             # IN    (n, D)
     Centres centres not None,
     Py_ssize_t first,                       # the centres from here on are new
     const float[::1] gap not None,          # IN    (K,) distance of every centre to the nearest other new one
@@ -163,6 +164,7 @@ def reassign_to_new(
     int n_threads,
 ):
     """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how many moved."""
+    cdef table_rows table = rows_of(X)
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef const int32_t[::1] new = np.arange(first, centres.c.K, dtype=np.int32)
     cdef dp_rows rows
@@ -172,7 +174,7 @@ def reassign_to_new(
     try:
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             moved += dp_reassign_to_new(
-                &centres.c, &new[0], first, &gap[0], &X[0, 0], rows, &places[omp_get_thread_num()],
+                &centres.c, &new[0], first, &gap[0], table.numeric, rows, &places[omp_get_thread_num()],
                 &order[0] if order.shape[0] else NULL, start + b * block, min(start + (b + 1) * block, stop),
                 &tile[omp_get_thread_num(), 0],
             )
@@ -227,7 +229,7 @@ def next_beyond(
 
 
 def open_at(
-    const floating[:, ::1] X not None,      # IN    (n, D)
+    X not None,                             # IN    (n, D)
     const double[:, ::1] mu not None,       # IN    (K, D) centres, the new one last
     double scale,                           # of the bounds
     Py_ssize_t row,                         # the row that becomes a centre
@@ -237,13 +239,14 @@ def open_at(
     Sums sums not None,                     # INOUT
 ):
     """Move a row from its cluster to a new one of its own."""
-    cdef Py_ssize_t D = X.shape[1]
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t D = table.p
     cdef int32_t new = <int32_t> (mu.shape[0] - 1), old = labels[row]
     cdef dp_sums place
     sums.at(-1, &place)
-    dp_add(&place, &X[row, 0], floating is float, D, old, row, -1)
-    dp_add(&place, &X[row, 0], floating is float, D, new, row, 1)
-    lower[row] = min(lower[row], dp_below(sqrt(dp_distance(&X[row, 0], floating is float, &mu[old, 0], D)) * scale))
+    dp_add(&place, rows_numeric(&table, row), table.single, D, old, row, -1)
+    dp_add(&place, rows_numeric(&table, row), table.single, D, new, row, 1)
+    lower[row] = min(lower[row], dp_below(sqrt(dp_distance(rows_numeric(&table, row), table.single, &mu[old, 0], D)) * scale))
     upper[row] = 0.0
     labels[row] = new
 
@@ -251,7 +254,7 @@ def open_at(
 # ---- collapsed moves ----
 
 def collapse(
-    const floating[:, ::1] X not None,      # IN    (n, D)
+    X not None,                             # IN    (n, D)
     Centres centres not None,               # the reference, the limit and the scale of the bounds are used
     double[:, ::1] mu not None,             # INOUT (capacity, D) means
     float[:, ::1] centre not None,          # WORK  (capacity + PAD, D + 1)
@@ -277,13 +280,14 @@ def collapse(
     Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of f).
     The position is below `stop` where a cluster has to open and there is no room.
     """
+    cdef table_rows table = rows_of(X)
     cdef dp_collapsed c
     cdef dp_sums place
     cdef dp_rows rows
     cdef Py_ssize_t k, at, moved = 0, computed = 0
     sums.at(-1, &place)
     rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
-    c.D, c.K, c.capacity, c.cap, c.single = X.shape[1], K, mu.shape[0], cap, floating is float
+    c.D, c.K, c.capacity, c.cap, c.single = table.p, K, mu.shape[0], cap, table.single
     c.mu, c.centre, c.half, c.step = &mu[0, 0], &centre[0, 0], &half[0], &step[0]
     c.ref, c.ref_single, c.scale, c.reach = centres.c.ref, centres.c.ref_single, centres.c.scale, centres.c.reach
     c.unit, c.limit, c.slack, c.inside, c.n_clusters = unit, centres.c.limit, slack, centres.c.inside, 0
@@ -300,7 +304,7 @@ def collapse(
         for k in range(c.capacity):
             travelled[k] = 0.0
         c.far, c.least_shrunk = 0.0, 1.0
-        at = dp_collapse(&c, &X[0, 0], rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved, &computed)
+        at = dp_collapse(&c, table.numeric, rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved, &computed)
     return at, c.K, moved, computed, c.far, c.least_shrunk
 
 

@@ -3,14 +3,14 @@
 src/_moments.h defines the layout of a group.
 """
 
-from cython cimport floating
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBuffer_Release, PyObject_GetBuffer
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from craftc._kernels._common cimport block_rows, code_t, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, add_row, moments_mean, moments_merge,
+    CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, rows_number, rows_weight, table_rows,
 )
 
 cdef extern from "_int128.h" nogil:
@@ -62,25 +62,66 @@ cdef class Grid:
         return Grid, (self.centre, self.scale, self.level_start, self.n_levels)
 
 
+cdef table_rows rows_of(X, codes=None, weight=None) except *:
+    """The rows of a table: X (n, p) float64 or float32, codes (n, q) uint8 or uint16, weight (n,) int64 or empty = all one.
+
+    One kernel reads every kind of table, so that it is compiled once. The caller keeps the arrays alive.
+    """
+    cdef table_rows rows
+    cdef Py_ssize_t[2] shape
+    rows.single = _block(X, "X", 2, "df", &rows.numeric, shape) == c"f"
+    rows.n, rows.p = shape[0], shape[1]
+    rows.codes, rows.q, rows.wide, rows.weight = NULL, 0, False, NULL
+    if codes is not None:
+        rows.wide = _block(codes, "codes", 2, "BH", &rows.codes, shape) == c"H"
+        rows.q = shape[1]
+        if shape[0] != rows.n:
+            raise ValueError(f"X and codes need the same number of rows, got {rows.n} and {shape[0]}.")
+    if weight is not None:
+        _block(weight, "weight", 1, "lq", <const char **> &rows.weight, shape)
+        if shape[0] == 0:
+            rows.weight = NULL
+        elif shape[0] != rows.n:
+            raise ValueError(f"weight needs one value for each of the {rows.n} rows, or none, got {shape[0]}.")
+    return rows
+
+
+cdef char _block(array, str name, int ndim, str formats, const char **first, Py_ssize_t *shape) except? 0:
+    """First element and shape of a C-contiguous array of one of the formats; returns the format."""
+    cdef Py_buffer view
+    cdef int j
+    PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
+    try:
+        if view.ndim != ndim or chr(view.format[0]) not in formats:
+            raise ValueError(f"{name} needs {ndim} dimensions and one of the formats {', '.join(formats)}, got an array of {view.ndim} "
+                             f"dimensions and dtype {array.dtype}.")
+        first[0] = <const char *> view.buf
+        for j in range(ndim):
+            shape[j] = view.shape[j]
+        return view.format[0]
+    finally:
+        PyBuffer_Release(&view)
+
+
 def column_ranges(
-    const floating[:, ::1] X not None,      # IN  (n, p), NaN = missing
-    const int64_t[::1] weight not None,     # IN  (n,) or empty = all one
+    X not None,                             # IN  (n, p), NaN = missing
+    weight not None,                        # IN  (n,) or empty = all one
     double[::1] low not None,               # OUT (p,) +inf without observed values
     double[::1] high not None,              # OUT (p,) -inf without observed values
 ):
     """Minimum and maximum of the observed values of every column, over rows with weight > 0."""
-    cdef Py_ssize_t n = X.shape[0], p = X.shape[1], i, d
-    cdef bint weighted = weight.shape[0] > 0
+    cdef table_rows rows = rows_of(X, None, weight)
+    cdef Py_ssize_t i, d
     cdef double cell
-    for d in range(p):
+    for d in range(rows.p):
         low[d] = INFINITY
         high[d] = -INFINITY
     with nogil:
-        for i in range(n):
-            if weighted and weight[i] == 0:
+        for i in range(rows.n):
+            if rows_weight(&rows, i) == 0:
                 continue
-            for d in range(p):
-                cell = X[i, d]
+            for d in range(rows.p):
+                cell = rows_number(&rows, i, d)
                 if cell < low[d]:
                     low[d] = cell
                 if cell > high[d]:
@@ -88,9 +129,9 @@ def column_ranges(
 
 
 def accumulate(
-    const floating[:, ::1] X not None,      # IN   (n, p)
-    const code_t[:, ::1] codes not None,    # IN   (n, q)
-    const int64_t[::1] weight not None,     # IN   (n,) or empty = all one
+    X not None,                             # IN   (n, p)
+    codes not None,                         # IN   (n, q)
+    weight not None,                        # IN   (n,) or empty = all one
     const int32_t[::1] labels not None,     # IN   (n,) group of each row, -1 = none
     Grid grid not None,
     int64_t[:, :, ::1] partial not None,    # WORK (n_threads, K, width), zeros
@@ -98,31 +139,28 @@ def accumulate(
     int n_threads,
 ):
     """Add every row to the group of its label."""
+    cdef table_rows rows = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0]
     cdef Py_ssize_t n_blocks = (n + block - 1) // block, b
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                _accumulate_block(X, codes, weight, labels, grid, b * block, min((b + 1) * block, n), groups)
+                _accumulate_block(&rows, labels, grid, b * block, min((b + 1) * block, n), groups)
         return
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _accumulate_block(X, codes, weight, labels, grid, b * block, min((b + 1) * block, n), partial[omp_get_thread_num()])
+        _accumulate_block(&rows, labels, grid, b * block, min((b + 1) * block, n), partial[omp_get_thread_num()])
     merge_partial(partial, groups, grid.first_numeric)
 
 
 cdef void _accumulate_block(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] labels, Grid grid,
-    Py_ssize_t start, Py_ssize_t stop, int64_t[:, ::1] groups,
+    const table_rows *rows, const int32_t[::1] labels, Grid grid, Py_ssize_t start, Py_ssize_t stop, int64_t[:, ::1] groups,
 ) noexcept nogil:
     cdef Py_ssize_t i
-    cdef int64_t w = 1
+    cdef int64_t w
     for i in range(start, stop):
-        if weight.shape[0] > 0:
-            w = weight[i]
-        if labels[i] < 0 or w == 0:
-            continue
-        add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, grid.p, grid.q,
-                &X[i, 0] if grid.p else NULL, floating is float, &codes[i, 0] if grid.q else NULL, w)
+        w = rows_weight(rows, i)
+        if labels[i] >= 0 and w != 0:
+            moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, i, w)
 
 
 def merge_partial(

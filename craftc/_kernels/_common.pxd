@@ -1,12 +1,6 @@
 """Types shared by the kernels."""
 
-cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport uint8_t, uint16_t
-
-ctypedef fused code_t:
-    uint8_t
-    uint16_t
 
 cdef extern from "_openmp.h" nogil:
     int CRAFTC_OPENMP

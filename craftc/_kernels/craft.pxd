@@ -1,10 +1,8 @@
 """The pass of CRAFT over a block of rows and its cost tables, for other kernels. Cost tables are described in src/_craft.h."""
 
-from cython cimport floating
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from craftc._kernels._common cimport code_t
-from craftc._kernels.moments cimport Grid
+from craftc._kernels.moments cimport Grid, table_rows
 
 cdef extern from "_craft.h" nogil:
     int CRAFT_PAD
@@ -54,7 +52,6 @@ cdef void empty_lane(
 
 
 cdef Py_ssize_t assign_block(
-    const floating[:, ::1] X, const code_t[:, ::1] codes, const int64_t[::1] weight, const int32_t[::1] rows,
-    const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch,
     bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil
