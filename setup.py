@@ -59,8 +59,10 @@ def flags():
     return compile_flags + openmp[0] + sanitize, openmp[1] + sanitize
 
 
-def extension(name, source, depends=()):
+def extension(name, source, depends=(), optimize=True):
     compile_flags, link_flags = flags()
+    if not optimize and sys.platform != "win32":
+        compile_flags = [*compile_flags, "-O1"]
     return Extension(
         name,
         [str(source)],
@@ -85,7 +87,7 @@ def kernels():
     if LINETRACE:  # the coverage plugin looks for the C beside the .pyx and knows no shared module
         return cythonize(pyx, include_path=["."], compiler_directives=DIRECTIVES, force=True)
     return cythonize(
-        [*pyx, extension(UTILITY, SRC / "_cyutility.c")],
+        [*pyx, extension(UTILITY, SRC / "_cyutility.c", optimize=False)],
         include_path=["."],
         build_dir=str(GENERATED),
         compiler_directives=DIRECTIVES,

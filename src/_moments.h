@@ -24,19 +24,36 @@ static inline void moments_add_cell(int64_t *cell, double offset_scaled, int64_t
     int128_store(cell + 3, int128_add(int128_load(cell + 3), int128_scale(wq, q)));
 }
 
-/* add row i (weight < 0: take it out) to a group */
+static inline void moments_add_codes(int64_t *counts, const ptrdiff_t *level_start, const void *codes, int wide, ptrdiff_t q,
+                                     int64_t weight)
+{
+    for (ptrdiff_t d = 0; d < q; d++)
+        counts[level_start[d] + (wide ? ((const uint16_t *)codes)[d] : ((const uint8_t *)codes)[d])] += weight;
+}
+
+static inline void moments_add_numbers(int64_t *cells, const double *centre, const double *scale, const void *x, int single, ptrdiff_t p,
+                                       int64_t weight)
+{
+    for (ptrdiff_t d = 0; d < p; d++, cells += CRAFTC_NUMERIC_CELLS) {
+        const double cell = single ? (double)((const float *)x)[d] : ((const double *)x)[d];
+        if (cell == cell)
+            moments_add_cell(cells, (cell - centre[d]) * scale[d], weight);
+    }
+}
+
+/* add row i (weight < 0: take it out) to a group; the type of the cells is a constant of every loop */
 static inline void moments_add_row(int64_t *group, const double *centre, const double *scale, const ptrdiff_t *level_start,
                                    ptrdiff_t first_numeric, const table_rows *t, ptrdiff_t i, int64_t weight)
 {
-    const table_rows rows = *t;
     group[0] += weight;
-    for (ptrdiff_t d = 0; d < rows.q; d++)
-        group[1 + level_start[d] + rows_code(&rows, i, d)] += weight;
-    for (ptrdiff_t d = 0; d < rows.p; d++) {
-        const double cell = rows_number(&rows, i, d);
-        if (cell == cell)
-            moments_add_cell(group + first_numeric + CRAFTC_NUMERIC_CELLS * d, (cell - centre[d]) * scale[d], weight);
-    }
+    if (t->wide)
+        moments_add_codes(group + 1, level_start, rows_codes(t, i), 1, t->q, weight);
+    else
+        moments_add_codes(group + 1, level_start, rows_codes(t, i), 0, t->q, weight);
+    if (t->single)
+        moments_add_numbers(group + first_numeric, centre, scale, rows_numeric(t, i), 1, t->p, weight);
+    else
+        moments_add_numbers(group + first_numeric, centre, scale, rows_numeric(t, i), 0, t->p, weight);
 }
 
 /* one numeric value, prepared for addition to many groups */

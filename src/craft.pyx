@@ -113,8 +113,8 @@ def assign(
 
 
 cdef Py_ssize_t assign_block(
-    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch,
-    bint moving, int64_t[:, ::1] groups,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best,
+    Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil:
     """Assign the rows at positions start..stop-1 to their cheapest clusters; a row moves only if that saves more than 1e-12 nats."""
     cdef Py_ssize_t tile, first, n, r, i, moved = 0
@@ -141,7 +141,8 @@ cdef Py_ssize_t assign_block(
 
 
 cdef inline const double *tile_costs(
-    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch, double *least, int32_t *arg,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
+    double *least, int32_t *arg,
 ) noexcept nogil:
     """Costs of n <= TILE rows from position `first` on, of the table or of the listed rows (copied to the end of the scratch)."""
     cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)

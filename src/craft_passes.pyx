@@ -101,8 +101,9 @@ cdef Py_ssize_t _drop_empty(int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssiz
 
 
 cdef Py_ssize_t _one_pass(
-    const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t K, Pricing P, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
-    double[:, ::1] work, const uint8_t[:, ::1] mask, int n_threads,
+    const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t K, Pricing P,
+    double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial, double[:, ::1] work, const uint8_t[:, ::1] mask,
+    int n_threads,
 ) noexcept nogil:
     cdef Py_ssize_t block = block_rows(), m = labels.shape[0], n_blocks = (m + block - 1) // block, b, t, k, moved = 0
     cdef craft_tables tables = _tables(P, groups, K, work, mask, &slab[0])

@@ -304,7 +304,8 @@ def collapse(
         for k in range(c.capacity):
             travelled[k] = 0.0
         c.far, c.least_shrunk = 0.0, 1.0
-        at = dp_collapse(&c, table.numeric, rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved, &computed)
+        at = dp_collapse(&c, table.numeric, rows, &place, &order[0] if order.shape[0] else NULL, start, stop, &tile[0, 0], &moved,
+                         &computed)
     return at, c.K, moved, computed, c.far, c.least_shrunk
 
 

@@ -52,6 +52,6 @@ cdef void empty_lane(
 
 
 cdef Py_ssize_t assign_block(
-    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop, double *scratch,
-    bint moving, int64_t[:, ::1] groups,
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best,
+    Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil
