@@ -79,8 +79,8 @@ cdef class Pricing:
         G_d of the whole table.
     n_numeric, n_categorical : int
         Budgets of "fixed".
-    thresholds : (float, float)
-        eps_c, eps_v.
+    thresholds : (float, ndarray (p,))
+        eps_c, and the variance below which "threshold" selects each numeric column, grid units.
     """
 
     def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price, bint mixing, centre,
@@ -90,7 +90,7 @@ cdef class Pricing:
         self.feature_price = feature_price
         self.n_usable = int(np.count_nonzero(usable))
         self.n_numeric, self.n_categorical = n_numeric, n_categorical
-        self.eps_c, self.eps_v = thresholds
+        self.eps_c, variance_limit = thresholds
         # repeated once per row of a tile, as the pass wants them; the first p (q) entries are the columns' own
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
         self.centre, self.scale = np.tile(centre, repeat), np.tile(scale, repeat)
@@ -104,6 +104,7 @@ cdef class Pricing:
         self.n_levels = &widths[0] if grid.q else NULL
         self.centre_, self.scale_ = _first(self.centre), _first(self.scale)
         self.mean, self.variance, self.inverse_deviation = _first(mean), _first(variance), _first(inverse_deviation)
+        self.variance_limit = _first(variance_limit)
         self.frequency, self.price = _first(frequency), _first(price)
         self.log_choose, self.entropy = _first(log_choose), _first(entropy)
 
@@ -276,7 +277,7 @@ cdef void _top(Pricing P, parts_t parts, Py_ssize_t start, Py_ssize_t stop, Py_s
 
 
 cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
-    """The paper's approximate budget on raw counts: entropy lost > eps_c G_d, or variance < eps_v sigma_0^2."""
+    """The approximate budget on raw counts: entropy lower than the table's by more than eps_c of it, or variance below its limit."""
     cdef const int64_t *cell
     cdef double S = 0.0, inner = 0.0, deviations = 0.0, count
     cdef Py_ssize_t t
@@ -285,7 +286,7 @@ cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
         if cell[0] == 0:
             return False
         moments_mean(cell, &deviations)
-        return deviations / cell[0] < P.eps_v * P.variance[d]
+        return deviations / cell[0] < P.variance_limit[d]
     d -= P.grid.p
     for t in range(P.n_levels[d]):
         count = P.count_weight * group[1 + P.grid.level_start_[d] + t]

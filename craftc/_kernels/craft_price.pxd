@@ -21,7 +21,7 @@ cdef struct ranked_t:
 cdef class Pricing:
     cdef readonly Grid grid
     cdef readonly tuple arguments
-    cdef readonly double count_weight, total, h, feature_price, eps_c, eps_v
+    cdef readonly double count_weight, total, h, feature_price, eps_c
     cdef readonly bint mixing
     cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical
     cdef readonly object centre, scale, widths
@@ -29,6 +29,7 @@ cdef class Pricing:
     cdef const double *scale_
     cdef const double *mean
     cdef const double *variance
+    cdef const double *variance_limit
     cdef const double *inverse_deviation
     cdef const double *frequency
     cdef const uint8_t *usable

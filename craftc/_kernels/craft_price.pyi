@@ -21,7 +21,6 @@ class Pricing:
     feature_price: float
     mixing: bool
     eps_c: float
-    eps_v: float
     D: int
     n_usable: int
     n_numeric: int
@@ -46,7 +45,7 @@ class Pricing:
         entropy: NDArray[np.float64],
         n_numeric: int,
         n_categorical: int,
-        thresholds: tuple[float, float],
+        thresholds: tuple[float, NDArray[np.float64]],
     ) -> None: ...
 
 def gains(
