@@ -96,15 +96,12 @@ def load_heart() -> Bunch:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Positions of the defining features of every cluster; numeric columns come first."""
+    """A made table of the paper: its columns, the own columns of every cluster, and their distributions."""
 
-    n_numeric: int
-    n_categorical: int
+    n_columns: int
     own: tuple[tuple[int, ...], ...]
-    sizes: tuple[int, ...] = (1, 1, 1)
-    n_levels: int = 2
-    own_normal: tuple[float, float] = (1.5, 0.3)  # mean and standard deviation of a defining numeric feature
-    other_normal: tuple[float, float] = (0.0, 1.0)
+    proportions: tuple[int, ...] = (1, 1, 1)
+    means: tuple[float, ...] = ()  # of the own columns of every cluster; without means the columns are binary
 
 
 def _blocks(*bounds: tuple[int, int]) -> tuple[int, ...]:
@@ -112,30 +109,15 @@ def _blocks(*bounds: tuple[int, int]) -> tuple[int, ...]:
     return tuple(column for low, high in bounds for column in range(low, high))
 
 
-_DISJOINT = (_blocks((0, 8)), _blocks((8, 16)), _blocks((16, 24)))
-_UNEQUAL = (_blocks((0, 6)), _blocks((6, 16)), _blocks((12, 24)))
+_MEANS = (1.0, 5.0, 10.0)
+_UNEQUAL = (_blocks((0, 9)), _blocks((4, 20)), _blocks((16, 24)))
 _LAYOUTS = {
-    "2a": _Layout(0, 24, _DISJOINT),
-    "2b": _Layout(0, 24, _DISJOINT, n_levels=4),
-    "2c": _Layout(0, 24, (_blocks((0, 8)), _blocks((8, 16)), _blocks((12, 20))), sizes=(140, 100, 60)),
-    "3a": _Layout(
-        19,
-        18,
-        (_blocks((0, 7), (19, 25)), _blocks((7, 13), (25, 31)), _blocks((13, 19), (31, 37))),
-    ),
-    "3b": _Layout(
-        18,
-        18,
-        (_blocks((0, 6), (18, 24)), _blocks((6, 12), (24, 30)), _blocks((12, 18), (30, 36))),
-    ),
-    "3c": _Layout(
-        18,
-        18,
-        (_blocks((0, 6), (18, 24)), _blocks((6, 12), (24, 30)), _blocks((9, 15), (27, 33))),
-        sizes=(140, 100, 60),
-    ),
-    "4a": _Layout(0, 24, _UNEQUAL),
-    "4c": _Layout(24, 0, _UNEQUAL, own_normal=(4.0, 1.0), other_normal=(0.0, 3.0)),
+    "2a": _Layout(24, (_blocks((0, 8)), _blocks((8, 16)), _blocks((16, 24)))),
+    "2c": _Layout(24, (_blocks((0, 4), (8, 12)), _blocks((12, 20)), _blocks((4, 8), (19, 23))), (140, 100, 60)),
+    "3a": _Layout(36, (_blocks((0, 12)), _blocks((12, 24)), _blocks((21, 34))), means=_MEANS),
+    "3c": _Layout(36, (_blocks((0, 12)), _blocks((9, 15), (21, 27)), _blocks((24, 36))), means=_MEANS),
+    "4a": _Layout(24, _UNEQUAL),
+    "4c": _Layout(24, _UNEQUAL, means=_MEANS),
 }
 
 
@@ -173,49 +155,43 @@ def make_subspaces(
     layout: str = "2a",
     *,
     n_samples: int = 300,
-    elsewhere: float | None = None,
+    own: Sequence[Sequence[int]] | None = None,
+    proportions: Sequence[float] | None = None,
+    noise: float | None = None,
     shuffle: bool = True,
     random_state: Any = None,
 ) -> Bunch:
-    """Make three clusters, each with its own defining features, after a figure of the CRAFT paper.
+    """Make three clusters, each with its own defining features: a table of the CRAFT paper, figures 2 to 4.
 
-    In its own features a cluster is nearly constant: a categorical feature always has level 1, a numeric feature is normal with a small
-    variance. In all other columns its rows are random. The figures of the paper show such tables but give no numbers, so **the numbers
-    below are not from the paper**.
+    In the binary layouts an own feature of a cluster is always 1, and all other cells are Bernoulli(0.1). In the numeric layouts the own
+    features of the three clusters are N(1, 1), N(5, 1) and N(10, 1), and all other cells are N(0, 3^2).
 
-    ====== ======= =========== ==================================== ========================
-    layout numeric categorical own columns of clusters 0 / 1 / 2    shares of the rows
-    ====== ======= =========== ==================================== ========================
-    "2a"   0       24 binary   0-7 / 8-15 / 16-23                   equal
-    "2b"   0       24 of 4     0-7 / 8-15 / 16-23                   equal
-                   levels
-    "2c"   0       24 binary   0-7 / 8-15 / 12-19; 12-15 are        140 : 100 : 60
-                               shared, 20-23 unused
-    "3a"   19      18 binary   0-6, 19-24 / 7-12, 25-30 /           equal
-                               13-18, 31-36
-    "3b"   18      18 binary   0-5, 18-23 / 6-11, 24-29 /           equal
-                               12-17, 30-35
-    "3c"   18      18 binary   0-5, 18-23 / 6-11, 24-29 /           140 : 100 : 60
-                               9-14, 27-32; 9-11 and 27-29 are
-                               shared, 15-17 and 33-35 unused
-    "4a"   0       24 binary   0-5 / 6-15 / 12-23; 12-15 shared     equal
-    "4c"   24      0           0-5 / 6-15 / 12-23; 12-15 shared     equal
-    ====== ======= =========== ==================================== ========================
+    ====== ========== ====================================== ============= ========================================
+    layout columns    own columns of clusters 0 / 1 / 2      shares        from the paper
+    ====== ========== ====================================== ============= ========================================
+    "2a"   24 binary  0-7 / 8-15 / 16-23                     equal         all
+    "2c"   24 binary  0-3, 8-11 / 12-19 / 4-7, 19-22         140:100:60    an overlap; positions and shares are ours
+    "3a"   36 numeric 0-11 / 12-23 / 21-33                   equal         all
+    "3c"   36 numeric 0-11 / 9-14, 21-26 / 24-35             equal         overlaps; positions are ours
+    "4a"   24 binary  0-8 / 4-19 / 16-23                     equal         9, 16 and 8 columns; positions are ours
+    "4c"   24 numeric 0-8 / 4-19 / 16-23                     equal         distributions; columns are ours
+    ====== ========== ====================================== ============= ========================================
 
-    Own numeric features are N(1.5, 0.3^2) and all others N(0, 1); in "4c" N(4, 1) and N(0, 3^2). Given the true clusters, a fixed budget of
-    ``feature_fraction=1/3`` selects exactly the own features in "2a", "2b" and "3b", and nearly so in "2c" and "3c", where the columns
-    shared by two clusters have a small gain in the smallest cluster. In "3a" cluster 0 has 13 own features but the budget is 12. The
-    clusters of "4a" and "4c" have 6, 10 and 12 own features and need selection by thresholds.
+    The other panels of these figures (2b, 2d, ...) show results.
 
     Parameters
     ----------
-    layout : {"2a", "2b", "2c", "3a", "3b", "3c", "4a", "4c"}, default="2a"
+    layout : {"2a", "2c", "3a", "3c", "4a", "4c"}, default="2a"
         Figure of the paper.
     n_samples : int, default=300
         Number of rows.
-    elsewhere : float, optional
-        Probability of level 1 in categorical columns outside the own features; the other levels share the remaining probability. By default
-        all levels are equally likely. Near 0 a cluster is as pure in the other columns as in its own, which makes "4a" hard.
+    own : three sequences of int, optional
+        Own columns of every cluster, where they should differ from the layout.
+    proportions : sequence of three positive floats, optional
+        Relative sizes of the clusters, where they should differ from the layout.
+    noise : float, optional
+        Cells outside the own features. Binary layouts: probability of a 1, by default 0.1. Numeric layouts: standard deviation, by
+        default 3.
     shuffle : bool, default=True
         Shuffle the rows; otherwise they are sorted by cluster, as in the figures.
     random_state : int, RandomState or None, default=None
@@ -225,9 +201,9 @@ def make_subspaces(
     -------
     Bunch
         ``data``
-            ndarray of shape (n_samples, D): numeric columns first, then the codes as numbers.
+            ndarray of shape (n_samples, D).
         ``numeric``, ``codes``
-            The same as two blocks: float64 (n_samples, p) and int64 (n_samples, q).
+            The same as two blocks, one of them without columns: float64 (n_samples, p) and int64 (n_samples, q).
         ``n_levels``
             Number of levels of every categorical column.
         ``categorical``
@@ -237,6 +213,11 @@ def make_subspaces(
         ``feature_mask``
             Bool (3, D): the own features of every cluster.
 
+    Raises
+    ------
+    ValueError
+        A parameter is out of range.
+
     References
     ----------
     Garg, Rudin & Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016,
@@ -245,41 +226,51 @@ def make_subspaces(
     Examples
     --------
     >>> from craftc.datasets import make_subspaces
-    >>> table = make_subspaces("3b", n_samples=90, random_state=0)
-    >>> table.data.shape, table.categorical[:3], table.feature_mask.sum(axis=1).tolist()
-    ((90, 36), [18, 19, 20], [12, 12, 12])
-    >>> own = table.data[table.target == 0][:, table.feature_mask[0]]
-    >>> bool((own[:, 6:] == 1).all())
-    True
+    >>> table = make_subspaces("3a", n_samples=90, random_state=0)
+    >>> table.data.shape, table.feature_mask.sum(axis=1).tolist()
+    ((90, 36), [12, 12, 13])
+    >>> [round(float(table.data[table.target == k][:, table.feature_mask[k]].mean())) for k in range(3)]
+    [1, 5, 10]
     """
     if layout not in _LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}; got {layout!r}.")
     shape = _LAYOUTS[layout]
-    T = shape.n_levels
-    share = 1.0 / T if elsewhere is None else float(elsewhere)
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"elsewhere must be a probability in [0, 1]; got {elsewhere!r}.")
+    K, D, binary = len(shape.own), shape.n_columns, not shape.means
+    spread = (0.1 if binary else 3.0) if noise is None else float(noise)
+    if not 0.0 <= spread <= (1.0 if binary else np.finfo(np.float64).max):
+        wanted = "a probability in [0, 1]" if binary else "a standard deviation >= 0"
+        raise ValueError(f"noise must be {wanted} in layout {layout!r}; got {noise!r}.")
+    mask = np.zeros((K, D), dtype=bool)
+    for k, columns in enumerate(_own_columns(shape.own if own is None else own, K, D)):
+        mask[k, columns] = True
     rng = check_random_state(random_state)
 
-    p, D = shape.n_numeric, shape.n_numeric + shape.n_categorical
-    mask = np.zeros((len(shape.own), D), dtype=bool)
-    for k, columns in enumerate(shape.own):
-        mask[k, list(columns)] = True
-    target = _sorted_labels(shape.sizes, n_samples)
+    target = _sorted_labels(_sizes(shape.proportions if proportions is None else proportions, K), n_samples)
     if shuffle:
         rng.shuffle(target)
-    own = mask[target]
+    cells = mask[target]
+    if binary:
+        codes = (cells | (rng.uniform(size=cells.shape) < spread)).astype(np.int64)
+        return _table(np.empty((n_samples, 0)), codes, [2] * D, target, mask)
+    normal = rng.standard_normal(cells.shape)
+    means = np.array(shape.means)[target][:, None]
+    return _table(np.where(cells, means + normal, spread * normal), np.empty((n_samples, 0), np.int64), [], target, mask)
 
-    normal = rng.standard_normal((n_samples, p))
-    mean, spread = (
-        np.where(own[:, :p], of_own, of_other)
-        for of_own, of_other in zip(shape.own_normal, shape.other_normal, strict=True)
-    )
-    chances = np.full(T, (1.0 - share) / (T - 1))
-    chances[1] = share
-    codes = rng.choice(T, size=(n_samples, D - p), p=chances).astype(np.int64)
-    codes[own[:, p:]] = 1
-    return _table(mean + spread * normal, codes, [T] * (D - p), target, mask)
+
+def _own_columns(own: Sequence[Sequence[int]], n_clusters: int, n_columns: int) -> list[list[int]]:
+    """The own columns of every cluster, checked."""
+    columns = [list(each) for each in own]
+    if len(columns) != n_clusters or any(d not in range(n_columns) for each in columns for d in each):
+        raise ValueError(f"own must be {n_clusters} lists of columns from 0 to {n_columns - 1}; got {own!r}.")
+    return columns
+
+
+def _sizes(proportions: Sequence[float], n_clusters: int) -> list[float]:
+    """Relative sizes of the clusters, checked."""
+    sizes = np.asarray(proportions, np.float64)
+    if sizes.shape != (n_clusters,) or not np.all((sizes > 0.0) & np.isfinite(sizes)):
+        raise ValueError(f"proportions must be {n_clusters} positive numbers, one per cluster; got {proportions!r}.")
+    return [float(size) for size in sizes]
 
 
 def make_mixed(
@@ -366,11 +357,7 @@ def make_mixed(
         raise ValueError(f"shift must not be negative; got {shift!r}.")
     if not 0.0 <= missing < 1.0:
         raise ValueError(f"missing must be a probability below 1; got {missing!r}.")
-    sizes = np.ones(n_clusters) if proportions is None else np.asarray(proportions, np.float64)
-    if sizes.shape != (n_clusters,) or not np.all((sizes > 0.0) & np.isfinite(sizes)):
-        raise ValueError(
-            f"proportions must be {n_clusters} positive numbers, one per cluster; got {proportions!r}."
-        )
+    sizes = _sizes([1.0] * n_clusters if proportions is None else proportions, n_clusters)
     rng = check_random_state(random_state)
 
     irrelevant_numeric = n_irrelevant * n_numeric // relevant
@@ -382,7 +369,7 @@ def make_mixed(
     side = rng.choice([-1.0, 1.0], size=(n_clusters, p))
     favourite = rng.randint(n_levels, size=(n_clusters, q))
 
-    target = _sorted_labels(sizes.tolist(), n_samples)
+    target = _sorted_labels(sizes, n_samples)
     rng.shuffle(target)
     own = mask[target]
     numeric = rng.standard_normal((n_samples, p)) + shift * (side[target] * own[:, :p])

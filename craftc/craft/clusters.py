@@ -127,6 +127,9 @@ def _at_fixed_price(clusters: Clusters) -> tuple[Mask, Floats]:
         mask = np.repeat(shared, len(gains), axis=0)
     elif spec.coherent or spec.selection != "fixed":
         mask, _ = choose_features(pricing, spec.selection, gains, groups)
+        if spec.selection == "threshold" and not spec.coherent:
+            expected, own = _entropies(clusters)
+            mask[:, clusters.moments.grid.p :] = expected - own > spec.categorical_threshold * expected
     else:
         mask, _ = choose_features(pricing, "fixed", _paper_scores(clusters))
     if spec.coherent:
@@ -155,16 +158,28 @@ def _paper_costs(clusters: Clusters, mask: NDArray[np.bool_]) -> Floats:
 
 
 def _paper_scores(clusters: Clusters) -> Floats:
-    """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper": relative to sigma_0), and G_d - G_kd of raw counts."""
+    """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-fixed": relative to sigma_0), and G_d - G_kd."""
     moments, background = clusters.moments, clusters.background
     present = moments.present
-    scale = background.variance if clusters.spec.model == "paper" else moments.grid.scale**2
+    scale = background.variance if clusters.spec.model == "paper-fixed" else moments.grid.scale**2
     with np.errstate(divide="ignore", invalid="ignore"):
         numeric = -np.sqrt(clusters.deviations / present / scale)
     seen = background.level_present(moments.counts)
-    categorical = background.entropy - background.column_entropy(moments.counts)
-    scores = np.where(present > 0, numeric, -np.inf), np.where(seen > 0, categorical, -np.inf)
+    expected, own = _entropies(clusters)
+    scores = np.where(present > 0, numeric, -np.inf), np.where(seen > 0, expected - own, -np.inf)
     return np.concatenate(scores, axis=1)
+
+
+def _entropies(clusters: Clusters) -> tuple[Floats, Floats]:
+    """(K, q) G_d and G_kd of the paper: cost of a cluster's cells under the table's and under its own distribution, from raw counts.
+
+    G_d - G_kd = S KL(eta_k || eta_0) >= 0.
+    """
+    background, counts = clusters.background, clusters.moments.counts
+    if not clusters.moments.grid.q:
+        return np.zeros((len(counts), 0)), np.zeros((len(counts), 0))
+    expected = np.add.reduceat(counts * background.level_cost, clusters.moments.grid.level_start, axis=1)
+    return expected, background.level_present(counts) * background.column_entropy(counts)
 
 
 def cost_tables(

@@ -71,7 +71,7 @@ def pricing_of(
         log_choose,
         background.entropy,
         *background.budget(spec.fraction),
-        (spec.categorical_threshold, spec.numeric_threshold * background.variance),
+        (spec.categorical_threshold, spec.numeric_threshold * (background.grid.scale**2 if spec.absolute else background.variance)),
     )
 
 

@@ -26,7 +26,7 @@ from craftc.craft.clusters import Clusters, assign_only, pass_work
 from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins, relative_costs
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
-from craftc.craft.parameters import ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec
+from craftc.craft.parameters import ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
 from craftc.craft.summary import cluster_summary
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
@@ -64,19 +64,24 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         "global": one choice for all clusters, by the summed gains. The paper's models take "priced" as "fixed".
     feature_fraction : float in (0, 1], default=0.5
         Share m of the features that a cluster selects. 1: no feature selection.
-    feature_sharing : float in (0, m(1 - m)), optional
+    feature_variance : float in (0, m(1 - m)), optional
         Variance rho of the paper's prior on selection, which determines F_Delta. None: max(m(1 - m) - 0.01, m(1 - m) / 2).
     categorical_threshold : float, default=0.95
-        "threshold" selects a categorical feature that lost more than this share of its entropy in the cluster (eps_c).
-    numeric_threshold : float, default=0.5
-        "threshold" selects a numeric feature whose variance in the cluster is below this share of the variance of the table (eps_v).
+        eps_c: "threshold" selects a categorical feature whose entropy in the cluster is lower than in the table by more than this share.
+        The paper's models compare, as printed, with the cost G_d of the cluster's cells under the table's distribution: G_d - G_kd > eps_c
+        G_d.
+    numeric_threshold : float or ("absolute", float), default=0.5
+        eps_v: "threshold" selects a numeric feature whose variance in the cluster is below this share of the variance of the table.
+        ``("absolute", v)``, the paper's form: whose variance is below v, in squared units of the column as encoded by `numeric`.
     model : {"likelihood", "paper", "paper-fixed"}, default="likelihood"
         "likelihood": the coherent objective, which never rises and converges in finitely many passes. "paper": the algorithm as
-        printed. "paper-fixed": the same with all standard deviations 1, in the units of the columns.
+        printed, with the repairs listed in the documentation. "paper-fixed": the same with all standard deviations 1, in the units of the
+        columns, and numeric features ranked by the ratio of the cluster's standard deviation to the table's instead of the former alone.
     numeric : {"auto", "raw", "rank"}, default="auto"
         Encoding of numeric columns. "auto": a column with at most 10 distinct values is categorical; a value that fills a fifth of a
         column is separated from the others; skewed or heavy-tailed columns are replaced by ranks; other columns stay as they are.
-        "rank": always ranks. "raw": unchanged. New rows are encoded in the same way, and results are reported in the original units.
+        "rank": always ranks. "raw": unchanged, as "auto" under the paper's models. New rows are encoded in the same way, and results are
+        reported in the original units.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an array.
     missing : {"ignore", "category", "error"}, default="ignore"
@@ -89,7 +94,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         Start partitions. "auto" under the automatic price: one cluster, then k-means++ seeds, every fourth start random; under a
         numeric price: random and farthest-first in turn; ``model="paper"``: one random row, as in the paper. Arrays: one start each.
     n_init : int, default=8
-        Number of starts; the lowest objective is kept (ties: the earlier start). Under the automatic price the best start is crossed with
+        Number of starts; the lowest objective is kept (ties: the earlier start). For ``model="paper"`` and numeric columns, whose printed
+        objective hardly depends on the clusters, the shortest description is kept: the lowest objective of the default model. Under the
+        automatic price the best start is crossed with
         each of the others: the intersections of two partitions are merged again, and the result is kept if its objective is lower. A table
         of more than 16 384 rows is first searched on a sample of that size, and the best result is continued with all rows.
     max_iter : int, default=100
@@ -166,7 +173,6 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         "price_factor": Number(above=0.0),
         "feature_fraction": Number(above=0.0, most=1.0),
         "categorical_threshold": Number(least=0.0),
-        "numeric_threshold": Number(least=0.0),
         "max_clusters": Number(least=1, whole=True),
         "n_init": Number(least=1, whole=True),
         "max_iter": Number(least=1, whole=True),
@@ -181,9 +187,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         price_factor: float = 1.0,
         selection: str = "priced",
         feature_fraction: float = 0.5,
-        feature_sharing: float | None = None,
+        feature_variance: float | None = None,
         categorical_threshold: float = 0.95,
-        numeric_threshold: float = 0.5,
+        numeric_threshold: float | tuple[str, float] = 0.5,
         model: str = "likelihood",
         numeric: str = "auto",
         categorical: Any = "auto",
@@ -202,7 +208,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         self.price_factor = price_factor
         self.selection = selection
         self.feature_fraction = feature_fraction
-        self.feature_sharing = feature_sharing
+        self.feature_variance = feature_variance
         self.categorical_threshold = categorical_threshold
         self.numeric_threshold = numeric_threshold
         self.model = model
@@ -251,7 +257,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         check_n_clusters(self.n_clusters, source, spec)
         limit = cluster_limit(self, spec)
         given = given_starts(self.init, len(source), limit)
-        encoding = NumericEncoding.fit(source, weights, self.numeric)
+        warn_ignored(self, spec, None if given is None else len(given))
+        encoding = NumericEncoding.fit(source, weights, "raw" if self.numeric == "auto" and not spec.coherent else self.numeric)
         table = encoding.apply(source)
 
         grid = source_grid if encoding.identity else integer_grid(table, weight)

@@ -6,6 +6,7 @@ rows whose cost exceeds their threshold are visited in order. Each may open a cl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,7 +38,7 @@ def at_price(config: FitConfig, cluster_price: str | float, n_clusters: int | No
 
 
 def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, init: str, n_expected: int, verbose: int) -> CraftResult:
-    """The start with the lowest objective (ties: the earlier start).
+    """The start with the lowest objective, or the shortest description for "paper" and numeric columns (ties: the earlier start).
 
     Parameters
     ----------
@@ -67,13 +68,20 @@ def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, in
         return result
 
     results = run_starts(run, n_starts, configs[0])
-    best = results[0]
-    for result in results[1:]:
-        if result.objective < best.objective - 1e-9:
-            best = result
+    best, lowest = results[0], math.inf
+    for result in results:
+        objective = _comparable_objective(result, configs[0])
+        if objective < lowest - 1e-9:
+            best, lowest = result, objective
     order = first_appearance(best.labels, best.moments.n_clusters)
     renumber(best.labels, np.argsort(order).astype(np.int32))
     return replace(best, moments=best.moments.select(order))
+
+
+def _comparable_objective(result: CraftResult, config: FitConfig) -> float:
+    """The objective by which starts are compared, nats."""
+    spec = config.spec.comparable(numeric=bool(config.background.grid.p))
+    return result.objective if spec is config.spec else Clusters(result.moments, config.background, spec).objective
 
 
 def _start_partition(config: FitConfig, init: str, n_expected: int, start: int) -> Labels | None:
@@ -187,7 +195,7 @@ class FixedPriceDescent:
         """The paper's random mask: Bernoulli draws with the mean of nu_v over the clusters, and at least one feature."""
         config, usable = self.config, self.config.background.usable
         if odds is None:
-            zero, one, _ = selection_odds(config.spec.fraction, config.spec.sharing)
+            zero, one, _ = selection_odds(config.spec.fraction, config.spec.variance)
             odds = np.where(self.mask > 0, one, zero).mean(axis=0)
         draw = uniform(config.seed, self.start, CraftStream.MASK, self.n_opened, np.arange(usable.size))
         mask = ((draw < odds) & (usable > 0)).astype(np.uint8)

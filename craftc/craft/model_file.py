@@ -62,6 +62,7 @@ _ARRAYS = {
     "merge_labels": "int32",  # or uint8: (rows, steps), so that a row's numbers are neighbours
 }
 _ORIGINAL_UNITS = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
+_RENAMED = {"feature_sharing": "feature_variance", "sharing": "variance"}  # in files written before the names changed
 _FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 
@@ -228,7 +229,7 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
     _demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
     _demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
 
-    model = CRAFT(**head["parameters"])
+    model = CRAFT(**{_RENAMED.get(name, name): value for name, value in head["parameters"].items()})
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # impossible sums
         try:
@@ -248,15 +249,16 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
 
 def _spec(state: dict[str, Any]) -> ModelSpec:
     """The specification of the model, complete and of valid types."""
+    state = {"absolute": False} | {_RENAMED.get(name, name): value for name, value in state.items()}
     spec = ModelSpec(**state)
     _demand(state.keys() == asdict(spec).keys(), "the specification of the model is not complete")
     known = spec.model in ("likelihood", "paper", "paper-fixed")
     known &= spec.selection in ("priced", "fixed", "free", "threshold", "global")
     _demand(known, "the model or selection is unknown")
     for name, value in state.items():
-        text, optional = name in ("model", "selection"), name in ("price", "sharing")
-        fits = text or (value is None and optional) or type(value) in (int, float)
-        _demand(fits, f"{name} is not a number")
+        text, optional = name in ("model", "selection"), name in ("price", "variance")
+        fits = text or (value is None and optional) or type(value) in ((bool,) if name == "absolute" else (int, float))
+        _demand(fits, f"{name} has the wrong type")
     return spec
 
 

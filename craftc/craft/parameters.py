@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,9 +25,10 @@ class ModelSpec:
     price: float | None = 0.0  # Lambda; None: description-length price
     price_factor: float = 1.0  # multiplies the description-length price
     fraction: float = 0.5  # m
-    sharing: float | None = None  # rho
+    variance: float | None = None  # rho
     categorical_threshold: float = 0.95  # eps_c
-    numeric_threshold: float = 0.5  # eps_v, relative to the column's variance
+    numeric_threshold: float = 0.5  # eps_v
+    absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
 
     @property
     def by_length(self) -> bool:
@@ -47,6 +50,15 @@ class ModelSpec:
         price = self.price if self.price is not None else 0.0
         return self.coherent and self.selection != "threshold" and price + min(self.f_delta, 0.0) * n_features >= 0.0
 
+    def comparable(self, numeric: bool) -> ModelSpec:
+        """The model whose objective compares several starts.
+
+        In "paper" the numeric part of J is S_k / 2 for every selected column, whatever the clusters (the normaliser counts once per
+        cluster), so that J of a table with numeric columns would always prefer the start with the fewest clusters. Its partitions are
+        compared by the description length of the default model instead: Lambda is in the units of the columns, not in nats.
+        """
+        return replace(self, model="likelihood", selection="priced", price=None) if self.model == "paper" and numeric else self
+
     @property
     def prior(self) -> float:
         """alpha, pseudo-count of the background in a cluster's level probabilities."""
@@ -55,28 +67,104 @@ class ModelSpec:
     @cached_property
     def f_delta(self) -> float:
         """F_Delta, price of one selected feature."""
-        return price_terms(self.fraction, self.sharing)[2]
+        return price_terms(self.fraction, self.variance)[2]
 
 
-def price_terms(fraction: float, sharing: float | None = None) -> tuple[float, float, float]:
-    """F_0, F_1 and F_Delta = F_1 - F_0 of the beta prior on feature selection, in nats (section 2 of the paper, computed from s).
+def cluster_price(paper_lambda: float, n_features: int, *, feature_fraction: float = 0.5, feature_variance: float | None = None) -> float:
+    """The `cluster_price` of `CRAFT` that corresponds to a lambda of the paper: Lambda = lambda + D F_0.
+
+    The paper charges every cluster lambda, F_0 for each feature that it does not select, and F_1 for each that it selects. `CRAFT`
+    charges Lambda for the cluster and F_Delta = F_1 - F_0 for each selected feature, which is the same sum.
 
     Parameters
     ----------
-    fraction : float
-        m, expected share of selected features, in (0, 1].
-    sharing : float, optional
-        rho, variance of the prior, in (0, m(1 - m)); None: max(m(1 - m) - 0.01, m(1 - m) / 2).
+    paper_lambda : float
+        The paper's lambda in nats, >= 0.
+    n_features : int
+        D, number of columns.
+    feature_fraction, feature_variance : float
+        m and rho, as in `CRAFT`.
+
+    Returns
+    -------
+    float
+        Lambda in nats.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter is out of range.
+
+    References
+    ----------
+    .. [1] V. K. Garg, C. Rudin, T. Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016, equation (5).
+
+    Examples
+    --------
+    >>> from craftc import CRAFT
+    >>> from craftc.craft import cluster_price
+    >>> from craftc.datasets import make_subspaces
+    >>> table = make_subspaces("2a", random_state=0)
+    >>> price = cluster_price(30.0, 24, feature_fraction=1 / 3)
+    >>> round(price, 3)
+    31.957
+    >>> model = CRAFT(cluster_price=price, selection="fixed", feature_fraction=1 / 3, categorical=table.categorical, random_state=0)
+    >>> model.fit(table.data).n_clusters_
+    3
     """
-    m = fraction
+    check_number("paper_lambda", paper_lambda, least=0.0)
+    check_number("n_features", n_features, least=1, whole=True)
+    return float(paper_lambda) + n_features * price_terms(feature_fraction, feature_variance)[0]
+
+
+def price_terms(feature_fraction: float = 0.5, feature_variance: float | None = None) -> tuple[float, float, float]:
+    """F_0, F_1 and F_Delta = F_1 - F_0 of the paper's prior on feature selection, in nats.
+
+    F_0 is the price of a feature that a cluster does not select, F_1 of one that it selects (section 2 of the paper, computed from
+    s = m(1 - m) / rho without its cancellation).
+
+    Parameters
+    ----------
+    feature_fraction : float
+        m, expected share of selected features, in (0, 1].
+    feature_variance : float, optional
+        rho, variance of the prior, in (0, m(1 - m)). None: max(m(1 - m) - 0.01, m(1 - m) / 2).
+
+    Returns
+    -------
+    tuple of three floats
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter is out of range.
+
+    Examples
+    --------
+    >>> from craftc.craft import price_terms
+    >>> [round(term, 3) for term in price_terms(1 / 3)]
+    [0.082, 0.141, 0.06]
+    """
+    m = feature_fraction
+    check_selection_prior(m, feature_variance)
     if m == 1.0:
         return 0.0, 0.0, 0.0
-    zero, one, s = selection_odds(m, sharing)
+    zero, one, s = selection_odds(m, feature_variance)
     f_0, f_1 = s * _entropy(zero), s * _entropy(one)
     return f_0, f_1, 0.0 if m == 0.5 else f_1 - f_0
 
 
-def selection_odds(fraction: float, sharing: float | None = None) -> tuple[float, float, float]:
+def check_selection_prior(m: float, variance: float | None) -> None:
+    """Raise if no beta distribution has this mean and variance."""
+    check_number("feature_fraction", m, above=0.0, most=1.0)
+    if variance is None:
+        return
+    if m == 1.0:
+        raise ValueError("feature_variance has no meaning with feature_fraction=1; leave it None.")
+    check_number("feature_variance", variance, above=0.0, below=m * (1 - m), hint="m(1 - m)")
+
+
+def selection_odds(fraction: float, variance: float | None = None) -> tuple[float, float, float]:
     """nu_0, nu_1 and s = m(1 - m) / rho of the prior on feature selection.
 
     nu_0 and nu_1 are the probabilities that a new cluster selects a feature that another cluster did not select, or selected.
@@ -84,7 +172,7 @@ def selection_odds(fraction: float, sharing: float | None = None) -> tuple[float
     m, most = fraction, fraction * (1 - fraction)
     if m == 1.0:
         return 1.0, 1.0, 1.0
-    s = most / (max(most - 0.01, most / 2) if sharing is None else sharing)
+    s = most / (max(most - 0.01, most / 2) if variance is None else variance)
     return m * (1 - 1 / s), m + (1 - m) / s, s
 
 
@@ -97,10 +185,8 @@ def model_spec(estimator: Any) -> ModelSpec:
     m = float(estimator.feature_fraction)
     if estimator.cluster_price == "farthest-first" and estimator.n_clusters is None:
         raise ValueError("cluster_price='farthest-first' needs a guess of the number of clusters: give n_clusters.")
-    if estimator.feature_sharing is not None:
-        if m == 1.0:
-            raise ValueError("feature_sharing has no meaning with feature_fraction=1; leave it None.")
-        check_number("feature_sharing", estimator.feature_sharing, above=0.0, below=m * (1 - m), hint="m(1 - m)")
+    check_selection_prior(m, estimator.feature_variance)
+    absolute, numeric_threshold = _numeric_threshold(estimator.numeric_threshold)
     coherent = estimator.model == "likelihood"
     return ModelSpec(
         estimator.model,
@@ -108,10 +194,54 @@ def model_spec(estimator: Any) -> ModelSpec:
         None if coherent and estimator.cluster_price == "auto" else 0.0,
         float(estimator.price_factor),
         m,
-        estimator.feature_sharing,
+        estimator.feature_variance,
         float(estimator.categorical_threshold),
-        float(estimator.numeric_threshold),
+        numeric_threshold,
+        absolute,
     )
+
+
+def _numeric_threshold(value: Any) -> tuple[bool, float]:
+    """Whether eps_v is absolute, and its value, from a number or ("absolute", number)."""
+    absolute = isinstance(value, (tuple, list)) and len(value) == 2 and value[0] == "absolute"
+    if isinstance(value, (tuple, list)) and not absolute:
+        raise ValueError(f'numeric_threshold must be a number >= 0 or ("absolute", number), got {value!r}.')
+    return absolute, check_number("numeric_threshold", value[1] if absolute else value, least=0.0)
+
+
+def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
+    """Warn once about all parameters that differ from their defaults and have no effect in the chosen mode.
+
+    Parameters
+    ----------
+    estimator : CRAFT
+    spec : ModelSpec
+    n_given : int, optional
+        Number of start partitions that are given as `init`.
+    """
+    rule = estimator.cluster_price
+    heuristic = rule == "farthest-first" or (rule == "auto" and not spec.coherent and estimator.n_clusters is None)
+    single = spec.coherent and isinstance(estimator.init, str) and estimator.init == "single"
+    effective = {
+        "price_factor": (spec.features_by_length or heuristic, "use cluster_price='auto' or 'farthest-first'"),
+        "feature_fraction": (
+            spec.selection in ("fixed", "global") or not spec.features_by_length or heuristic,
+            "use selection='fixed' or 'global'",
+        ),
+        "feature_variance": (not spec.features_by_length, "use a number as cluster_price and a selection other than 'priced'"),
+        "categorical_threshold": (spec.selection == "threshold", "use selection='threshold'"),
+        "numeric_threshold": (spec.selection == "threshold", "use selection='threshold'"),
+        "n_init": (n_given in (None, estimator.n_init) and not single, "init determines the starts"),
+        "max_iter": (not spec.by_length, "the automatic search needs no limit; use a number as cluster_price"),
+    }
+    defaults = inspect.signature(type(estimator)).parameters
+    ignored = [
+        f"{name}={getattr(estimator, name)!r} ({remedy})"
+        for name, (works, remedy) in effective.items()
+        if not works and getattr(estimator, name) != defaults[name].default
+    ]
+    if ignored:
+        warnings.warn(f"{type(estimator).__name__} ignores {', '.join(ignored)}.", UserWarning, stacklevel=3)
 
 
 def cluster_limit(estimator: Any, spec: ModelSpec) -> int:

@@ -363,7 +363,7 @@ def test_encodings_that_make_no_sense(tmp_path, change):
         {"price": "auto"},
         {"price_factor": None},
         {"price_factor": "1"},
-        {"sharing": True},
+        {"variance": True},
         {"extra": 1},
     ],
 )
@@ -371,6 +371,20 @@ def test_rules_that_make_no_sense(saved, change):
     rewrite(saved, rules=asdict(load_model(saved)._spec) | change)
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(saved)
+
+
+def test_a_file_with_the_former_names(tmp_path):
+    path, heart = tmp_path / "m", load_heart().data
+    model = CRAFT(3, cluster_price=9.0, selection="free", feature_fraction=0.3, feature_variance=0.1, random_state=0).fit(heart)
+    save_model(model, path)
+    rules, parameters = asdict(model._spec), model.get_params()
+    rules["sharing"], parameters["feature_sharing"] = rules.pop("variance"), parameters.pop("feature_variance")
+    del rules["absolute"]
+    rewrite(path, rules=rules, parameters=parameters)
+    again = load_model(path)
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.feature_mask_, model.feature_mask_)
+    assert again.objective_ == model.objective_
 
 
 def test_sums_that_are_missing(tmp_path):

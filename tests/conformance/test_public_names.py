@@ -18,7 +18,7 @@ SIGNATURES = {
         "max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, shuffle=False)"
     ),
     "CRAFT": (
-        "(n_clusters=None, *, cluster_price='auto', price_factor=1.0, selection='priced', feature_fraction=0.5, feature_sharing=None, "
+        "(n_clusters=None, *, cluster_price='auto', price_factor=1.0, selection='priced', feature_fraction=0.5, feature_variance=None, "
         "categorical_threshold=0.95, numeric_threshold=0.5, model='likelihood', numeric='auto', categorical='auto', missing='ignore', "
         "unknown='ignore', max_clusters=100, init='auto', n_init=8, max_iter=100, random_state=None, n_threads=None, verbose=0)"
     ),
@@ -58,13 +58,15 @@ SIGNATURES = {
     "cli.main": "(argv=None)",
     "covariates.correlation_similarity": "(X, n_neighbors=8)",
     "covariates.knn_similarity": "(embedding, n_neighbors=8)",
+    "craft.cluster_price": "(paper_lambda, n_features, *, feature_fraction=0.5, feature_variance=None)",
+    "craft.price_terms": "(feature_fraction=0.5, feature_variance=None)",
     "datasets.load_heart": "()",
     "datasets.make_mixed": (
         "(n_samples=1000, n_clusters=3, n_numeric=8, n_categorical=8, n_irrelevant=8, *, n_own=6, shift=2.5, n_levels=4, "
         "proportions=None, missing=0.0, random_state=None)"
     ),
     "datasets.make_monks": "(problem=1)",
-    "datasets.make_subspaces": "(layout='2a', *, n_samples=300, elsewhere=None, shuffle=True, random_state=None)",
+    "datasets.make_subspaces": "(layout='2a', *, n_samples=300, own=None, proportions=None, noise=None, shuffle=True, random_state=None)",
     "datasets.monk_rule": "(X, problem)",
     "embed.CraftCosts": "(model)",
     "metrics.chance_rand_index": "(labels_true, labels_pred)",
@@ -159,7 +161,7 @@ def test_signatures(name):
 
 def test_no_other_public_names():
     assert set(craftc.__all__) == {name for name in SIGNATURES if "." not in name} | MODULES
-    for module in ("covariates", "datasets", "embed", "metrics", "plot", "table"):
+    for module in ("covariates", "craft", "datasets", "embed", "metrics", "plot", "table"):
         exported = {f"{module}.{name}" for name in found(module).__all__ if name not in craftc.__all__}
         assert exported == {name for name in SIGNATURES if name.startswith(f"{module}.")}
 

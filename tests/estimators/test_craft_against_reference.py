@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT
+from craftc.craft import cluster_price, price_terms
 from tests.common import random_table
 from tests.reference import craft as ref
 
@@ -17,7 +18,7 @@ MODELS = ("likelihood", "paper", "paper-fixed")
 
 def fit_both(table, labels, weight=None, seed=0, **parameters):
     """(CRAFT, reference) from the same start labels."""
-    names = {"fraction": "feature_fraction", "sharing": "feature_sharing", "price": "cluster_price", "cap": "max_clusters"}
+    names = {"fraction": "feature_fraction", "prior_variance": "feature_variance", "price": "cluster_price", "cap": "max_clusters"}
     parameters = {"selection": "fixed", **parameters}
     ours = CRAFT(
         numeric="raw", init=labels, random_state=seed, n_threads=1, **{names.get(name, name): value for name, value in parameters.items()}
@@ -59,6 +60,17 @@ def test_every_selection_and_model(selection, model, seed):
     assert_same(ours, theirs, table)
 
 
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("seed", range(8))
+def test_thresholds_shared_and_absolute(model, seed):
+    table = random_table(4000 + seed)
+    labels = np.random.default_rng(seed).integers(0, 3, len(table))
+    for threshold in (0.6, ("absolute", 0.6)):
+        parameters = {"numeric_threshold": threshold, "categorical_threshold": 0.2, "price": 8.0, "model": model, "max_iter": 30}
+        ours, theirs = fit_both(table, labels, selection="threshold", seed=seed, **parameters)
+        assert_same(ours, theirs, table)
+
+
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("kind", ["whole", "zeros", "real"])
 def test_weights(seed, kind):
@@ -91,6 +103,14 @@ def test_parameters_and_row_costs(seed):
 
 @pytest.mark.parametrize("fraction", [0.02, 1 / 3, 0.5, 0.8, 0.9, 0.99, 1.0])
 def test_price_terms(fraction):
-    from craftc.craft.parameters import price_terms
-
     np.testing.assert_allclose(price_terms(fraction), ref.price_terms(fraction, None), atol=1e-12)
+
+
+@pytest.mark.parametrize(("m", "rho"), [(0.3, None), (0.3, 0.1), (0.5, 0.2), (0.8, None)])
+def test_price_of_the_papers_lambda(m, rho):
+    """lambda + F_0 for every feature left out + F_1 for every feature selected is Lambda + F_Delta per selected feature."""
+    D, (f_0, f_1, f_delta) = 9, ref.price_terms(m, rho)
+    price = cluster_price(7.0, D, feature_fraction=m, feature_variance=rho)
+    for q in range(D + 1):
+        assert price + q * f_delta == pytest.approx(7.0 + (D - q) * f_0 + q * f_1, rel=1e-12)
+    np.testing.assert_allclose(price_terms(m, rho), (f_0, f_1, f_delta), atol=1e-12)

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import CRAFT, MixedTable
@@ -328,3 +329,84 @@ def test_verbose_prints(capsys):
     printed = capsys.readouterr().out
     assert "start 2/2" in printed
     assert "pass 1" in printed
+
+
+def test_the_papers_score_prefers_the_level_that_only_the_cluster_has():
+    rows = np.repeat([0, 1], [100, 900])
+    own = (rows == 0) * 1.0
+    rare = np.r_[np.ones(60), np.zeros(940)]  # in 60 % of the cluster and nowhere else: S KL = 104 nats
+    common = np.r_[np.ones(75), np.zeros(25), np.arange(900) % 2]  # in 75 % of the cluster and half of the others: 11 nats
+    model = CRAFT(2, model="paper", categorical=[0, 1, 2, 3], cluster_price=0.0, feature_fraction=0.75, init=rows)
+    model.fit(np.column_stack([own, own, rare, common]))
+    assert model.feature_mask_[0].tolist() == [True, True, True, False]
+
+
+def test_the_papers_numeric_score_is_the_standard_deviation_itself():
+    rng = np.random.default_rng(0)
+    rows = np.repeat([0, 1], 50)
+    X = np.column_stack([rng.normal(50.0 * rows, 1.0), rng.normal(0.0, 0.1, 100)])
+    masks = [
+        CRAFT(2, model=model, cluster_price=0.0, init=rows, n_init=1).fit(X).feature_mask_.tolist() for model in ("paper", "paper-fixed")
+    ]
+    assert masks == [[[False, True]] * 2, [[True, False]] * 2]
+
+
+def test_starts_of_the_papers_model_are_not_compared_by_its_flat_objective():
+    wine = load_wine().data
+    for seed in range(3):
+        assert CRAFT(model="paper", random_state=seed).fit(wine).n_clusters_ > 1
+        assert CRAFT(3, model="paper", cluster_price="farthest-first", random_state=seed).fit(wine).n_clusters_ > 1
+
+
+def test_the_papers_models_keep_the_columns_unless_asked():
+    heart = load_heart().data
+    for model in ("paper", "paper-fixed"):
+        auto, raw, rank = (CRAFT(3, model=model, numeric=numeric, random_state=0).fit(heart) for numeric in ("auto", "raw", "rank"))
+        assert_same_bits(auto, raw)
+        assert rank.objective_ != raw.objective_
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_an_absolute_threshold_is_in_the_squared_units_of_the_columns(unit):
+    rng = np.random.default_rng(0)
+    rows = np.repeat([0, 1], 100)
+    X = unit * np.column_stack([rng.normal(20.0 * rows, 1.0), rng.normal(20.0 * rows, 3.0)])
+    parameters = {"selection": "threshold", "cluster_price": 10.0, "numeric": "raw", "init": rows}
+    model = CRAFT(numeric_threshold=("absolute", 4.0 * unit**2), **parameters).fit(X)
+    assert model.feature_mask_.tolist() == [[True, False]] * 2
+    assert CRAFT(numeric_threshold=0.5, **parameters).fit(X).feature_mask_.all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"feature_fraction": 0.3}, "feature_fraction=0.3 .use selection='fixed'"),
+        ({"feature_variance": 0.1, "selection": "fixed"}, "feature_variance=0.1 .use a number as cluster_price"),
+        ({"categorical_threshold": 0.5, "numeric_threshold": 0.1}, "categorical_threshold=0.5 .*numeric_threshold=0.1 "),
+        ({"cluster_price": 9.0, "selection": "fixed", "price_factor": 2.0}, "price_factor=2.0 "),
+        ({"init": "single", "n_init": 3}, "n_init=3 .init determines"),
+        ({"init": np.arange(40) % 2, "n_init": 3}, "n_init=3 .init determines"),
+        ({"max_iter": 7}, "max_iter=7 .the automatic search needs no limit"),
+    ],
+)
+def test_ignored_parameters_warn_once(parameters, message):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.warns(UserWarning, match=f"CRAFT ignores {message}") as caught:
+        CRAFT(**parameters).fit(X)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"feature_fraction": 0.3, "selection": "fixed"},
+        {"feature_fraction": 0.3, "feature_variance": 0.1, "cluster_price": 9.0, "selection": "free", "max_iter": 50, "n_init": 2},
+        {"feature_fraction": 0.3, "model": "paper", "price_factor": 2.0},
+        {"price_factor": 2.0},
+        {"price_factor": 2.0, "cluster_price": 9.0},
+        {"selection": "threshold", "numeric_threshold": 0.1},
+        {"init": [np.arange(40) % 2, np.arange(40) % 3], "n_init": 2},
+    ],
+)
+def test_parameters_with_an_effect_do_not_warn(parameters):
+    CRAFT(**parameters).fit(np.random.default_rng(0).normal(size=(40, 3)))  # warnings are errors

@@ -15,7 +15,7 @@ from craftc.metrics import contingency, purity
 from tests.reference import craft
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYOUTS = ("2a", "2b", "2c", "3a", "3b", "3c", "4a", "4c")
+OWN_COLUMNS = {"2a": (8, 8, 8), "2c": (8, 8, 8), "3a": (12, 12, 13), "3c": (12, 12, 12), "4a": (9, 16, 8), "4c": (9, 16, 8)}
 
 
 def original(name):
@@ -72,92 +72,80 @@ def test_heart_example_is_the_shipped_file():
 # Subspaces -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_subspaces_are_as_described(layout):
+@pytest.mark.parametrize("layout", OWN_COLUMNS)
+def test_subspaces_are_as_printed(layout):
     table = make_subspaces(layout, n_samples=600, random_state=0)
-    p, q = table.numeric.shape[1], table.codes.shape[1]
-    assert table.data.shape == (600, p + q)
-    assert table.categorical == list(range(p, p + q))
-    assert table.feature_mask.shape == (3, p + q)
-    np.testing.assert_array_equal(table.data, np.hstack([table.numeric, table.codes]))
-    assert all(
-        set(column) == set(range(T))
-        for column, T in zip(table.codes.T, table.n_levels, strict=True)
-    )
-    sizes = np.bincount(table.target).tolist()
-    assert sizes == ([280, 200, 120] if layout in ("2c", "3c") else [200, 200, 200])
-    mean, own_sd, other_sd = (4.0, 1.0, 3.0) if layout == "4c" else (1.5, 0.3, 1.0)
+    numeric, D = layout in ("3a", "3c", "4c"), 36 if layout in ("3a", "3c") else 24
+    assert table.data.shape == (600, D)
+    assert table.categorical == ([] if numeric else list(range(D)))
+    assert tuple(table.feature_mask.sum(axis=1)) == OWN_COLUMNS[layout]
+    np.testing.assert_array_equal(table.data, table.numeric if numeric else table.codes)
+    assert np.bincount(table.target).tolist() == ([280, 200, 120] if layout == "2c" else [200, 200, 200])
     for k, mask in enumerate(table.feature_mask):
-        rows = table.target == k
-        assert (table.codes[rows][:, mask[p:]] == 1).all()
-        own, other = table.numeric[rows][:, mask[:p]], table.numeric[rows][:, ~mask[:p]]
-        if p:
-            assert own.mean() == pytest.approx(mean, abs=0.15)
-            assert own.std() == pytest.approx(own_sd, rel=0.1)
-            assert other.mean() == pytest.approx(0.0, abs=0.3)
-            assert other.std() == pytest.approx(other_sd, rel=0.1)
-        if q:
-            elsewhere = (table.codes[rows][:, ~mask[p:]] == 1).mean()
-            assert elsewhere == pytest.approx(0.25 if layout == "2b" else 0.5, abs=0.05)
+        rows = table.data[table.target == k]
+        own, other = rows[:, mask], rows[:, ~mask]
+        if numeric:
+            assert (own.mean(), own.std()) == pytest.approx(((1.0, 5.0, 10.0)[k], 1.0), abs=0.1)
+            assert (other.mean(), other.std()) == pytest.approx((0.0, 3.0), abs=0.15)
+        else:
+            assert (own == 1).all()
+            assert set(np.unique(other)) == {0, 1}
+            assert other.mean() == pytest.approx(0.1, abs=0.02)
 
 
-def descend(table, selection):
+def descend(table, selection, model, **threshold):
     """CRAFT from the true clusters: purity, and the masks found in the order of the classes."""
-    fitted = craft.fit(
-        table.numeric,
-        table.codes,
-        table.n_levels,
-        table.target,
-        price=60.0,
-        fraction=1 / 3,
-        selection=selection,
-    )
+    parameters = {"price": 60.0, "fraction": 1 / 3, "cap": 3, "selection": selection, "model": model, **threshold}
+    fitted = craft.fit(table.numeric, table.codes, table.n_levels, table.target, **parameters)
     matrix, _, _ = contingency(table.target, fitted.labels)
     assert fitted.n_clusters == 3
     return purity(table.target, fitted.labels), fitted.mask[matrix.argmax(axis=1)]
 
 
-@pytest.mark.parametrize("layout", ["2a", "2b", "3b"])
+@pytest.mark.parametrize(("layout", "model"), [("2a", "likelihood"), ("2a", "paper"), ("3c", "paper"), ("3c", "paper-fixed")])
 @pytest.mark.parametrize("seed", range(3))
-def test_fixed_budget_recovers_the_own_features(layout, seed):
+def test_fixed_budget_recovers_the_own_features(layout, model, seed):
     table = make_subspaces(layout, random_state=seed)
-    agreement, mask = descend(table, "fixed")
+    agreement, mask = descend(table, "fixed", model)
     assert agreement >= 0.98
     np.testing.assert_array_equal(mask, table.feature_mask)
 
 
-@pytest.mark.parametrize("layout", ["2c", "3c"])
+@pytest.mark.parametrize("model", ["likelihood", "paper"])
 @pytest.mark.parametrize("seed", range(3))
-def test_fixed_budget_nearly_recovers_shared_features(layout, seed):
-    table = make_subspaces(layout, random_state=seed)
-    agreement, mask = descend(table, "fixed")
-    assert agreement >= 0.95
-    common, either = mask & table.feature_mask, mask | table.feature_mask
-    assert (common.sum(axis=1) / either.sum(axis=1)).mean() >= 0.8
-    np.testing.assert_array_equal(mask[0], table.feature_mask[0])
+def test_fixed_budget_nearly_recovers_a_shared_feature(model, seed):
+    table = make_subspaces("2c", random_state=seed)
+    agreement, mask = descend(table, "fixed", model)
+    assert agreement >= 0.98
+    np.testing.assert_array_equal(mask[:2], table.feature_mask[:2])
+    assert (mask[2] & table.feature_mask[2]).sum() >= 7
 
 
-@pytest.mark.parametrize("layout", ["4a", "4c"])
+@pytest.mark.parametrize(("layout", "threshold"), [("4a", {}), ("4c", {"numeric_threshold": ("absolute", 4.0)})])
+@pytest.mark.parametrize("model", ["likelihood", "paper"])
 @pytest.mark.parametrize("seed", range(3))
-def test_thresholds_recover_unequal_masks(layout, seed):
+def test_thresholds_recover_unequal_masks(layout, threshold, model, seed):
     table = make_subspaces(layout, random_state=seed)
-    agreement, mask = descend(table, "threshold")
+    agreement, mask = descend(table, "threshold", model, **threshold)
     assert agreement >= 0.98
     np.testing.assert_array_equal(mask, table.feature_mask)
 
 
-def test_budget_of_the_first_mixed_layout_is_one_short():
+def test_the_budget_of_figure_3a_is_one_short():
     table = make_subspaces("3a", random_state=0)
-    _, mask = descend(table, "fixed")
-    assert table.feature_mask.sum(axis=1).tolist() == [13, 12, 12]
+    _, mask = descend(table, "fixed", "paper")
     assert not (mask & ~table.feature_mask).any()
-    assert (table.feature_mask & ~mask).sum(axis=1).tolist() == [1, 0, 0]
+    assert (table.feature_mask & ~mask).sum(axis=1).tolist() == [0, 0, 1]
 
 
-def test_share_of_ones_elsewhere():
-    table = make_subspaces("4a", n_samples=900, elsewhere=0.05, random_state=0)
-    foreign = table.codes[~table.feature_mask[table.target]]
-    assert foreign.mean() == pytest.approx(0.05, abs=0.01)
+def test_subspaces_with_other_noise_positions_and_sizes():
+    own = [[0, 1], [1, 2], [5]]
+    table = make_subspaces("2a", n_samples=900, own=own, noise=0.3, proportions=[2, 2, 5], random_state=0)
+    assert [np.flatnonzero(mask).tolist() for mask in table.feature_mask] == own
+    assert np.bincount(table.target).tolist() == [200, 200, 500]
+    assert table.data[~table.feature_mask[table.target]].mean() == pytest.approx(0.3, abs=0.02)
+    wide = make_subspaces("3a", noise=7.0, random_state=0)
+    assert wide.data[~wide.feature_mask[wide.target]].std() == pytest.approx(7.0, rel=0.05)
 
 
 # Mixed ---------------------------------------------------------------------------------------
@@ -214,7 +202,11 @@ def test_random_state_decides(maker):
     [
         (lambda: make_subspaces("9z"), r"layout must be one of 2a, .*; got '9z'"),
         (lambda: make_subspaces(n_samples=2), "n_samples=2 is too small for 3 clusters"),
-        (lambda: make_subspaces(elsewhere=1.5), "elsewhere must be a probability"),
+        (lambda: make_subspaces(noise=1.5), r"noise must be a probability in .* '2a'; got 1.5"),
+        (lambda: make_subspaces("3a", noise=-1.0), "noise must be a standard deviation >= 0"),
+        (lambda: make_subspaces(own=[[0], [1]]), r"own must be 3 lists of columns from 0 to 23; got \[\[0\], \[1\]\]"),
+        (lambda: make_subspaces(own=[[0], [1], [24]]), "own must be 3 lists of columns from 0 to 23"),
+        (lambda: make_subspaces(proportions=[1, 1, 0]), "proportions must be 3 positive numbers"),
         (lambda: make_mixed(2), "n_samples=2 is too small for 3 clusters"),
         (lambda: make_mixed(n_clusters=0), "n_clusters must be at least 1"),
         (lambda: make_mixed(n_numeric=0, n_categorical=0), "at least 1; got 0, 0 and 8"),

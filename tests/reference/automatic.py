@@ -88,6 +88,7 @@ def problem(
     t.l0 = sum(w * craft.background_cost(back, d, row[d]) for w, row in zip(weight, cells, strict=True) for d in range(back.D) if w > 0.0)
     t.price_factor, t.selection, t.fraction, t.k_max = price_factor, selection, fraction, k_max
     t.categorical_threshold, t.numeric_threshold = categorical_threshold, numeric_threshold
+    t.model = "likelihood"
     t.columns = np.concatenate([numbers, back.p + categories])  # kernel order of the whole table
     t.all_columns = back.D
     # the background as the selection rules of the reference implementation in craft.py read it, on the scale of z

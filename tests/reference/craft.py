@@ -46,7 +46,7 @@ def binary_entropy(nu):
     return -sum(x * log(x) for x in (nu, 1.0 - nu) if x > 0.0)
 
 
-def default_sharing(m):
+def default_variance(m):
     """rho, just below its upper limit m(1-m): clusters like to share features."""
     return max(m * (1.0 - m) - 0.01, m * (1.0 - m) / 2.0)
 
@@ -55,7 +55,7 @@ def selection_probabilities(m, rho=None):
     """(nu_0, nu_1): chance of a new cluster to select what an old one left out, or selected."""
     if m == 1.0:
         return 1.0, 1.0
-    s = m * (1.0 - m) / (default_sharing(m) if rho is None else rho)
+    s = m * (1.0 - m) / (default_variance(m) if rho is None else rho)
     return m * (1.0 - 1.0 / s), m + (1.0 - m) / s
 
 
@@ -66,7 +66,7 @@ def price_terms(m, rho=None):
     """
     if m == 1.0:
         return 0.0, 0.0, 0.0
-    s = m * (1.0 - m) / (default_sharing(m) if rho is None else rho)
+    s = m * (1.0 - m) / (default_variance(m) if rho is None else rho)
     nu_0, nu_1 = selection_probabilities(m, rho)
     F0, F1 = s * binary_entropy(nu_0), s * binary_entropy(nu_1)
     return F0, F1, 0.0 if m == 0.5 else F1 - F0
@@ -247,28 +247,51 @@ def top_per_kind(scores, back, m):
     return mask
 
 
+def printed_entropies(k, back, d):
+    """(G_d, G_kd) of the paper: sums over the cluster's cells of -log eta_0d and of -log eta_kd, from raw counts.
+
+    The difference is S KL(eta_kd || eta_0d): both sums run over the rows of the cluster.
+    """
+    G, G_k = 0.0, 0.0
+    for c, eta_0 in zip(k.counts[d - back.p], back.eta[d - back.p], strict=True):
+        if c > 0.0:
+            G -= c * log(eta_0)
+            G_k -= c * log(c / k.S[d])
+    return G, G_k
+
+
 def printed_scores(k, back, model="paper"):
-    """Scores as printed: G_d - G_kd on raw counts; minus the standard deviation, in "paper" relative to the table's."""
+    """Scores of the printed models: G_d - G_kd; minus the standard deviation, in "paper-fixed" relative to the table's."""
     scores = [-inf] * back.D
     for d in range(back.D):
         if k.S[d] > 0.0 and back.varies[d]:
             if d < back.p:
-                scores[d] = -((k.SS[d] / k.S[d] / (back.variance[d] if model == "paper" else 1.0)) ** 0.5)
+                scores[d] = -((k.SS[d] / k.S[d] / (back.variance[d] if model == "paper-fixed" else 1.0)) ** 0.5)
             else:
-                scores[d] = entropy(back.counts[d - back.p]) - entropy(k.counts[d - back.p])
+                G, G_k = printed_entropies(k, back, d)
+                scores[d] = G - G_k
     return scores
 
 
 def within_thresholds(k, back, s):
-    """The approximate budget: every column whose spread in the cluster is small enough."""
+    """The approximate budget: every column whose spread in the cluster is small enough.
+
+    Categories in the printed models: G_d - G_kd > eps_c G_d. In the likelihood model, G_d is the
+    entropy of the whole table, and both are per cell.
+    """
     mask = [False] * back.D
     for d in range(back.D):
         if k.S[d] == 0.0 or not back.varies[d]:
             continue
         if d < back.p:
-            mask[d] = k.SS[d] / k.S[d] < s.numeric_threshold * back.variance[d]
+            eps = s.numeric_threshold
+            limit = eps[1] if isinstance(eps, tuple) else eps * back.variance[d]
+            mask[d] = k.SS[d] / k.S[d] < limit
         else:
-            G, G_k = entropy(back.counts[d - back.p]), entropy(k.counts[d - back.p])
+            if s.model == "likelihood":
+                G, G_k = entropy(back.counts[d - back.p]), entropy(k.counts[d - back.p])
+            else:
+                G, G_k = printed_entropies(k, back, d)
             mask[d] = G - G_k > s.categorical_threshold * G
     return mask
 
@@ -338,7 +361,7 @@ def newcomer(row, w, clusters, opened, back, s):
 
 def random_mask(clusters, opened, back, s):
     """v_d ~ Bernoulli(mean over the clusters of nu_{v_kd}); an empty draw gets a random column."""
-    nu = selection_probabilities(s.fraction, s.sharing)
+    nu = selection_probabilities(s.fraction, s.prior_variance)
     columns = [d for d in range(back.D) if back.varies[d]]
     mask = [False] * back.D
     for d in columns:
@@ -443,7 +466,7 @@ def settings(
     *,
     price,
     fraction=0.5,
-    sharing=None,
+    prior_variance=None,
     selection="fixed",
     model="likelihood",
     categorical_threshold=0.95,
@@ -460,7 +483,7 @@ def settings(
     return SimpleNamespace(
         price=price,
         fraction=fraction,
-        sharing=sharing,
+        prior_variance=prior_variance,
         selection=selection,
         model=model,
         categorical_threshold=categorical_threshold,
@@ -468,7 +491,7 @@ def settings(
         cap=cap,
         seed=seed,
         start=start,
-        F_delta=price_terms(fraction, sharing)[2],
+        F_delta=price_terms(fraction, prior_variance)[2],
     )
 
 
@@ -515,7 +538,7 @@ def fit(
     *,
     price,
     fraction=0.5,
-    sharing=None,
+    prior_variance=None,
     selection="fixed",
     model="likelihood",
     categorical_threshold=0.95,
@@ -554,7 +577,7 @@ def fit(
     s = settings(
         price=price,
         fraction=fraction,
-        sharing=sharing,
+        prior_variance=prior_variance,
         selection=selection,
         model=model,
         categorical_threshold=categorical_threshold,

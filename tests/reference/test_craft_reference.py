@@ -60,9 +60,27 @@ def test_price_terms_equal_the_printed_beta_form(m, share):
     np.testing.assert_allclose(craft.price_terms(m, rho)[:2], printed, rtol=1e-9)
 
 
-def test_sharing_towards_zero_leaves_the_logit():
+def test_variance_towards_zero_leaves_the_logit():
     m = 0.3
     assert craft.price_terms(m, 1e-7)[2] == pytest.approx(log((1 - m) / m), abs=1e-4)
+
+
+# The scores as printed ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_printed_score_of_a_category_is_the_divergence_of_the_cluster(seed):
+    """G_d - G_kd = S KL(eta_kd || eta_0d), hence never negative; a difference of entropies can be."""
+    (numeric, codes, n_levels, labels), options = random_case(seed)
+    fitted = craft.fit(numeric, codes, n_levels, labels, model="paper", max_iter=3, **options)
+    back = fitted.background
+    for k in fitted.clusters:
+        scores = craft.printed_scores(k, back)
+        for d in range(back.p, back.D):
+            if back.varies[d] and k.S[d] > 0.0:
+                eta = craft.smoothed(k.counts[d - back.p], back.eta[d - back.p], 0.0)
+                expected = k.S[d] * craft.divergence(eta, back.eta[d - back.p])
+                assert scores[d] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 # The gain of a feature -----------------------------------------------------------------------
