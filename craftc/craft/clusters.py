@@ -68,7 +68,7 @@ class Clusters:
         present, ratio = self.moments.present, self.deviations / self.background.variance
         if self.spec.model == "paper-fixed":
             return np.broadcast_to(self.background.unit_precision, ratio.shape).copy()
-        if self.spec.model == "paper":
+        if self.spec.fits_variance:
             return 1.0 / np.maximum(ratio / np.maximum(present, 1e-300), 1e-3)
         return (present + 1.0) / (ratio + 1.0)
 
@@ -158,10 +158,10 @@ def _paper_costs(clusters: Clusters, mask: NDArray[np.bool_]) -> Floats:
 
 
 def _paper_scores(clusters: Clusters) -> Floats:
-    """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-fixed": relative to sigma_0), and G_d - G_kd."""
+    """(K, D) scores of the paper's fixed budget: the lowest sigma_kd ("paper-relative": over sigma_0), and G_d - G_kd."""
     moments, background = clusters.moments, clusters.background
     present = moments.present
-    scale = background.variance if clusters.spec.model == "paper-fixed" else moments.grid.scale**2
+    scale = background.variance if clusters.spec.model == "paper-relative" else moments.grid.scale**2
     with np.errstate(divide="ignore", invalid="ignore"):
         numeric = -np.sqrt(clusters.deviations / present / scale)
     seen = background.level_present(moments.counts)

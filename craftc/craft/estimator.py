@@ -26,7 +26,7 @@ from craftc.craft.clusters import Clusters, assign_only, pass_work
 from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins, relative_costs
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
-from craftc.craft.parameters import ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
+from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
 from craftc.craft.summary import cluster_summary
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
@@ -73,10 +73,11 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     numeric_threshold : float or ("absolute", float), default=0.5
         eps_v: "threshold" selects a numeric feature whose variance in the cluster is below this share of the variance of the table.
         ``("absolute", v)``, the paper's form: whose variance is below v, in squared units of the column as encoded by `numeric`.
-    model : {"likelihood", "paper", "paper-fixed"}, default="likelihood"
+    model : {"likelihood", "paper", "paper-relative", "paper-fixed"}, default="likelihood"
         "likelihood": the coherent objective, which never rises and converges in finitely many passes. "paper": the algorithm as
-        printed, with the repairs listed in the documentation. "paper-fixed": the same with all standard deviations 1, in the units of the
-        columns, and numeric features ranked by the ratio of the cluster's standard deviation to the table's instead of the former alone.
+        printed, with the repairs listed in the documentation. "paper-relative": the same, but numeric features are ranked by the ratio of
+        the cluster's standard deviation to the table's, not by the former alone, which prefers columns of small units. "paper-fixed": as
+        "paper" with all standard deviations 1, in the units of the columns.
     numeric : {"auto", "raw", "rank"}, default="auto"
         Encoding of numeric columns. "auto": a column with at most 10 distinct values is categorical; a value that fills a fifth of a
         column is separated from the others; skewed or heavy-tailed columns are replaced by ranks; other columns stay as they are.
@@ -165,7 +166,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "selection": Choice(("priced", "fixed", "free", "threshold", "global")),
-        "model": Choice(("likelihood", "paper", "paper-fixed")),
+        "model": Choice(MODELS),
         "numeric": Choice(("auto", "raw", "rank")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),

@@ -38,7 +38,7 @@ def at_price(config: FitConfig, cluster_price: str | float, n_clusters: int | No
 
 
 def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, init: str, n_expected: int, verbose: int) -> CraftResult:
-    """The start with the lowest objective, or the shortest description for "paper" and numeric columns (ties: the earlier start).
+    """The start with the lowest objective, or the shortest description (see `ModelSpec.comparable`; ties: the earlier start).
 
     Parameters
     ----------

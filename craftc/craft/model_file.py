@@ -29,7 +29,7 @@ from craftc._common.atomic_write import replacing
 from craftc._common.merge_path import MergeStep
 from craftc._kernels.moments import Grid
 from craftc.craft.estimator import CRAFT
-from craftc.craft.parameters import ModelSpec
+from craftc.craft.parameters import MODELS, ModelSpec
 from craftc.table import Schema
 from craftc.table.moments import Moments, level_starts
 from craftc.table.numeric_encoding import NumericEncoding, Recipe
@@ -252,7 +252,7 @@ def _spec(state: dict[str, Any]) -> ModelSpec:
     state = {"absolute": False} | {_RENAMED.get(name, name): value for name, value in state.items()}
     spec = ModelSpec(**state)
     _demand(state.keys() == asdict(spec).keys(), "the specification of the model is not complete")
-    known = spec.model in ("likelihood", "paper", "paper-fixed")
+    known = spec.model in MODELS
     known &= spec.selection in ("priced", "fixed", "free", "threshold", "global")
     _demand(known, "the model or selection is unknown")
     for name, value in state.items():

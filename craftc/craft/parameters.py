@@ -15,12 +15,14 @@ from craftc._common.typing import Labels
 from craftc._common.validation import check_choice, check_labels, check_number
 from craftc.table import MixedTable
 
+MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
+
 
 @dataclass(frozen=True)
 class ModelSpec:
     """The model: prices and selection of features."""
 
-    model: str = "likelihood"  # | "paper" | "paper-fixed"
+    model: str = "likelihood"  # one of MODELS
     selection: str = "fixed"  # | "priced" | "free" | "threshold" | "global"
     price: float | None = 0.0  # Lambda; None: description-length price
     price_factor: float = 1.0  # multiplies the description-length price
@@ -45,6 +47,11 @@ class ModelSpec:
         """Whether every step minimises one objective."""
         return self.model == "likelihood"
 
+    @property
+    def fits_variance(self) -> bool:
+        """Whether this is a printed model with the variances of the clusters."""
+        return self.model in ("paper", "paper-relative")
+
     def monotone(self, n_features: int) -> bool:
         """Whether the objective provably never rises: masks are exact, and no empty cluster would lower it."""
         price = self.price if self.price is not None else 0.0
@@ -53,11 +60,12 @@ class ModelSpec:
     def comparable(self, numeric: bool) -> ModelSpec:
         """The model whose objective compares several starts.
 
-        In "paper" the numeric part of J is S_k / 2 for every selected column, whatever the clusters (the normaliser counts once per
-        cluster), so that J of a table with numeric columns would always prefer the start with the fewest clusters. Its partitions are
-        compared by the description length of the default model instead: Lambda is in the units of the columns, not in nats.
+        In "paper" and "paper-relative" the numeric part of J is S_k / 2 for every selected column, whatever the clusters (the normaliser
+        counts once per cluster), so that J of a table with numeric columns would always prefer the start with the fewest clusters. The
+        partitions are compared by the description length of the default model instead: Lambda is in the units of the columns, not in
+        nats.
         """
-        return replace(self, model="likelihood", selection="priced", price=None) if self.model == "paper" and numeric else self
+        return replace(self, model="likelihood", selection="priced", price=None) if self.fits_variance and numeric else self
 
     @property
     def prior(self) -> float:

@@ -13,7 +13,7 @@ from tests.common import random_table
 from tests.reference import craft as ref
 
 SELECTIONS = ("fixed", "free", "threshold", "global")
-MODELS = ("likelihood", "paper", "paper-fixed")
+MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 
 
 def fit_both(table, labels, weight=None, seed=0, **parameters):

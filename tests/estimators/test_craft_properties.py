@@ -345,10 +345,8 @@ def test_the_papers_numeric_score_is_the_standard_deviation_itself():
     rng = np.random.default_rng(0)
     rows = np.repeat([0, 1], 50)
     X = np.column_stack([rng.normal(50.0 * rows, 1.0), rng.normal(0.0, 0.1, 100)])
-    masks = [
-        CRAFT(2, model=model, cluster_price=0.0, init=rows, n_init=1).fit(X).feature_mask_.tolist() for model in ("paper", "paper-fixed")
-    ]
-    assert masks == [[[False, True]] * 2, [[True, False]] * 2]
+    for model, mask in (("paper", [False, True]), ("paper-fixed", [False, True]), ("paper-relative", [True, False])):
+        assert CRAFT(2, model=model, cluster_price=0.0, init=rows, n_init=1).fit(X).feature_mask_.tolist() == [mask, mask]
 
 
 def test_starts_of_the_papers_model_are_not_compared_by_its_flat_objective():
@@ -360,7 +358,7 @@ def test_starts_of_the_papers_model_are_not_compared_by_its_flat_objective():
 
 def test_the_papers_models_keep_the_columns_unless_asked():
     heart = load_heart().data
-    for model in ("paper", "paper-fixed"):
+    for model in ("paper", "paper-relative", "paper-fixed"):
         auto, raw, rank = (CRAFT(3, model=model, numeric=numeric, random_state=0).fit(heart) for numeric in ("auto", "raw", "rank"))
         assert_same_bits(auto, raw)
         assert rank.objective_ != raw.objective_

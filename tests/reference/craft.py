@@ -181,7 +181,7 @@ def fit_cluster(rows, weight, back, model):
                 - S / 2.0
                 + about_background / (2.0 * variance_0)
             )
-            if model == "paper":
+            if model in ("paper", "paper-relative"):
                 variance = max(SS / S, VARIANCE_FLOOR * variance_0)
             elif model == "paper-fixed":
                 variance = 1.0
@@ -261,12 +261,12 @@ def printed_entropies(k, back, d):
 
 
 def printed_scores(k, back, model="paper"):
-    """Scores of the printed models: G_d - G_kd; minus the standard deviation, in "paper-fixed" relative to the table's."""
+    """Scores of the printed models: G_d - G_kd; minus the standard deviation, in "paper-relative" over the table's."""
     scores = [-inf] * back.D
     for d in range(back.D):
         if k.S[d] > 0.0 and back.varies[d]:
             if d < back.p:
-                scores[d] = -((k.SS[d] / k.S[d] / (back.variance[d] if model == "paper-fixed" else 1.0)) ** 0.5)
+                scores[d] = -((k.SS[d] / k.S[d] / (back.variance[d] if model == "paper-relative" else 1.0)) ** 0.5)
             else:
                 G, G_k = printed_entropies(k, back, d)
                 scores[d] = G - G_k
@@ -478,8 +478,8 @@ def settings(
     """The options of a fit in one namespace, with F_Delta."""
     if selection not in ("fixed", "free", "threshold", "global"):
         raise ValueError(f"selection {selection!r} is none of fixed, free, threshold, global")
-    if model not in ("likelihood", "paper", "paper-fixed"):
-        raise ValueError(f"model {model!r} is none of likelihood, paper, paper-fixed")
+    if model not in ("likelihood", "paper", "paper-relative", "paper-fixed"):
+        raise ValueError(f"model {model!r} is none of likelihood, paper, paper-relative, paper-fixed")
     return SimpleNamespace(
         price=price,
         fraction=fraction,
