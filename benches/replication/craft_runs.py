@@ -115,7 +115,7 @@ def by_cap(table: MixedTable, k: int, **parameters: Any) -> tuple[CRAFT, float]:
 
 def by_price(table: MixedTable, k: int, **parameters: Any) -> tuple[CRAFT, float]:
     """K forced as in the paper's tables: the price is searched until k clusters are found."""
-    parameters["max_clusters"] = 5 * k  # more need not be told apart
+    parameters["max_clusters"] = 5 * k  # a larger K needs no distinction
 
     def at(price: float | None) -> tuple[CRAFT, float, float]:
         rule = {"cluster_price": price} if price is not None else {"n_clusters": k, "cluster_price": "farthest-first"}
@@ -204,5 +204,5 @@ def data_folder(given: str | None) -> Path | None:
     """Where the real tables lie."""
     if given or os.environ.get("CRAFTC_DATA"):
         return Path(given or os.environ["CRAFTC_DATA"])
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    return beside if beside.is_dir() else None
+    sibling = Path(__file__).resolve().parents[3] / "shared" / "data"
+    return sibling if sibling.is_dir() else None
