@@ -1,6 +1,6 @@
 """The CRAFT paper's figures and tables, and ours.
 
-    python benches/replication/craft.py [--data DIR] [--runs N] [--quick] [--only PART ...] [--out FILE]
+    python benches/replication/craft.py [--data DIR] [--runs N] [--quick] [--only PART ...] [--plots DIR] [--out FILE]
 
 Garg, Rudin & Jaakkola, "CRAFT: ClusteR-specific Assorted Feature selecTion", AISTATS 2016:
 recovery of made subspaces (figures 2-4), classes found in real tables with half and with four
@@ -53,7 +53,7 @@ from replication.craft_runs import (
     spread,
     start_of,
 )
-from replication.craft_subspaces import figure_4, figures_2_and_3, noise_and_budget
+from replication.craft_subspaces import draw_recovery, figure_4, figures_2_and_3, noise_and_budget
 
 from craftc import CRAFT, MixedTable
 from craftc.metrics import nmi, purity
@@ -307,6 +307,12 @@ def skip(report: Report, title: str, wanted: Sequence[Real], present: Sequence[A
     return bool(present)
 
 
+def recovery_figure(report: Report, n_made: int, folder: Path | None) -> None:
+    curves = noise_and_budget(report, n_made)
+    if folder:
+        report.say("", f"Drawn: {draw_recovery(curves, folder)}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parts = ("figures-2-3", "figure-4", "noise", "tables", "figure-5", "speed")
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -314,6 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", metavar="N", type=int, default=10, help="runs per row (10)")
     parser.add_argument("--quick", action="store_true", help="2 runs and 2 made tables per cell")
     parser.add_argument("--only", metavar="PART", nargs="+", choices=parts, default=parts, help=f"some of: {', '.join(parts)}")
+    parser.add_argument("--plots", metavar="DIR", type=Path, help="draw recovery against noise into this folder (needs matplotlib)")
     parser.add_argument("--out", metavar="FILE", help="write the same text to a file")
     options = parser.parse_args(arguments)
     if options.runs < 1:
@@ -323,7 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: dict[str, Callable[[], None]] = {
         "figures-2-3": lambda: figures_2_and_3(report, n_made),
         "figure-4": lambda: figure_4(report, min(n_made, 3)),
-        "noise": lambda: noise_and_budget(report, min(n_made, 5)),
+        "noise": lambda: recovery_figure(report, min(n_made, 5), options.plots),
         "tables": lambda: tables_1_and_2(report, folder, n_runs),
         "figure-5": lambda: figure_5(report, folder, n_runs),
         "speed": lambda: speed(report, folder),

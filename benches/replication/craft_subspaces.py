@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,10 @@ def threshold_fits(procedure: Procedure, tables: Sequence[tuple[int, Any, MixedT
     return triple(scores), float(np.mean(seconds))
 
 
-def noise_and_budget(report: Report, n_sets: int) -> None:
+Curves = dict[tuple[str, str, float], list[tuple[float, float]]]  # by table, model and m: purity and overlap at every noise
+
+
+def noise_and_budget(report: Report, n_sets: int) -> Curves:
     report.heading(
         "Recovery against noise and m (the paper's first future direction; no figure of the paper)",
         f"Purity/overlap of the masks, means over {n_sets} made tables, K forced to 3 as above. A third of the columns are own. noise: "
@@ -143,6 +147,7 @@ def noise_and_budget(report: Report, n_sets: int) -> None:
     )
     widths = (7, 6, 12, 10, 10, 10, 10)
     report.say(row(("table", "noise", "model", *(f"m={short(m)}" for m in FRACTIONS)), widths))
+    curves: Curves = {}
     for layout, levels in NOISE.items():
         for noise in levels:
             tables = made_tables(layout, n_sets, noise)
@@ -154,4 +159,31 @@ def noise_and_budget(report: Report, n_sets: int) -> None:
                         common = {"model": name, "n_init": starts(name), "random_state": seed, "feature_fraction": m}
                         scores.append(overlap(made, force(table, 3, **common)[0]))
                     cells.append(triple(scores))
+                    purities, overlaps = zip(*scores, strict=True)
+                    curves.setdefault((layout, name, m), []).append((float(np.mean(purities)), float(np.mean(overlaps))))
                 report.say(row((layout, short(noise), name, *cells), widths))
+    return curves
+
+
+def draw_recovery(curves: Curves, folder: Path) -> Path:
+    """The same as a picture: noise to the right, one colour for each m, the default model solid and "paper" dashed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(2, len(NOISE), figsize=(9, 6), sharey=True, layout="constrained")
+    for column, (layout, levels) in enumerate(NOISE.items()):
+        unit = "probability of a 1" if layout == "2a" else "standard deviation"
+        for line, title in enumerate(("purity", "overlap of the masks")):
+            axes = panels[line, column]
+            for colour, m in enumerate(FRACTIONS):
+                for name, style in (("likelihood", "-"), ("paper", "--")):
+                    heights = [scores[line] for scores in curves[layout, name, m]]
+                    axes.plot(levels, heights, style, marker="o", color=f"C{colour}", label=f"{name}, m = {short(m)}")
+            axes.set(title=f"figure {layout}: {title}", xlabel=f"noise ({unit})", ylim=(0, 1.05))
+    panels[1, 0].legend(fontsize=7)
+    path = folder / "craft-recovery.png"
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path

@@ -246,7 +246,7 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
     ignored = [
         f"{name}={getattr(estimator, name)!r} ({remedy})"
         for name, (works, remedy) in effective.items()
-        if not works and getattr(estimator, name) != defaults[name].default
+        if not works and name in defaults and getattr(estimator, name) != defaults[name].default
     ]
     if ignored:
         warnings.warn(f"{type(estimator).__name__} ignores {', '.join(ignored)}.", UserWarning, stacklevel=3)

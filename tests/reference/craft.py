@@ -16,9 +16,9 @@ Two families of models share the walk:
 ``likelihood``
     one penalised likelihood, every step an exact coordinate minimiser, so the objective never
     rises;
-``paper``, ``paper-fixed``
+``paper``, ``paper-relative``, ``paper-fixed``
     the algorithm as printed, with a pseudo-count of 0.1 and the variance fitted (floored) or
-    fixed to 1.
+    fixed to 1; ``paper-relative`` ranks numeric columns by sigma_kd / sigma_0 instead of sigma_kd.
 """
 
 from __future__ import annotations
