@@ -52,8 +52,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     cluster_price : {"auto", "farthest-first"} or float, default="auto"
         What a cluster must save to exist. "auto": its description length, which is (1/2) log N for the cluster and for each parameter of
         its features, and the entropy of the labels; this price determines the number of clusters. A number: Lambda of the paper's
-        objective in nats, without the entropy of the labels. "farthest-first": Lambda by the paper's heuristic. ``model="paper"`` takes
-        "auto" as 0 if `n_clusters` is given, otherwise as "farthest-first" with 8 expected clusters.
+        objective in nats, without the entropy of the labels; `craftc.craft.cluster_price` converts its lambda. "farthest-first": Lambda
+        by the paper's heuristic, scaled to the share `feature_fraction`. The paper's models take "auto" as 0 if `n_clusters` is given,
+        otherwise as "farthest-first" with 8 expected clusters.
     price_factor : float, default=1.0
         Multiplies the (1/2) log N of "auto", or the price of "farthest-first". Values of 2 to 4 give fewer clusters if columns depend on
         each other inside clusters.
@@ -97,9 +98,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     n_init : int, default=8
         Number of starts; the lowest objective is kept (ties: the earlier start). For ``model="paper"`` and numeric columns, whose printed
         objective hardly depends on the clusters, the shortest description is kept: the lowest objective of the default model. Under the
-        automatic price the best start is crossed with
-        each of the others: the intersections of two partitions are merged again, and the result is kept if its objective is lower. A table
-        of more than 16 384 rows is first searched on a sample of that size, and the best result is continued with all rows.
+        automatic price the best start is crossed with each of the others: the intersections of two partitions are merged again, and the
+        result is kept if its objective is lower. A table of more than 16 384 rows is first searched on a sample of that size, and the best
+        result is continued with all rows.
     max_iter : int, default=100
         Largest number of passes over the table per start, for a numeric price; the automatic search needs no limit.
     random_state : int, RandomState or None, default=None
@@ -247,6 +248,11 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         ------
         ValueError, TypeError
             A parameter, the table or the weights are invalid. A fitted estimator keeps its fitted attributes.
+
+        Warns
+        -----
+        UserWarning
+            Parameters that differ from their defaults have no effect in the chosen mode.
         """
         check_parameters(self)
         spec = model_spec(self)
