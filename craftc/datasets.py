@@ -157,7 +157,7 @@ def make_subspaces(
     n_samples: int = 300,
     own: Sequence[Sequence[int]] | None = None,
     proportions: Sequence[float] | None = None,
-    noise: float | None = None,
+    elsewhere: float | None = None,
     shuffle: bool = True,
     random_state: Any = None,
 ) -> Bunch:
@@ -189,7 +189,7 @@ def make_subspaces(
         Own columns of every cluster, where they should differ from the layout.
     proportions : sequence of three positive floats, optional
         Relative sizes of the clusters, where they should differ from the layout.
-    noise : float, optional
+    elsewhere : float, optional
         Cells outside the own features. Binary layouts: probability of a 1, by default 0.1. Numeric layouts: standard deviation, by
         default 3.
     shuffle : bool, default=True
@@ -236,10 +236,10 @@ def make_subspaces(
         raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}; got {layout!r}.")
     shape = _LAYOUTS[layout]
     K, D, binary = len(shape.own), shape.n_columns, not shape.means
-    spread = (0.1 if binary else 3.0) if noise is None else float(noise)
+    spread = (0.1 if binary else 3.0) if elsewhere is None else float(elsewhere)
     if not 0.0 <= spread <= (1.0 if binary else np.finfo(np.float64).max):
         wanted = "a probability in [0, 1]" if binary else "a standard deviation >= 0"
-        raise ValueError(f"noise must be {wanted} in layout {layout!r}; got {noise!r}.")
+        raise ValueError(f"elsewhere must be {wanted} in layout {layout!r}; got {elsewhere!r}.")
     mask = np.zeros((K, D), dtype=bool)
     for k, columns in enumerate(_own_columns(shape.own if own is None else own, K, D)):
         mask[k, columns] = True

@@ -63,7 +63,7 @@ def overlap(made: Any, model: CRAFT) -> tuple[float, float]:
 def made_tables(layout: str, n: int, noise: float | None = None) -> list[tuple[int, Any, MixedTable]]:
     tables = []
     for seed in range(n):
-        made = make_subspaces(layout, noise=noise, random_state=seed)
+        made = make_subspaces(layout, elsewhere=noise, random_state=seed)
         tables.append((seed, made, MixedTable.from_data(made.data, categorical=made.categorical)))
     return tables
 

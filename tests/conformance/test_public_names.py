@@ -66,7 +66,9 @@ SIGNATURES = {
         "proportions=None, missing=0.0, random_state=None)"
     ),
     "datasets.make_monks": "(problem=1)",
-    "datasets.make_subspaces": "(layout='2a', *, n_samples=300, own=None, proportions=None, noise=None, shuffle=True, random_state=None)",
+    "datasets.make_subspaces": (
+        "(layout='2a', *, n_samples=300, own=None, proportions=None, elsewhere=None, shuffle=True, random_state=None)"
+    ),
     "datasets.monk_rule": "(X, problem)",
     "embed.CraftCosts": "(model)",
     "metrics.chance_rand_index": "(labels_true, labels_pred)",

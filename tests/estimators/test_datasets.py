@@ -140,11 +140,11 @@ def test_the_budget_of_figure_3a_is_one_short():
 
 def test_subspaces_with_other_noise_positions_and_sizes():
     own = [[0, 1], [1, 2], [5]]
-    table = make_subspaces("2a", n_samples=900, own=own, noise=0.3, proportions=[2, 2, 5], random_state=0)
+    table = make_subspaces("2a", n_samples=900, own=own, elsewhere=0.3, proportions=[2, 2, 5], random_state=0)
     assert [np.flatnonzero(mask).tolist() for mask in table.feature_mask] == own
     assert np.bincount(table.target).tolist() == [200, 200, 500]
     assert table.data[~table.feature_mask[table.target]].mean() == pytest.approx(0.3, abs=0.02)
-    wide = make_subspaces("3a", noise=7.0, random_state=0)
+    wide = make_subspaces("3a", elsewhere=7.0, random_state=0)
     assert wide.data[~wide.feature_mask[wide.target]].std() == pytest.approx(7.0, rel=0.05)
 
 
@@ -202,8 +202,8 @@ def test_random_state_decides(maker):
     [
         (lambda: make_subspaces("9z"), r"layout must be one of 2a, .*; got '9z'"),
         (lambda: make_subspaces(n_samples=2), "n_samples=2 is too small for 3 clusters"),
-        (lambda: make_subspaces(noise=1.5), r"noise must be a probability in .* '2a'; got 1.5"),
-        (lambda: make_subspaces("3a", noise=-1.0), "noise must be a standard deviation >= 0"),
+        (lambda: make_subspaces(elsewhere=1.5), r"elsewhere must be a probability in .* '2a'; got 1.5"),
+        (lambda: make_subspaces("3a", elsewhere=-1.0), "elsewhere must be a standard deviation >= 0"),
         (lambda: make_subspaces(own=[[0], [1]]), r"own must be 3 lists of columns from 0 to 23; got \[\[0\], \[1\]\]"),
         (lambda: make_subspaces(own=[[0], [1], [24]]), "own must be 3 lists of columns from 0 to 23"),
         (lambda: make_subspaces(proportions=[1, 1, 0]), "proportions must be 3 positive numbers"),
