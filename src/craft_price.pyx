@@ -1,26 +1,25 @@
-"""Gains and selection of features in CRAFT, and its description-length price: exact cost of a cluster and of every merge and split.
+"""Gains and selection of features in CRAFT, and its description-length price: exact cost of a cluster and of every merge.
 
 Under the description-length price a cluster costs
 
     h + log(D + 1) + log C(D, q) + sum_{d in v} (p_d h - gain_d) - S log(S / N),      h = price_factor * (1/2) log N
 
 with the q = |v| features that minimise it; p_d is the number of parameters of feature d. Everything is computed from exact moments, so
-merges and splits are priced without reading the rows. Under a fixed price a feature costs F_Delta (`feature_price`) and the mask no code.
+clusters and merges are priced without reading the rows. Under a fixed price a feature costs F_Delta (`feature_price`) and the mask no code.
 """
 
 import numpy as np
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs, floor, log
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare,
-    rows_code, rows_number, rows_of, rows_weight, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, moments_mean, moments_merge,
 )
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
@@ -296,7 +295,7 @@ cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
     return S > 0 and P.entropy[d] - (log(S) - inner / S) > P.eps_c * P.entropy[d]
 
 
-cdef double _price(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
+cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
     """Cost of one group in nats, its mask and parameters."""
     _fit(P, group, parts)
     return _existence(P, group) + _choose(P, selection, group, parts, mask)
@@ -403,7 +402,7 @@ cdef void price_all(
     cdef parts_t first
     if selection != GIVEN:
         for k in range(K):
-            cost[k] = _price(P, selection, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
+            cost[k] = price_of(P, selection, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
         return
     for k in range(K):
         _fit(P, &groups[k, 0], parts_in(P, &work[k, 0]))
@@ -468,169 +467,4 @@ cdef inline void _delta(
     moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
     if selection == GIVEN:
         memcpy(mask, &given[0], P.D)
-    delta[i, j] = _price(P, selection, union, parts_in(P, work), mask) - cost[i] - cost[j]
-
-
-def propose_splits(
-    const int64_t[::1] group not None,      # IN  (width,)
-    Pricing pricing not None,
-    int32_t[::1] level_slot not None,       # OUT (n_levels,) number of the candidate "this level against the rest", or -1
-    int32_t[::1] numeric_slot not None,     # OUT (p,) number of the candidate "above the mean", or -1
-    double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
-):
-    """Candidate splits of a cluster, numbered in order: the three most frequent levels of a column, the mean of a numeric column."""
-    cdef Pricing P = pricing
-    cdef Grid grid = P.grid
-    cdef Py_ssize_t d, t, _turn, n_levels, occurring, best
-    cdef const int64_t *counts
-    cdef int32_t n = 0
-    cdef double deviations = 0.0
-    with nogil:
-        for t in range(grid.n_levels):
-            level_slot[t] = -1
-        for d in range(grid.q):
-            n_levels, counts = P.n_levels[d], &group[1 + grid.level_start_[d]]
-            occurring = 0
-            for t in range(n_levels):
-                occurring += counts[t] > 0
-            if occurring < 2 or not P.usable[grid.p + d]:
-                continue
-            for _turn in range(1 if occurring == 2 else 3):
-                best = -1
-                for t in range(n_levels):
-                    if counts[t] > 0 and level_slot[grid.level_start_[d] + t] < 0 and (best < 0 or counts[t] > counts[best]):
-                        best = t
-                level_slot[grid.level_start_[d] + best] = n
-                n += 1
-        for d in range(grid.p):
-            numeric_slot[d] = -1
-            threshold[d] = 0.0
-            if P.usable[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
-                threshold[d] = (
-                    moments_mean(&group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations) - P.mean[d]
-                ) * P.inverse_deviation[d] + 1e-9     # rounding must not put a cell at the mean above it
-                if deviations > 0:
-                    numeric_slot[d] = n
-                    n += 1
-    return n
-
-
-def split_moments(
-    X not None,                             # IN  (n, p)
-    codes not None,                         # IN  (n, q)
-    weight not None,                        # IN  (n,) or empty
-    const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
-    Pricing pricing not None,
-    const int32_t[::1] level_slot not None,  # IN  (n_levels,)
-    const int32_t[::1] numeric_slot not None,  # IN  (p,)
-    const double[::1] threshold not None,   # IN  (p,)
-    Py_ssize_t everything,                  # number of the side that takes all rows, or -1
-    int64_t[:, :, ::1] sides not None,      # INOUT (n_threads, C, width) zeros; the sums end in sides[0]
-    double[:, ::1] work not None,           # WORK (n_threads, split_work_size)
-    int n_threads,
-):
-    """Moments of the rows that leave the cluster under every candidate split, in one pass over its rows."""
-    cdef table_rows table = rows_of(X, codes, weight)
-    cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
-    if n_threads == 1:
-        with nogil:
-            _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[0], &work[0, 0], 0, m)
-        return
-    for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _split_rows(&table, rows, pricing, level_slot, numeric_slot, threshold, everything, sides[omp_get_thread_num()],
-                    &work[omp_get_thread_num(), 0], b * block, min((b + 1) * block, m))
-    with nogil:
-        for t in range(1, sides.shape[0]):
-            for c in range(sides.shape[1]):
-                moments_merge(&sides[0, c, 0], &sides[t, c, 0], 1, pricing.grid.first_numeric, pricing.grid.width)
-
-
-def split_work_size(Pricing pricing not None):
-    """Doubles of scratch one thread of `split_moments` needs."""
-    return pricing.grid.p * (sizeof(moments_cell) // 8) + pricing.grid.q
-
-
-cdef void _split_rows(
-    const table_rows *table, const int32_t[::1] rows, Pricing P,
-    const int32_t[::1] level_slot, const int32_t[::1] numeric_slot, const double[::1] threshold, Py_ssize_t everything,
-    int64_t[:, ::1] sides, double *work, Py_ssize_t start, Py_ssize_t stop,
-) noexcept nogil:
-    """The cells of a row are prepared once and added to every side that contains the row."""
-    cdef Py_ssize_t i, d, row, n, p = P.grid.p, q = P.grid.q
-    cdef int64_t w
-    cdef double cell
-    cdef moments_cell *numbers = <moments_cell *> work
-    cdef Py_ssize_t *levels = <Py_ssize_t *> (numbers + p)
-    for i in range(start, stop):
-        row = rows[i]
-        w = rows_weight(table, row)
-        if w == 0:
-            continue
-        n = 0
-        for d in range(p):
-            cell = rows_number(table, row, d)
-            if cell == cell:
-                moments_prepare(&numbers[n], P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d,
-                                (cell - P.grid.centre_[d]) * P.grid.scale_[d], w)
-                n += 1
-        for d in range(q):
-            levels[d] = P.grid.level_start_[d] + rows_code(table, row, d)
-        if everything >= 0:
-            _add_prepared(&sides[everything, 0], numbers, n, levels, q, w)
-        for d in range(q):
-            if level_slot[levels[d]] >= 0:
-                _add_prepared(&sides[level_slot[levels[d]], 0], numbers, n, levels, q, w)
-        for d in range(p):
-            if numeric_slot[d] >= 0 and (rows_number(table, row, d) - P.centre_[d]) * P.scale_[d] > threshold[d]:
-                _add_prepared(&sides[numeric_slot[d], 0], numbers, n, levels, q, w)
-
-
-cdef inline void _add_prepared(
-    int64_t *group, const moments_cell *numbers, Py_ssize_t n, const Py_ssize_t *levels, Py_ssize_t q, int64_t w,
-) noexcept nogil:
-    cdef Py_ssize_t j
-    group[0] += w
-    for j in range(q):
-        group[1 + levels[j]] += w
-    for j in range(n):
-        moments_add_prepared(group, &numbers[j], w)
-
-
-def split_scores(
-    const int64_t[::1] group not None,      # IN  (width,)
-    double cost,                            # of the group
-    const int64_t[:, ::1] sides not None,   # IN  (C, width)
-    Pricing pricing not None,
-    int selection,
-    const uint8_t[::1] given not None,      # IN  (D,)
-    double[::1] score not None,             # OUT (C,) cost(side) + cost(rest) - cost, +inf where a side is empty
-    int64_t[:, ::1] rest not None,          # WORK (n_threads, width)
-    double[:, ::1] work not None,           # WORK (n_threads, parts_size)
-    uint8_t[:, ::1] mask not None,          # WORK (n_threads, D)
-    int n_threads,
-):
-    """What every candidate split would add to the objective."""
-    cdef Py_ssize_t c
-    if n_threads == 1:
-        with nogil:
-            for c in range(sides.shape[0]):
-                _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c], &rest[0, 0], &work[0, 0], &mask[0, 0])
-        return
-    for c in prange(sides.shape[0], nogil=True, schedule="dynamic", num_threads=n_threads):
-        _split_score(group, cost, &sides[c, 0], pricing, selection, given, &score[c], &rest[omp_get_thread_num(), 0],
-                     &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
-
-
-cdef void _split_score(
-    const int64_t[::1] group, double cost, const int64_t *side, Pricing P, int selection, const uint8_t[::1] given, double *score,
-    int64_t *rest, double *work, uint8_t *mask,
-) noexcept nogil:
-    score[0] = INFINITY
-    if side[0] == 0 or side[0] == group[0]:
-        return
-    if selection == GIVEN:
-        memcpy(mask, &given[0], P.D)
-    memcpy(rest, &group[0], P.grid.width * sizeof(int64_t))
-    moments_merge(rest, side, -1, P.grid.first_numeric, P.grid.width)
-    score[0] = _price(P, selection, side, parts_in(P, work), mask) - cost
-    score[0] += _price(P, selection, rest, parts_in(P, work), mask)
+    delta[i, j] = price_of(P, selection, union, parts_in(P, work), mask) - cost[i] - cost[j]

@@ -132,8 +132,8 @@ class Automatic:
             "craft_passes.passes",
             "craft_price.price_groups",
             "craft_price.pair_deltas",
-            "craft_price.split_moments",
-            "craft_price.split_scores",
+            "craft_splits.split_moments",
+            "craft_splits.split_scores",
         ],
     )
     param_names = ("kernel",)

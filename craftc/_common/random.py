@@ -28,6 +28,7 @@ class CraftStream(IntEnum):
     SEED_SAMPLE = 12  # rows among which these seeds are sought
     SPLIT_SAMPLE = 13  # rows by which the splits of a cluster are ranked
     STAGE_SAMPLE = 14  # rows of the first stage of the search
+    SCREENING_SAMPLE = 15  # rows by which the splits of a cluster of a wide table are screened
 
 
 @unique

@@ -52,6 +52,9 @@ cdef Py_ssize_t parts_length(Pricing P) noexcept nogil
 cdef parts_t parts_in(Pricing P, double *work) noexcept nogil
 
 
+cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil
+
+
 cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil
 
 

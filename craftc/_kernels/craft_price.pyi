@@ -96,38 +96,3 @@ def pair_deltas(
     mask: NDArray[np.uint8],
     n_threads: int,
 ) -> None: ...
-def propose_splits(
-    group: NDArray[np.int64],
-    pricing: Pricing,
-    level_slot: NDArray[np.int32],
-    numeric_slot: NDArray[np.int32],
-    threshold: NDArray[np.float64],
-) -> int: ...
-def split_moments(
-    X: NDArray[Any],
-    codes: NDArray[Any],
-    weight: NDArray[np.int64],
-    rows: NDArray[np.int32],
-    pricing: Pricing,
-    level_slot: NDArray[np.int32],
-    numeric_slot: NDArray[np.int32],
-    threshold: NDArray[np.float64],
-    everything: int,
-    sides: NDArray[np.int64],
-    work: NDArray[np.float64],
-    n_threads: int,
-) -> None: ...
-def split_work_size(pricing: Pricing) -> int: ...
-def split_scores(
-    group: NDArray[np.int64],
-    cost: float,
-    sides: NDArray[np.int64],
-    pricing: Pricing,
-    selection: int,
-    given: NDArray[np.uint8],
-    score: NDArray[np.float64],
-    rest: NDArray[np.int64],
-    work: NDArray[np.float64],
-    mask: NDArray[np.uint8],
-    n_threads: int,
-) -> None: ...

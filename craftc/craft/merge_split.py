@@ -18,10 +18,12 @@ from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.clusters import pass_work
-from craftc.craft.description_length import pricing_of
+from craftc.craft.description_length import feature_prices, pricing_of
 from craftc.craft.fitting import FitConfig, drop_empty
+from craftc.craft.split_screening import MOST_ROWS, net_gains
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
@@ -30,6 +32,7 @@ _SOFT_PASSES = 10
 _FORCED_PAIRS = 5
 _FORCED_TRIES = 400
 START_CLUSTERS = 20
+_MOST_CANDIDATES, _SCREENED = 256, 64  # above the former, as many as the latter are left by screening; each costs O(rows x columns)
 _SPLIT_SAMPLE = 2048  # rows by which the candidates of a cluster are ranked
 _CELLS_AT_ONCE = 200_000_000  # cell visits between two checks for an interrupt, a fraction of a second
 _MERGE_TOLERANCE, _SPLIT_TOLERANCE = 1e-9, 1e-6  # nats by which a merge, or a split with the passes after it, must lower J
@@ -67,10 +70,11 @@ class Candidates:
     numeric_slot: NDArray[np.int32]  # (p,) number of the candidate, or -1
     threshold: Floats  # (p,) the mean, in standard deviations of the table
 
-    def only(self, c: int) -> Candidates:
-        """Candidate c alone, as number 0."""
-        level, numeric = (np.where(slot == c, 0, -1).astype(np.int32) for slot in (self.level_slot, self.numeric_slot))
-        return Candidates(level, numeric, self.threshold)
+    def some(self, chosen: NDArray[np.intp]) -> Candidates:
+        """Some of the candidates, in ascending order, numbered anew."""
+        number = np.full(max(self.level_slot.max(initial=-1), self.numeric_slot.max(initial=-1)) + 2, -1, np.int32)
+        number[chosen] = np.arange(len(chosen))  # the last entry is that of "no candidate", -1
+        return Candidates(number[self.level_slot], number[self.numeric_slot], self.threshold)
 
 
 @dataclass
@@ -241,25 +245,47 @@ class MergeSplitSearch:
         """
         grid = self.pricing.grid
         candidates = Candidates(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
-        n_candidates = price_kernel.propose_splits(
+        n_candidates = splits_kernel.propose_splits(
             part.groups[k], self.pricing, candidates.level_slot, candidates.numeric_slot, candidates.threshold
         )
         if n_candidates == 0:
             return None
         rows = np.flatnonzero(part.labels == k).astype(np.int32)
+        if n_candidates > _MOST_CANDIDATES:
+            candidates, n_candidates = self._screened(part, k, rows, candidates, n_candidates), _SCREENED
         best: Split | None = None
         sides, score = self._scored(part, k, rows, candidates, n_candidates)
         promising = three_best(score)
         for c in promising:
-            moments = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._leaving_moments(rows, candidates.only(c))
+            moments = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._leaving_moments(rows, candidates.some(np.array([c])))
             split = self._local_passes(part, k, rows, self._leaving_rows(rows, c, candidates), moments, _LOCAL_PASSES)
             if split is not None and (best is None or split.delta < best.delta - 1e-9):
                 best = split
         if best is None and at_any_price and promising:
             c = promising[0]
-            moments = self._leaving_moments(rows, candidates.only(c))
+            moments = self._leaving_moments(rows, candidates.some(np.array([c])))
             best = self._local_passes(part, k, rows, self._leaving_rows(rows, c, candidates), moments, 0)
         return best
+
+    def _screened(self, part: Partition, k: int, rows: NDArray[np.int32], candidates: Candidates, n: int) -> Candidates:
+        """The most promising candidates of a wide table, by chi-squared; a sample represents a cluster of many rows."""
+        table, config, grid = self.config.table, self.config, self.pricing.grid
+        if len(rows) > MOST_ROWS:
+            rows = rows[spread(len(rows), MOST_ROWS, config.seed, CraftStream.SCREENING_SAMPLE, len(rows))]
+        z = (table.numeric[rows].astype(np.float64) - self.pricing.centre[: grid.p]) * self.pricing.scale[: grid.p]
+        codes = table.codes[rows]
+        leaving = np.zeros((len(rows), n), np.uint8)
+        for d in np.flatnonzero(candidates.numeric_slot >= 0):
+            leaving[:, candidates.numeric_slot[d]] = z[:, d] > candidates.threshold[d]
+        for position in np.flatnonzero(candidates.level_slot >= 0):
+            column = int(np.searchsorted(grid.level_start, position, side="right")) - 1
+            leaving[:, candidates.level_slot[position]] = codes[:, column] == position - grid.level_start[column]
+        weight = config.weight[rows] if len(config.weight) else np.ones(len(rows), np.int64)
+        scores = net_gains(
+            z, codes, weight, grid.level_start, grid.n_levels, leaving, feature_prices(config.background, config.spec)[0],
+            float(part.groups[k, 0]) * self.pricing.count_weight,
+        )  # fmt: skip
+        return candidates.some(np.sort(np.argsort(-scores, kind="stable")[:_SCREENED]))
 
     def _scored(self, part: Partition, k: int, rows: NDArray[np.int32], candidates: Candidates, n: int) -> tuple[Integers, Floats]:
         """(n, width) moments of the leaving rows and (n,) change of J of every candidate; a sample represents a large cluster."""
@@ -278,7 +304,7 @@ class MergeSplitSearch:
             price_kernel.price_groups(group[None], pricing, self.selection, False, self._work[:1], one, whole)
             cost, sides = float(whole[0]), sides[:n]
         score = np.empty(n)
-        price_kernel.split_scores(
+        splits_kernel.split_scores(
             group, cost, sides, pricing, self.selection, part.mask[0], score, self._union, self._work, self._mask,
             threads_for(self.n_threads, 20 * sides.size),
         )  # fmt: skip
@@ -289,8 +315,8 @@ class MergeSplitSearch:
         grid, table = self.pricing.grid, self.config.table
         threads = threads_for(self.n_threads, len(rows) * n * (grid.p + grid.q))
         sides = np.zeros((threads, n, grid.width), np.int64)
-        work = np.empty((threads, price_kernel.split_work_size(self.pricing)))
-        price_kernel.split_moments(
+        work = np.empty((threads, splits_kernel.split_work_size(self.pricing)))
+        splits_kernel.split_moments(
             table.numeric, table.codes, self.config.weight, rows, self.pricing, candidates.level_slot, candidates.numeric_slot,
             candidates.threshold, everything, sides, work, threads,
         )  # fmt: skip

@@ -1,0 +1,55 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._kernels.craft_price import Pricing
+
+def propose_splits(
+    group: NDArray[np.int64],
+    pricing: Pricing,
+    level_slot: NDArray[np.int32],
+    numeric_slot: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+) -> int: ...
+def screen_splits(
+    cells: NDArray[np.float64],
+    leaving: NDArray[np.uint8],
+    sums: NDArray[np.float64],
+    size: NDArray[np.float64],
+    total: float,
+    per_column: NDArray[np.float64],
+    per_split: NDArray[np.float64],
+    first: NDArray[np.intp],
+    floor: NDArray[np.float64],
+    work: NDArray[np.float64],
+    score: NDArray[np.int64],
+) -> None: ...
+def split_moments(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    weight: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    pricing: Pricing,
+    level_slot: NDArray[np.int32],
+    numeric_slot: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+    everything: int,
+    sides: NDArray[np.int64],
+    work: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def split_work_size(pricing: Pricing) -> int: ...
+def split_scores(
+    group: NDArray[np.int64],
+    cost: float,
+    sides: NDArray[np.int64],
+    pricing: Pricing,
+    selection: int,
+    given: NDArray[np.uint8],
+    score: NDArray[np.float64],
+    rest: NDArray[np.int64],
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+    n_threads: int,
+) -> None: ...

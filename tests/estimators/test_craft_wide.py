@@ -1,0 +1,81 @@
+"""CRAFT on tables of hundreds of columns, where candidate splits are screened."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency
+from sklearn.metrics import adjusted_rand_score
+
+from craftc import CRAFT
+from craftc.craft import merge_split
+from craftc.craft.split_screening import net_gains
+
+
+def wide_table(seed, n=100, n_columns=400, n_own=20, categorical=False):
+    """Three clusters that differ in a few of many columns."""
+    rng = np.random.default_rng(seed)
+    target = rng.integers(3, size=n)
+    means = np.zeros((3, n_columns))
+    means[:, :n_own] = 1.5 * rng.normal(size=(3, n_own))
+    X = rng.normal(size=(n, n_columns)) + means[target]
+    return (np.digitize(X, [-0.7, 0.7]).astype(float) if categorical else X), target
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_screening_is_half_of_chi_squared_less_the_price(weighted):
+    rng = np.random.default_rng(0)
+    m, p, widths = 60, 3, np.array([2, 3, 4])
+    weight = rng.integers(1, 4, m) if weighted else np.ones(m, np.int64)
+    z = np.rint(rng.normal(size=(m, p)) * 256) / 256  # representable in the grid of the screening
+    codes = np.stack([rng.integers(T, size=m) for T in widths], axis=1).astype(np.uint8)
+    start = np.concatenate([[0], np.cumsum(widths + 1)[:-1]])
+    leaving = (rng.random((m, 5)) < 0.4).astype(np.uint8)
+    leaving[:, 4] = 1  # divides nothing
+    price = np.full(p + len(widths), 0.25)
+    scores = net_gains(z, codes, weight, start, int((widths + 1).sum()), leaving, price, 2.0 * weight.sum())
+    rows = np.repeat(np.arange(m), weight)
+    for c in range(4):
+        side = leaving[rows, c]
+        expected = 0.0
+        for d in range(p):
+            r2 = np.corrcoef(side, z[rows, d])[0, 1] ** 2
+            expected += max(0.0, 2.0 * 0.5 * len(rows) * r2 - 0.25)
+        for d in range(len(widths)):
+            table = np.zeros((2, widths[d]))
+            np.add.at(table, (side, codes[rows, d]), 1)
+            expected += max(0.0, 2.0 * 0.5 * chi2_contingency(table, correction=False).statistic - 0.25)
+        assert scores[c] / 1024 == pytest.approx(expected, abs=(p + len(widths)) / 1024)
+    assert scores[4] == 0
+
+
+def test_missing_cells_of_a_categorical_column_count_nothing():
+    codes = np.array([[0], [0], [1], [1], [2], [2]], np.uint8)  # 2: missing
+    leaving = (codes == 2).astype(np.uint8)
+    args = np.empty((6, 0)), codes, np.ones(6, np.int64), np.array([0]), 3, leaving, np.zeros(1), 6.0
+    present = np.array([[1], [1], [0], [0], [0], [0]], np.uint8)
+    assert net_gains(*args)[0] < net_gains(*args[:5], present, *args[6:])[0]
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+def test_screened_splits_find_what_all_splits_find(categorical, monkeypatch):
+    X, target = wide_table(0, n_columns=300, categorical=categorical)
+    columns = list(range(300)) if categorical else []
+    screened = CRAFT(random_state=0, numeric="raw", categorical=columns).fit(X)
+    monkeypatch.setattr(merge_split, "_MOST_CANDIDATES", 10**9)
+    full = CRAFT(random_state=0, numeric="raw", categorical=columns).fit(X)
+    assert screened.objective_ <= full.objective_ + 1e-6 * abs(full.objective_)
+    assert adjusted_rand_score(target, screened.labels_) > 0.8
+
+
+def test_bits_of_a_wide_fit_do_not_depend_on_threads():
+    X, _ = wide_table(1)
+    fits = [CRAFT(random_state=0, n_threads=t).fit(X) for t in (1, 2, 3)]
+    assert len({fit.objective_ for fit in fits}) == 1
+    assert all((fit.labels_ == fits[0].labels_).all() for fit in fits)
+
+
+def test_weight_two_equals_a_repeated_row_in_a_wide_fit():
+    X, target = wide_table(2, n=60)
+    weighted = CRAFT(init=target, numeric="raw").fit(X, sample_weight=np.full(60, 2))
+    repeated = CRAFT(init=np.repeat(target, 2), numeric="raw").fit(np.repeat(X, 2, axis=0))
+    assert weighted.objective_ == repeated.objective_
+    assert (np.repeat(weighted.labels_, 2) == repeated.labels_).all()
