@@ -146,6 +146,21 @@ class Automatic:
         self.calls()
 
 
+class Wide:
+    """Fits of tables of many columns, whose candidate splits are screened."""
+
+    params: Any = ([300, 3_000],)
+    param_names = ("columns",)
+
+    def setup(self, columns: int) -> None:
+        rng = np.random.default_rng(0)
+        self.X = rng.normal(size=(50, columns))
+        self.X[:25, : columns // 10] += 2.0
+
+    def time_fit(self, columns: int) -> None:
+        CRAFT(n_init=1, random_state=0, n_threads=1).fit(self.X)
+
+
 @lru_cache(maxsize=1)
 def automatic(kernel: str) -> Replay:
     X = mixed_table(2_000, 20, 20, 8)

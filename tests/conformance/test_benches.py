@@ -46,6 +46,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "craft": ["kernels.Assign", "kernels.Refit"],
     "craft_passes": ["kernels.Automatic"],
     "craft_price": ["kernels.Automatic"],
+    "craft_splits": ["kernels.Automatic", "kernels.Wide"],
     "dpmeans": ["dpmeans.Distances", "dpmeans.NewRows"],
     "dpmeans_sweep": ["dpmeans.Sweep", "dpmeans.Fit"],
     "embed": ["embed.Nearest", "embed.CraftAssign"],

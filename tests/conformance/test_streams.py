@@ -18,6 +18,7 @@ def test_numbers_in_use_do_not_change():
     assert {kind.__name__: {one.name: int(one) for one in kind} for kind in streams()} == {
         "CraftStream": {
             "MASK": 1, "MASK_REPAIR": 2, "ROW": 3, "LABEL": 4, "SEED": 11, "SEED_SAMPLE": 12, "SPLIT_SAMPLE": 13, "STAGE_SAMPLE": 14,
+            "SCREENING_SAMPLE": 15,
         },
         "DPMeansStream": {"ORDER": 21, "LABEL": 22, "PENALTY_SAMPLE": 23},
         "FeatureStream": {"FEATURE": 31, "EXCHANGE": 32, "CHOICE_SAMPLE": 33},
