@@ -491,30 +491,19 @@ def auc(weights, truth):
 
 
 def alpha(phi):
-    """Diffusion of the eigenvalues of the features' covariance: the ratio alpha of lambda_k ~ alpha^k.
-
-    The printed formula is not in the specification. This one, least squares of log lambda_k over k beyond
-    rounding, depends on the features alone, not on their scale, and falls when the spectrum falls faster,
-    as the counts of section 7 ask.
-    """
-    values = np.linalg.eigvalsh(np.atleast_2d(np.cov(phi, rowvar=False)))[::-1]
-    values = values[values > 1e-12 * values[0]]
-    return float(np.exp(np.polyfit(np.arange(len(values)), np.log(values), 1)[0]))
+    """Section IV-A1 of the paper: (sum lambda)^2 / (l sum lambda^2), lambda the eigenvalues of the features' covariance."""
+    values = np.linalg.eigvalsh(np.atleast_2d(np.cov(phi, rowvar=False)))
+    return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
 
 
 def separability(phi, labels):
-    """J = tr(S_w^-1 S_b), the within and between scatter of the clusters ``labels``, both divided by n.
-
-    The printed formula is not in the specification; this is the usual criterion of that name.
-    """
+    """Section IV-A2 of the paper: J = Tr S_B / Tr S_T."""
     labels, mean = np.asarray(labels), phi.mean(axis=0)
-    within, between = np.zeros((phi.shape[1],) * 2), np.zeros((phi.shape[1],) * 2)
+    between, total = np.zeros((phi.shape[1],) * 2), (phi - mean).T @ (phi - mean)
     for k in np.unique(labels):
-        rows = phi[labels == k]
-        away = rows.mean(axis=0) - mean
-        within += (rows - rows.mean(axis=0)).T @ (rows - rows.mean(axis=0)) / len(phi)
-        between += np.outer(away, away) * len(rows) / len(phi)
-    return float(np.trace(np.linalg.pinv(within) @ between))
+        away = phi[labels == k].mean(axis=0) - mean
+        between += (labels == k).sum() * np.outer(away, away)
+    return float(np.trace(between) / np.trace(total))
 
 
 def counts(labels, classes):

@@ -347,11 +347,13 @@ def test_entropy_separability_and_alpha():
     rng = np.random.default_rng(0)
     phi, labels = rng.normal(size=(90, 3)), np.arange(90) % 3
     near, far = ref.separability(phi, labels), ref.separability(phi + 9.0 * labels[:, None], labels)
-    assert 0 < near < 1 < far
-    assert ref.separability(phi @ rng.normal(size=(3, 3)) + 5.0, labels) == pytest.approx(near)
-    z = rng.normal(size=(50, 6))
+    assert 0 < near < 0.1 < 0.9 < far < 1
+    rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    assert ref.separability(7.0 * phi @ rotation + 5.0, labels) == pytest.approx(near)
+    assert ref.separability(np.array([[0.0], [2.0], [10.0], [12.0]]), [0, 0, 1, 1]) == pytest.approx(25 / 26)
+    z = rng.normal(size=(50, 2))
     z = np.linalg.qr(z - z.mean(axis=0))[0]
-    assert ref.alpha(z * 0.5 ** np.arange(6)) == pytest.approx(0.25)
+    assert ref.alpha(z * [2.0, 1.0]) == pytest.approx(25 / 34)
     assert ref.alpha(7.0 * z) == pytest.approx(1.0)
 
 
