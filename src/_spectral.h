@@ -1,6 +1,6 @@
 /* The node-wise pseudo-likelihood of a mixed table: one pass over the rows.
  *
- * Numeric columns are normalised on a grid of M nodes u_m; categorical variables by a softmax or a sigmoid. A categorical neighbour acts
+ * Numeric columns are normalised on a grid of nodes u_m, each on its own range of one row of nodes; categorical variables by a softmax or a sigmoid. A categorical neighbour acts
  * through tables with a row for every state: a level of a variable, or its missing state. Variables of few states share a table, whose
  * rows are the combinations of their states. A pass therefore loops over these joints, not over indicators.
  *
@@ -44,7 +44,10 @@ typedef struct {
     const ptrdiff_t *first_row;     /* (J) */
     const ptrdiff_t *indicator;     /* (C) the indicator that a state switches on, -1 if none, SP_MISSING for the missing state */
     const double *low_rank;         /* (n, p1 + p2) factorised table; NULL where codes represent it */
-    sp_scale grid, minus, plus;     /* nodes of the grid; codes of indicators that are off and on */
+    ptrdiff_t M;                    /* room for the nodes of a numeric column: the largest n_nodes */
+    const ptrdiff_t *first_node;    /* (p1) of the grid */
+    const ptrdiff_t *n_nodes;       /* (p1) padded to a multiple of SP_TILE */
+    sp_scale grid, minus, plus;     /* nodes of all numeric columns; codes of indicators that are off and on */
 } sp_table;
 
 typedef struct {
@@ -68,9 +71,9 @@ typedef struct {
 } sp_sums;
 
 typedef struct {
-    double *pair;                   /* (seen, M) similarities of the nodes of the grid to the numbers of a row */
+    double *pair;                   /* (seen, width of the grid) similarities of the nodes to the numbers of a row */
     double *cross;                  /* (p1, L) changes of similarity */
-    double *grid;                   /* (p1, M) energies, then weights, of the nodes of the grid */
+    double *grid;                   /* (p1, M) energies, then weights, of the nodes */
     double *largest;                /* (p1) largest energies, then sums of the weights */
     double *energy;                 /* (L) of the indicators, then their residuals */
     double *shift;                  /* (L) */

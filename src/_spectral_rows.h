@@ -54,14 +54,15 @@ static inline void THIS(sp_log)(double *product, double *log_sum, double z)
 TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t known,
                                              const sp_scratch *k)
 {
-    const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = w->node_table ? t->J : 0;
+    const ptrdiff_t M = t->M, nodes = t->n_nodes[s], p1 = t->rows.p1, tables = w->node_table ? t->J : 0;
+    const double *restrict similar = k->pair + t->first_node[s];
     const double *restrict unary = w->unary + s * M, *restrict pair = w->pair + s * t->seen;
     const double *restrict table = w->node_table + s * M;
     double *restrict energy = k->grid + s * M, lane[SP_LANES], largest = -INFINITY;
     LANE e[TILE], high[VECTORS];
     for (int v = 0; v < VECTORS; v++)
         high[v] = (LANE){0} - INFINITY;
-    for (ptrdiff_t m = 0; m < M; m += SP_TILE) {
+    for (ptrdiff_t m = 0; m < nodes; m += SP_TILE) {
         for (int v = 0; v < TILE; v++)
             e[v] = READ(unary + m + v * W);
         for (ptrdiff_t j = 0; j < tables; j++) {
@@ -70,7 +71,7 @@ TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights
                 e[v] += READ(row + v * W);
         }
         for (ptrdiff_t j = 0; j < known; j++) {
-            const double *restrict g = k->pair + k->known[j] * M + m, weight = pair[k->known[j]];
+            const double *restrict g = similar + k->known[j] * t->grid.width + m, weight = pair[k->known[j]];
             for (int v = 0; v < TILE; v++)
                 e[v] += READ(g + v * W) * weight;
         }
@@ -87,12 +88,12 @@ TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights
 }
 
 /* exp(energy - largest) of numeric node s, and their sum */
-TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restrict energy, double largest)
+TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t nodes, double *restrict energy, double largest)
 {
     double lane[SP_LANES];
     LANE sum[VECTORS];
     memset(sum, 0, sizeof sum);
-    for (ptrdiff_t m = 0; m < M; m += SP_TILE)
+    for (ptrdiff_t m = 0; m < nodes; m += SP_TILE)
         for (int v = 0; v < TILE; v++) {
             const LANE zero = {0}, below = READ(energy + m + v * W) - largest, x = THIS(sp_exp)(LARGER(below, zero - SP_LARGE));
             AT(energy + m + v * W) = x;
@@ -107,11 +108,12 @@ TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t M, double *restrict energy,
 TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known, double share,
                                           sp_sums *sums, const sp_scratch *k)
 {
-    const ptrdiff_t M = t->grid.width, p1 = t->rows.p1, tables = tabled ? t->J : 0;
+    const ptrdiff_t M = t->M, nodes = t->n_nodes[s], p1 = t->rows.p1, tables = tabled ? t->J : 0;
+    const double *restrict similar = k->pair + t->first_node[s];
     const double *restrict energy = k->grid + s * M;
     double *restrict visits = sums->node + s * M, *restrict table = sums->node_table + s * M;
     LANE q[TILE], sum[VECTORS];
-    for (ptrdiff_t m = 0; m < M; m += SP_TILE) {
+    for (ptrdiff_t m = 0; m < nodes; m += SP_TILE) {
         for (int v = 0; v < TILE; v++) {
             q[v] = READ(energy + m + v * W) * share;
             AT(visits + m + v * W) += q[v];
@@ -122,7 +124,7 @@ TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int ta
                 AT(row + v * W) += q[v];
         }
         for (ptrdiff_t j = 0; j < known; j++) {
-            const double *restrict g = k->pair + k->known[j] * M + m;
+            const double *restrict g = similar + k->known[j] * t->grid.width + m;
             double *restrict out = sums->pair + (s * t->seen + k->known[j]) * SP_LANES;
             memset(sum, 0, sizeof sum);
             for (int v = 0; v < TILE; v++)
@@ -137,15 +139,15 @@ TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int ta
 TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t known, sp_sums *sums,
                                            sp_scratch *k, double *product, double *log_sum)
 {
-    const ptrdiff_t M = t->grid.width, p1 = t->rows.p1;
+    const ptrdiff_t M = t->M, p1 = t->rows.p1;
     for (ptrdiff_t j = 0; j < known; j++)
-        THIS(sp_similar)(&t->grid, k->x[p1 + k->known[j]], t->eps, k->pair + k->known[j] * M);
+        THIS(sp_similar)(&t->grid, k->x[p1 + k->known[j]], t->eps, k->pair + k->known[j] * t->grid.width);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (k->x[s] == k->x[s])
             *log_sum += k->largest[s] = THIS(sp_on_grid)(t, w, s, known, k);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (k->x[s] == k->x[s])
-            k->largest[s] = THIS(sp_weigh)(M, k->grid + s * M, k->largest[s]);
+            k->largest[s] = THIS(sp_weigh)(t->n_nodes[s], k->grid + s * M, k->largest[s]);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (k->x[s] == k->x[s]) {
             THIS(sp_log)(product, log_sum, k->largest[s]);

@@ -48,6 +48,9 @@ cdef extern from "_spectral.h":
         const Py_ssize_t *first_row
         const Py_ssize_t *indicator
         const double *low_rank
+        Py_ssize_t M
+        const Py_ssize_t *first_node
+        const Py_ssize_t *n_nodes
         sp_scale grid, minus, plus
 
     ctypedef struct sp_weights:
@@ -147,9 +150,11 @@ cdef class Conditionals:
         Indicator that a state switches on, -1: none, `MISSING`: a missing state.
     low_rank : ndarray (n, p) of float64 or None
         Low-rank approximation of the encoded table, which other columns see; None: they see codes of the indicators.
-    grid, minus, plus : ndarrays (5, M), (5, L), (5, L)
+    first_node, n_nodes : ndarrays (p1,) of intp
+        The nodes in `grid` of every numeric column. The number of nodes is a multiple of `TILE`; the largest is M.
+    grid, minus, plus : ndarrays (5, width), (5, L), (5, L)
         Size, its inverse, and the signs towards numbers below -eps, near 0, above eps: of nodes, and of codes of indicators off and on.
-        M and L are padded with columns of zeros to multiples of `TILE` and `LANES`.
+        They are padded with columns of zeros: the nodes of every column to a multiple of `TILE`, L to a multiple of `LANES`.
     eps : float
     softmax : bool
         Indicators of a variable are normalised together, otherwise one by one.
@@ -165,12 +170,12 @@ cdef class Conditionals:
     cdef Py_ssize_t[8] place
 
     def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
-                 grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
+                 first_node, n_nodes, grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
         cdef sp_table *t = &self.t
-        cdef Py_ssize_t M = grid.shape[1], L = plus.shape[1], p1, R, i
+        cdef Py_ssize_t width = grid.shape[1], L = plus.shape[1], p1, R, i, M = 0
         self.arrays = (numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
-                       grid, minus, plus)
-        if M % SP_TILE or L % SP_LANES or minus.shape[1] != L:
+                       first_node, n_nodes, grid, minus, plus)
+        if width % SP_TILE or L % SP_LANES or minus.shape[1] != L:
             raise ValueError(f"grid must be padded to whole tiles of {SP_TILE}, minus and plus to whole lanes of {SP_LANES}")
         read_rows(&t.rows, numeric, column, codes, variable, first_state, len(indicator))
         p1, R, t.p2 = len(column), first_row[len(first_row) - 1], first[len(first) - 1]
@@ -178,6 +183,16 @@ cdef class Conditionals:
         if L < t.p2 or len(centre) != p1 or len(scale) != p1 or len(first) != len(variable) + 1 or len(joint) != len(variable) \
                 or len(stride) != len(variable):
             raise ValueError("the arrays of columns, variables and indicators do not fit each other")
+        if len(first_node) != p1 or len(n_nodes) != p1:
+            raise ValueError(f"first_node and n_nodes must have one entry per numeric column, got {len(first_node)} and {len(n_nodes)}")
+        t.first_node, t.n_nodes = numbers(first_node), numbers(n_nodes)
+        for i in range(p1):
+            if t.n_nodes[i] <= 0 or t.n_nodes[i] % SP_TILE or t.first_node[i] < 0 or t.first_node[i] % SP_TILE \
+                    or t.first_node[i] + t.n_nodes[i] > width:
+                raise ValueError(f"the nodes of a numeric column must be whole tiles of {SP_TILE} within the grid, got "
+                                 f"{t.n_nodes[i]} from {t.first_node[i]}")
+            M = max(M, t.n_nodes[i])
+        t.M = M
         if low_rank is not None and low_rank.shape != (len(numeric), p1 + t.p2):
             raise ValueError(f"low_rank must have shape ({len(numeric)}, {p1 + t.p2}), that of the encoded table, got {low_rank.shape}")
         t.softmax, t.eps, t.J, t.R = softmax, eps, len(first_row) - 1, R
@@ -194,7 +209,7 @@ cdef class Conditionals:
         for i in range(8):
             self.place[i] = at[i]
         self.size = at[7]
-        self.scratch_size = sp_padded(t.seen * M) + p1 * L + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen) + SP_LANES
+        self.scratch_size = sp_padded(t.seen * width) + p1 * L + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen) + SP_LANES
         self.scratch_whole = t.rows.P + t.J + t.seen + SP_LANES
 
     cdef int _scale(self, sp_scale *out, array) except -1:
@@ -206,10 +221,10 @@ cdef class Conditionals:
                 np.empty((n_threads, self.scratch_whole), np.intp))
 
     cdef void _scratch(self, sp_scratch *s, double *room, Py_ssize_t *whole) noexcept nogil:
-        cdef Py_ssize_t M = self.t.grid.width, L = self.t.plus.width
+        cdef Py_ssize_t M = self.t.M, L = self.t.plus.width
         room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
         s.pair = room
-        s.cross = s.pair + sp_padded(self.t.seen * M)
+        s.cross = s.pair + sp_padded(self.t.seen * self.t.grid.width)
         s.grid = s.cross + self.t.rows.p1 * L
         s.largest = s.grid + self.t.rows.p1 * M
         s.energy = s.largest + sp_padded(self.t.rows.p1)

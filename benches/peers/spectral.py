@@ -51,7 +51,8 @@ from threadpoolctl import threadpool_limits
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the other benchmarks
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # an installed craftc comes first
 
-from replication.spectral import encoded, read, similarity
+from replication.spectral_common import encoded, read
+from replication.spectral_graphs import similarity
 
 from craftc import GraphSpectralFeatures, MixedTable
 from craftc.spectral.pseudo_likelihood import Parameters
@@ -70,7 +71,7 @@ def table(name: str, folder: Path) -> Any:
 
 
 def few_steps(X: Any, steps: int = 2, threads: int = 1) -> GraphSpectralFeatures:
-    return GraphSpectralFeatures(max_iter=steps, random_state=0, n_threads=threads).fit(X)
+    return GraphSpectralFeatures(unary=True, grid_size=16, max_iter=steps, random_state=0, n_threads=threads).fit(X)
 
 
 def our_likelihood(model: GraphSpectralFeatures, X: Any, threads: int) -> Callable[[Parameters], tuple[float, Parameters]]:
@@ -236,7 +237,11 @@ def fits(folder: Path, thread_counts: list[int], repeat: int) -> dict[str, Any]:
         print(f"  {name}")
         for threads in thread_counts:
             found, took = medians(
-                {"craftc": lambda X=X, threads=threads: GraphSpectralFeatures(random_state=0, n_threads=threads).fit(X)},
+                {
+                    "craftc": lambda X=X, threads=threads: GraphSpectralFeatures(
+                        unary=True, grid_size=16, random_state=0, n_threads=threads
+                    ).fit(X)
+                },
                 threads,
                 repeat if name == "heart" else 1,
             )

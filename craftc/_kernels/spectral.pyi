@@ -33,6 +33,8 @@ class Conditionals:
         first_row: _Positions,
         indicator: _Positions,
         low_rank: _Floats | None,
+        first_node: _Positions,
+        n_nodes: _Positions,
         grid: _Floats,
         minus: _Floats,
         plus: _Floats,

@@ -35,6 +35,7 @@ class Encoding:
     largest: Floats  # (p1,) of |x - mean|
     low: Floats  # (p1,)
     high: Floats  # (p1,)
+    values: tuple[Floats, ...]  # (p1) distinct numbers of the columns with few of them, ascending; empty for the others
     variable: Ints  # (P,) columns of the codes
     first_state: Ints  # (P,)
     first: Ints  # (P + 1,) first indicators
@@ -45,8 +46,11 @@ class Encoding:
     constants: dict[int, Any]  # values of the columns that are left out
 
     @classmethod
-    def of(cls, table: MixedTable, beta: float) -> Encoding:
-        """Learn the encoding of a table; columns that are constant are left out, with a warning."""
+    def of(cls, table: MixedTable, beta: float, few: int = 0) -> Encoding:
+        """Learn the encoding of a table; columns that are constant are left out, with a warning.
+
+        A numeric column has few values if it has at most `few` distinct ones.
+        """
         schema, block = table.schema, table.numeric
         centre, low, high = (np.full(block.shape[1], np.nan) for _ in range(3))
         for j, cells in enumerate(block.T):
@@ -62,6 +66,8 @@ class Encoding:
                         f"{low[j]:g} to {high[j]:g}; scale it."
                     )
         column = np.flatnonzero(low < high)
+        fill = schema.missing == "category"
+        values = tuple(_few_values(block[:, j], float(centre[j]) if fill else None, few) for j in column)
         names, source = [schema.numeric_names[j] for j in column], list(schema.numeric_index[column])
         constants: dict[int, Any] = {int(schema.numeric_index[j]): centre[j] for j in range(len(low)) if not low[j] < high[j]}
         variable, first, indicator_of_state, counts = [], [0], [], []
@@ -90,6 +96,7 @@ class Encoding:
             largest=np.maximum(high - centre, centre - low)[column],
             low=low[column],
             high=high[column],
+            values=values,
             variable=np.array(variable, np.intp),
             first_state=level_starts(schema.n_levels[variable]) if variable else np.empty(0, np.intp),
             first=np.array(first, np.intp),
@@ -172,9 +179,18 @@ class Encoding:
         """The table with missing numbers replaced by the means of their columns."""
         return self._changed(table, lambda block: np.where(np.isnan(block), self.centre, block))
 
-    def clipped(self, table: MixedTable) -> MixedTable:
-        """The table with numbers clipped to the range of their columns."""
-        return self._changed(table, lambda block: np.clip(block, self.low, self.high))
+    def in_range(self, table: MixedTable) -> MixedTable:
+        """The table with numbers clipped to the range of their columns; where these have few values, moved to the nearest one."""
+
+        def nearest(block: Floats) -> Floats:
+            out = np.clip(block, self.low, self.high)
+            for s, values in enumerate(self.values):
+                if len(values):
+                    place = np.searchsorted((values[1:] + values[:-1]) / 2.0, out[:, s])
+                    out[:, s] = np.where(np.isnan(out[:, s]), out[:, s], values[place])
+            return out
+
+        return self._changed(table, nearest)
 
     def _changed(self, table: MixedTable, change: Callable[[Floats], Floats]) -> MixedTable:
         numeric = table.numeric.copy()
@@ -216,6 +232,15 @@ class Encoding:
             levels = np.array([self.schema.levels[d][c] for c in known], dtype=object)
             out[self.schema.categorical_index[d]] = levels[code]
         return out
+
+
+def _few_values(cells: NDArray[Any], fill: float | None, few: int) -> Floats:
+    """The distinct numbers of a column, ascending, with `fill` if it replaces missing ones; empty if there are more than `few`."""
+    missing = np.isnan(cells)
+    values = np.unique(cells[~missing])
+    if fill is not None and missing.any():
+        values = np.union1d(values, cells.dtype.type(fill))
+    return values.astype(np.float64) if len(values) <= few else np.empty(0)
 
 
 def _report_constant(names: list[str]) -> None:

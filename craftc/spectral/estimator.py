@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -28,9 +29,11 @@ from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import SpectralFit, lasso_fit, ridge_fit
 from craftc.table import MixedTable
 from craftc.table.fit_input import set_input_attributes
+from craftc.table.numeric_encoding import NumericEncoding
 
 OBJECTIVES = ("pseudo", "observed")
 LAPLACIANS = ("signed", "abs")
+SCALINGS = ("range", "normal")
 CONDITIONALS = ("codes", "dense")
 GROUPS = ("softmax", "logistic")
 FACTORIZATIONS = ("hals", "svd")
@@ -71,7 +74,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         Categorical columns; "auto": by dtype.
     l1 : float, default=0
         Lasso penalty of the edge weights, which sets weak ones to exactly 0. It is added to that of `l2` (0 for the lasso alone), and
-        unary terms are left out unless `unary="free"`.
+        unary terms are left out if `unary=True`.
     normalized : bool, default=True
         Use D^-1/2 L D^-1/2. Otherwise the first features are rare, weakly connected indicators.
     skip_first : bool, default=False
@@ -81,16 +84,20 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         of the row. "dense" has no joint density and recovers known graphs less often.
     groups : {"softmax", "logistic"}, default="softmax"
         Levels of a variable are mutually exclusive, or modelled one by one (the paper's +-1 columns).
-    unary : bool or "free", default=True
-        Every column has unary terms, so that edges need not explain the frequency of a level, or the location and scale of a numeric
-        column (c1 x + c2 x^2). "free": linear splines, which fit a numeric column of any shape; use it for columns with spikes, long
-        tails or several modes, which would otherwise be explained by edges. Not in the paper.
+    unary : bool or "free", default="free"
+        Every column has unary terms, so that edges need not explain the frequency of a level, or the shape of a numeric column. "free":
+        linear splines, which fit a numeric column of any shape, and one term per value for a column with few values: at most `grid_size`
+        and at most sqrt(n). True: c1 x + c2 x^2; spikes, long tails, counts and several modes are then partly explained by edges. Not in
+        the paper.
+    scaling : {"range", "normal"}, default="range"
+        Numbers are used as they are, or replaced by the normal scores of their ranks (interpolated for new rows), so that a long tail
+        does not compress the other rows of its column into a few nodes. Then they are scaled to [-beta, beta].
     beta : float, default=2.0
         Numeric columns are scaled to [-beta, beta], which sets their weight relative to the +-1 indicators in the features. The graph
         depends on it only through the small ridge penalty of the `unary` terms.
     eps : float, optional
         0 < eps < beta; scaled numbers within eps of the mean are treated as equal. None: 0.1 beta. The graph depends on it.
-    grid_size : int, default=16
+    grid_size : int, default=32
         Nodes on either side of 0 of the grid on which the density of a numeric column is normalised.
     factorization : {"hals", "svd"}, default="hals"
         Source of the codes of the levels: a nonnegative factorisation of numbers and indicators together (HALS), or singular vectors,
@@ -160,13 +167,14 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     >>> model.transform(heart).shape
     (270, 3)
     >>> model.edges(top=2)[["source", "target", "sign"]].values.tolist()
-    [['oldpeak', 'slope=1', -1], ['ca', 'slope=3', -1]]
+    [['oldpeak', 'slope=1', -1], ['age', 'ca', 1]]
     """
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_components": Number(least=1, whole=True),
         "objective": Choice(OBJECTIVES),
         "laplacian": Choice(LAPLACIANS),
+        "scaling": Choice(SCALINGS),
         "conditionals": Choice(CONDITIONALS),
         "groups": Choice(GROUPS),
         "factorization": Choice(FACTORIZATIONS),
@@ -200,10 +208,11 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         skip_first: bool = False,
         conditionals: str = "codes",
         groups: str = "softmax",
-        unary: bool | str = True,
+        unary: bool | str = "free",
+        scaling: str = "range",
         beta: float = 2.0,
         eps: float | None = None,
-        grid_size: int = 16,
+        grid_size: int = 32,
         factorization: str = "hals",
         n_factors: int | None = None,
         indicator_weight: float = 1.0,
@@ -230,6 +239,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         self.conditionals = conditionals
         self.groups = groups
         self.unary = unary
+        self.scaling = scaling
         self.beta = beta
         self.eps = eps
         self.grid_size = grid_size
@@ -267,9 +277,14 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         self._check_parameters()
         table = MixedTable.from_data(X, categorical=self.categorical, missing=self.missing)
         check_rows(table)
-        encoding = Encoding.of(table, float(self.beta))
+        given = table
+        scores = NumericEncoding.normal(table) if self.scaling == "normal" else None
+        if scores is not None:
+            table = scores.apply(table)
+        few = min(int(self.grid_size), math.isqrt(table.n_rows)) if self.unary == "free" else 0
+        encoding = Encoding.of(table, float(self.beta), few)
         n_components = self._check_sizes(encoding)
-        set_input_attributes(self, X, table)
+        set_input_attributes(self, X, given)
         if self.missing == "category":
             table = encoding.filled(table)
         # small products: one BLAS thread, so that the bits do not depend on their number
@@ -278,7 +293,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             graph = self._pseudo(encoding, table, low_rank) if self.objective == "pseudo" else self._observed(encoding, table, low_rank)
             self.spectrum_, vectors = basis(laplacian(graph, self.laplacian, self.normalized))
         kept = slice(int(self.skip_first), int(self.skip_first) + n_components)
-        self._encoding, self.graph_ = encoding, graph
+        self._encoding, self._scores, self.graph_ = encoding, scores, graph
         self.eigenvalues_, self.components_ = self.spectrum_[kept].copy(), vectors[kept].copy()
         self.encoded_names_ = np.array(encoding.names, dtype=object)
         self.encoded_columns_, self.n_numeric_ = encoding.source, encoding.p1
@@ -317,7 +332,9 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         unary = self.unary == "free" or (bool(self.unary) and self.l1 == 0)
         return Objective(self._likelihood(encoding, table, low_rank), float(self.l2), unary)
 
-    def _likelihood(self, encoding: Encoding, table: MixedTable, low_rank: Approximation | None) -> PseudoLikelihood:
+    def _likelihood(
+        self, encoding: Encoding, table: MixedTable, low_rank: Approximation | None, *, refine: bool = False
+    ) -> PseudoLikelihood:
         return PseudoLikelihood(
             encoding,
             table,
@@ -329,6 +346,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             low_rank=low_rank,
             n_threads=effective_n_threads(self.n_threads),
             free=self.unary == "free",
+            refine=refine,
         )
 
     def _set_fit(self, found: SpectralFit) -> None:
@@ -389,12 +407,14 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     def score(self, X: Any, y: Any = None) -> float:
         """Mean pseudo-likelihood of rows, in nats: the sum over their columns of ln p(column | the others).
 
-        Larger is better; cross-validate it to choose `l2`.
+        p is the density of a scaled number, which integrates to 1 over [-beta, beta], or the probability of a level, and under
+        `unary="free"` of a number in a column with few values. Larger is better; cross-validate it to choose `l2`.
 
         Parameters
         ----------
         X : data frame, array or MixedTable (n, D)
-            Numbers outside the range seen in `fit` are clipped to it.
+            Numbers outside the range seen in `fit` are clipped to it. In a column with few values under `unary="free"`, other numbers
+            count as the nearest of the values.
         y : ignored
 
         Returns
@@ -404,9 +424,9 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         table, encoding = self._new_rows(X), self._encoding
         if not hasattr(self, "_parameters"):
             raise NotFittedError('score needs a fit with objective="pseudo", got one with objective="observed"; fit again.')
-        table = encoding.clipped(table)
-        likelihood = self._likelihood(encoding, encoding.filled(table) if encoding.schema.missing == "category" else table, None)
-        return likelihood(self._parameters)[0]
+        if encoding.schema.missing == "category":
+            table = encoding.filled(table)
+        return self._likelihood(encoding, encoding.in_range(table), None, refine=True)(self._parameters)[0]
 
     # ---- rows ----
 
@@ -445,13 +465,17 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             raise ValueError(f"inverse_transform needs {len(self.components_)} features for every row, got shape {features.shape}.")
         encoding = self._encoding
         columns = encoding.decode(encoding.mean + (features - encoding.mean @ self.components_.T) @ self.components_)
+        if self._scores is not None:
+            for j, recipe in zip(encoding.schema.numeric_index, self._scores.recipes, strict=True):
+                columns[j] = recipe.undo(columns[j]).astype(encoding.schema.dtype)
         if not encoding.schema.named and not len(encoding.schema.categorical_index):
             return np.column_stack(columns)
         return need_pandas().DataFrame(dict(zip(encoding.schema.columns, columns, strict=True)))
 
     def _new_rows(self, X: Any) -> MixedTable:
         check_is_fitted(self)
-        return self._encoding.schema.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
+        table = self._encoding.schema.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
+        return table if self._scores is None else self._scores.apply(table)
 
     # ---- checks ----
 

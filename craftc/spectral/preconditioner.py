@@ -27,7 +27,8 @@ class Preconditioner:
         like = objective.likelihood
         e, unary = like.encoding, objective.unary
         self._p1 = e.p1
-        x = np.nan_to_num(scaled[:: max(1, len(scaled) // _SAMPLE)], nan=0.0)
+        sample = scaled[:: max(1, len(scaled) // _SAMPLE)]
+        x = np.nan_to_num(sample, nan=0.0)
         q = e.shares
         sizes = np.diff(e.first)
         self._groups = [slice(e.first[v], e.first[v + 1]) for v in np.flatnonzero(sizes > 1)] if softmax else []
@@ -44,18 +45,20 @@ class Preconditioner:
         # regression on the unary basis of what a neighbour adds to a numeric column's energy, a function of the column's own number
         basis = like.unary_basis
         self._free = isinstance(basis, HatBasis)
-        self._slope = np.zeros((e.p1, e.p, basis.size))
+        self._slope, n_terms = np.zeros((e.p1, e.p, basis.size)), like.n_terms()
+        self._used = np.arange(basis.size) < n_terms[:, None]
         self._square_on_x = np.zeros(e.p1)  # slopes of the regressions of x^2 on x
-        spread, origin = np.empty((e.p1, basis.size)), np.zeros((e.p1, basis.size))
+        spread, origin = np.zeros((e.p1, basis.size)), np.zeros((e.p1, basis.size))
         partners = x[:: max(1, len(x) // _PARTNERS)]
         for s in range(e.p1):
-            at, weight = x[:, s], np.full(len(x), 1.0 / len(x))
-            values = basis(at)
+            at, weight, terms_of = x[:, s], np.full(len(x), 1.0 / len(x)), slice(n_terms[s])
             if self._free:
-                at, weight = like.grid.nodes, (values.sum(axis=0) + _PSEUDO_COUNT) / (len(x) + _PSEUDO_COUNT * basis.size)
-                origin[s], spread[s] = np.log(weight / like.grid.weights), weight * (1.0 - weight)
+                support, counts = like.support(s), like.basis_sums(s, sample[:, s]) + _PSEUDO_COUNT
+                at, weight = support.nodes, counts / counts.sum()
+                origin[s, terms_of], spread[s, terms_of] = np.log(weight / support.weights), weight * (1.0 - weight)
                 design = np.eye(len(at))
             else:
+                values = basis(at)
                 varies = at.var() > 0.0
                 self._square_on_x[s] = np.cov(at, at**2, bias=True)[0, 1] / at.var() if varies else 0.0
                 spread[s] = at.var(), (at**2 - self._square_on_x[s] * at).var()
@@ -65,7 +68,7 @@ class Preconditioner:
             average = np.column_stack([term.mean(axis=1) for term in terms] + [sides[0] + q * (sides[1] - sides[0])])
             if unary:
                 fit = np.linalg.lstsq(design, average, rcond=None)[0]
-                self._slope[s], smooth = fit[-basis.size :].T, design @ fit
+                self._slope[s, :, terms_of], smooth = fit[-n_terms[s] :].T, design @ fit
             else:
                 smooth = np.broadcast_to(weight @ average, average.shape)
             curvature[s, : e.p1] = [(weight @ (term - smooth[:, t, None]) ** 2).mean() for t, term in enumerate(terms)]
@@ -104,7 +107,10 @@ class Preconditioner:
 
     def _level(self, c: Floats) -> Floats:
         """c less the means over a basis that sums to a constant."""
-        return c - c.mean(axis=1, keepdims=True) if self._free else c.copy()
+        if not self._free:
+            return c.copy()
+        mean = np.where(self._used, c, 0.0).sum(axis=1, keepdims=True) / self._used.sum(axis=1, keepdims=True)
+        return np.asarray(np.where(self._used, c - mean, 0.0))
 
     def _balanced(self, b: Floats) -> Floats:
         """b less its mean over every softmax."""

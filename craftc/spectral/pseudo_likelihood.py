@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.sparse import csr_array
 
 from craftc._common.labels import chunks
 from craftc._common.threads import aligned, threads_for
-from craftc._common.typing import Floats
+from craftc._common.typing import Floats, Ints
 from craftc._kernels import spectral as _kernel
 from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Approximation
@@ -20,6 +21,7 @@ _RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest r
 UNARY_RIDGE = 1e-4
 _ROOM = 2**23  # numbers that the sums of all runs may take
 _COMBINATIONS = 64  # most rows of a table that variables share
+_PER_INTERVAL = 4  # nodes of the refined grid between two nodes of the grid
 
 
 class Parameters(NamedTuple):
@@ -55,6 +57,16 @@ def log_grid(beta: float, eps: float, m: int) -> Grid:
     half = np.log(beta / eps) / 2.0
     u = np.exp(np.log(eps) + half * (1.0 + z))
     return Grid(np.concatenate([-u[::-1], [0.0], u]), np.concatenate([(half * w * u)[::-1], [2.0 * eps], half * w * u]))
+
+
+def refined(grid: Grid, beta: float, eps: float) -> Grid:
+    """The grid for integrals of functions that are linear in ln|u| between its nodes: Gauss-Legendre on every interval between nodes."""
+    z, w = np.polynomial.legendre.leggauss(_PER_INTERVAL)
+    ends = np.log(np.concatenate([[eps], grid.nodes[grid.nodes > 0.0], [beta]]))
+    half = np.diff(ends)[:, None] / 2.0
+    u = np.exp(ends[:-1, None] + half * (1.0 + z))
+    side, weights = u.ravel(), (half * w * u).ravel()
+    return Grid(np.concatenate([-side[::-1], [0.0], side]), np.concatenate([weights[::-1], [2.0 * eps], weights]))
 
 
 class QuadraticBasis:
@@ -105,13 +117,16 @@ def _padded(n: int, lanes: int) -> int:
 
 
 def _scale(values: Floats, eps: float, width: int) -> Floats:
-    """A row of numbers as the kernel compares with: sizes, inverses, and signs towards numbers below -eps, near 0, above eps."""
+    """A row of numbers as the kernel compares with: sizes, inverses, and signs towards numbers below -eps, near 0, above eps.
+
+    The padding, and numbers that are NaN, become columns of zeros.
+    """
     out = aligned((5, width))
     out[:] = 0.0
     size = np.maximum(np.abs(values), eps)
     beyond = np.abs(values) > eps
     rows = size, 1.0 / size, np.where(beyond & (values > 0), -1.0, 1.0), np.ones(len(values)), np.where(beyond & (values < 0), -1.0, 1.0)
-    out[:, : len(values)] = rows
+    out[:, : len(values)] = np.where(np.isnan(values), 0.0, rows)
     return out
 
 
@@ -179,7 +194,10 @@ class PseudoLikelihood:
         "dense": a numeric column sees the approximations of the others, and an indicator those of the numeric columns.
     n_threads : int
     free : bool
-        Unary terms of numeric columns are in the `HatBasis`, otherwise in the `QuadraticBasis`.
+        Unary terms of numeric columns are in the `HatBasis`, otherwise in the `QuadraticBasis`. A column with few values has one term per
+        value, and its conditional is a probability of these values instead of a density.
+    refine : bool
+        Normalise the interpolated log density on the refined grid, so that it integrates to 1.
     """
 
     def __init__(
@@ -195,31 +213,42 @@ class PseudoLikelihood:
         low_rank: Approximation | None,
         n_threads: int,
         free: bool = False,
+        refine: bool = False,
     ) -> None:
         e = self.encoding = encoding
         self.n, self.codes, self._joints = table.n_rows, codes, Joints(encoding, table)
         R = int(self._joints.first_row[-1])
         self.grid = log_grid(beta, eps, grid_size)
         self.unary_basis = HatBasis(self.grid, eps) if free else QuadraticBasis()
+        if refine:
+            self.grid = refined(self.grid, beta, eps)
         self._basis_at_nodes = self.unary_basis(self.grid.nodes)
-        self._M, self._L = _padded(2 * grid_size + 1, _kernel.TILE), _padded(e.p2, _kernel.LANES)
+        self._values = [(values - centre) * scale for values, centre, scale in zip(e.values, e.centre, e.scale, strict=True)]
+        self._spread = np.array([not len(values) for values in self._values], dtype=bool)  # columns that are normalised on the grid
+        self._few = np.flatnonzero(~self._spread)
+        n_nodes = np.array([_padded(len(values) or len(self.grid.nodes), _kernel.TILE) for values in self._values], np.intp)
+        shared = _padded(len(self.grid.nodes), _kernel.TILE)
+        first_node = np.zeros(e.p1, np.intp)
+        first_node[self._few] = shared + np.cumsum(n_nodes[self._few]) - n_nodes[self._few]
+        nodes = np.full(shared + n_nodes[self._few].sum(), np.nan)
+        for s, first in enumerate(first_node):
+            at = self.support(s).nodes
+            nodes[first : first + len(at)] = at
+        self._M, self._L = int(n_nodes.max(initial=0)), _padded(e.p2, _kernel.LANES)
         size = self._M * e.p1 * (1 + R) + self._L * (1 + R + e.p1)
         runs = int(np.clip(self.n // _RUN, 1, min(_RUNS, max(1, _ROOM // size))))
         joints = self._joints
         self._conditionals = _kernel.Conditionals(
             table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_state, e.first,
             joints.joint, joints.stride, joints.first_row, e.indicator_of_state, None if low_rank is None else low_rank.table(),
-            _scale(self.grid.nodes, eps, self._M), _scale(codes[:, 0], eps, self._L), _scale(codes[:, 1], eps, self._L),
+            first_node, n_nodes, _scale(nodes, eps, len(nodes)), _scale(codes[:, 0], eps, self._L), _scale(codes[:, 1], eps, self._L),
             eps, softmax, runs,
         )  # fmt: skip
         per_row = e.p1 * self._M * (6 + len(e.variable) + self._conditionals.seen) + self._L * (6 + len(e.variable) + 3 * e.p1)
         self.n_threads = threads_for(n_threads, self.n * per_row / _kernel.LANES)
         self._dense = low_rank is not None
-        self._off = np.zeros((e.p2, self._M))
-        self._rise = np.zeros((e.p2, self._M))
-        nodes = self.grid.nodes
-        self._off[:, : len(nodes)] = similarity(nodes, codes[:, :1], eps)
-        self._rise[:, : len(nodes)] = similarity(nodes, codes[:, 1:], eps) - self._off[:, : len(nodes)]
+        self._off = self._at_nodes(lambda u: similarity(u, codes[:, :1], eps))
+        self._rise = self._at_nodes(lambda u: similarity(u, codes[:, 1:], eps) - similarity(u, codes[:, :1], eps))
         powers, self._own = self._conditionals.observed(self.n_threads)
         self._basis_sums = self._sums_of_basis(table) if free else powers[:, 1:]
         self._on = np.flatnonzero(e.indicator_of_state >= 0)
@@ -236,7 +265,10 @@ class PseudoLikelihood:
         e, p1, n = self.encoding, self.encoding.p1, self.n
         theta, b, c = at
         u = self.grid.nodes
-        self._unary[:, : len(u)] = np.log(self.grid.weights) + c @ self._basis_at_nodes.T
+        if self._spread.any():
+            self._unary[self._spread, : len(u)] = np.log(self.grid.weights) + c[self._spread] @ self._basis_at_nodes.T
+        for s in self._few:
+            self._unary[s, : len(self._values[s])] = c[s, : len(self._values[s])]
         mixed = theta[:p1, p1:]
         if not self._dense:
             self._node_table[:] = self._joints.sum(self._by_code(mixed))
@@ -257,15 +289,49 @@ class PseudoLikelihood:
             R[:p1, p1:] -= self._expected(self._joints.gather(expected.node_table))
         R[p1:, :p1] = expected.cross[:, : e.p2].T
         R[p1:, p1:] = self._by_indicator(self._joints.gather(expected.bias_table[:, : e.p2])).T
-        dc = self._basis_sums - expected.node[:, : len(u)] @ self._basis_at_nodes
+        dc = self._basis_sums.copy()
+        if self._spread.any():
+            dc[self._spread] -= expected.node[self._spread, : len(u)] @ self._basis_at_nodes
+        for s in self._few:
+            dc[s, : len(self._values[s])] -= expected.node[s, : len(self._values[s])]
         return value / n, Parameters((R + R.T) / n, expected.bias[: e.p2] / n, dc / n)
+
+    def support(self, s: int) -> Grid:
+        """The nodes and weights with which a numeric column is normalised: the grid, or its values with weight 1."""
+        values = self._values[s]
+        return Grid(values, np.ones(len(values))) if len(values) else self.grid
+
+    def n_terms(self) -> Ints:
+        """(p1,) number of unary terms of every numeric column."""
+        return np.array([len(values) or self.unary_basis.size for values in self._values], np.intp)
+
+    def basis_sums(self, s: int, x: Floats) -> Floats:
+        """Sums over x (n,) of the unary basis of a numeric column; NaN: missing."""
+        seen, values = x[~np.isnan(x)], self._values[s]
+        if not len(values):
+            return np.asarray(self.unary_basis(seen).sum(axis=0))
+        return np.bincount(np.searchsorted(values, seen), minlength=len(values)).astype(np.float64)
 
     def _sums_of_basis(self, table: MixedTable) -> Floats:
         """(p1, B) sums of the unary basis over the observed cells."""
-        out = np.zeros((self.encoding.p1, self.unary_basis.size))
+        out, n_terms = np.zeros((self.encoding.p1, self.unary_basis.size)), self.n_terms()
         for rows in chunks(self.n):
             for s, x in enumerate(self.encoding.scaled(table.take(rows)).T):
-                out[s] += self.unary_basis(x[~np.isnan(x)]).sum(axis=0)
+                out[s, : n_terms[s]] += self.basis_sums(s, x)
+        return out
+
+    def _at_nodes(self, function: Callable[[Floats], Floats]) -> Floats:
+        """(p2, p1, M) values of a function of nodes, (m,) to (p2, m), at the nodes of every numeric column; 0 in the padding."""
+        e, nodes = self.encoding, self.grid.nodes
+        shared = np.zeros((e.p2, self._M))
+        if self._spread.any():
+            shared[:, : len(nodes)] = function(nodes)
+        if not len(self._few):
+            return np.broadcast_to(shared[:, None], (e.p2, e.p1, self._M))
+        out = np.repeat(shared[:, None], e.p1, axis=1)
+        for s in self._few:
+            out[:, s] = 0.0
+            out[:, s, : len(self._values[s])] = function(self._values[s])
         return out
 
     def _over_states(self, weight: Floats) -> Floats:
@@ -291,9 +357,9 @@ class PseudoLikelihood:
         out = np.zeros((len(e.indicator_of_state), e.p1, self._M))
         if e.p2:
             weight = mixed.T[:, :, None]
-            out[self._known] = np.add.reduceat(weight * self._off[:, None], e.first[:-1], axis=0)[e.state_owner[self._known]]
+            out[self._known] = np.add.reduceat(weight * self._off, e.first[:-1], axis=0)[e.state_owner[self._known]]
             on = e.indicator_of_state[self._on]
-            out[self._on] += weight[on] * self._rise[on][:, None]
+            out[self._on] += weight[on] * self._rise[on]
         return out
 
     def _expected(self, visits: Floats) -> Floats:
@@ -301,8 +367,7 @@ class PseudoLikelihood:
         e = self.encoding
         known = np.where((e.indicator_of_state == _kernel.MISSING)[:, None, None], 0.0, visits)
         total = np.add.reduceat(known, e.first_state, axis=0)[e.owner]
-        out = (total @ self._off[:, :, None] + visits[e.state_of] @ self._rise[:, :, None])[:, :, 0]
-        return np.asarray(out.T)
+        return np.asarray(np.einsum("lsm,lsm->sl", total, self._off) + np.einsum("lsm,lsm->sl", visits[e.state_of], self._rise))
 
 
 class Objective:

@@ -93,6 +93,10 @@ class Recipe:
         else:
             yield x
 
+    def undo(self, score: NDArray[Any]) -> NDArray[Any]:
+        """Return the numbers with these scores ("ranks" without spikes)."""
+        return np.interp(score, self.scores, self.values) if self.rest == "ranks" else score
+
     def describe(self, dtype: np.dtype[Any]) -> str:
         """Return a short description of the encoding."""
         n = len(self.values)
@@ -184,6 +188,15 @@ class NumericEncoding:
             table.schema,
             tuple(_decide(*_tally(table.numeric[:, j], whole), mode == "rank") for j in columns),
         )
+
+    @classmethod
+    def normal(cls, table: MixedTable) -> NumericEncoding:
+        """Normal scores of the ranks of every numeric column, ties with their midrank."""
+        recipes = []
+        for cells in table.numeric.T:
+            values, counts = _tally(cells, None)
+            recipes.append(Recipe((), (), "ranks", *_knots(values, normal_scores(counts))) if len(values) else Recipe())
+        return cls(table.schema, tuple(recipes))
 
     @property
     def identity(self) -> bool:

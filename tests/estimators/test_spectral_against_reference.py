@@ -322,7 +322,8 @@ def test_holes_leave_out_their_terms(conditionals, groups, unary):
 
 def model_of(**parameters):
     names = [f"c{d}" for d in range(4)]
-    return GraphSpectralFeatures(**{"categorical": names, "factorization": "svd", "n_threads": 1, **parameters})
+    plain = {"categorical": names, "factorization": "svd", "unary": True, "grid_size": 16, "n_threads": 1}
+    return GraphSpectralFeatures(**{**plain, **parameters})
 
 
 def fitted(seed, n=30, p1=3, P=2, **parameters):

@@ -43,7 +43,7 @@ def joints_of(rng, levels):
     return joint, stride, np.append(0, np.cumsum(rooms)).astype(int)
 
 
-def case(seed, n, p1, levels, *, dense=False, softmax=True, dtype=np.float64, holes=0.1, runs=1, m=16, sd=0.5, wide=False, spare=2):
+def case(seed, n, p1, levels, *, dense=False, softmax=True, dtype=np.float64, holes=0.1, runs=1, m=16, sd=0.5, wide=False, spare=2, few=0):
     """Conditionals of random rows and weights, and all that a loop needs to know.
 
     Some columns of the blocks are not used; a variable of two levels has one indicator, and one level of a variable of more than three
@@ -79,34 +79,45 @@ def case(seed, n, p1, levels, *, dense=False, softmax=True, dtype=np.float64, ho
     low_rank = rng.uniform(-2, 2, (n, p1 + p2)) if dense else None
     code = rng.uniform(-1, 1, (p2, 2))
     u, w = grid(2.0, EPS, m)
-    nodes, minus, plus = scale_of(u, TILE), scale_of(code[:, 0], LANES), scale_of(code[:, 1], LANES)
-    M, L, seen = nodes.shape[1], plus.shape[1], p1 + p2 if dense else p1
+    # the last `few` numeric columns have nodes of their own, the others share the grid
+    own = [np.sort(rng.uniform(-2, 2, 2 + 7 * j)) for j in range(few)]
+    parts = [scale_of(each, TILE) for each in (u, *own)]
+    at = np.cumsum([0] + [part.shape[1] for part in parts])
+    which = np.concatenate([np.zeros(p1 - few, int), 1 + np.arange(few)])
+    first_node, n_nodes = at[which], np.diff(at)[which]
+    seen_nodes = [(u, *own)[j] for j in which]
+    nodes, minus, plus = np.hstack(parts), scale_of(code[:, 0], LANES), scale_of(code[:, 1], LANES)
+    M, L, seen = n_nodes.max(initial=0), plus.shape[1], p1 + p2 if dense else p1
     weights = {
-        "unary": np.full((p1, M), -2.0 * CUT),
+        "unary": np.full((p1, M), -np.inf),
         "pair": rng.normal(0, sd, (p1, seen)),
         "node_table": None if dense else np.zeros((R, p1, M)),
         "bias": np.zeros(L),
         "bias_table": np.zeros((R, L)),
         "cross": np.zeros((p1, L)),
     }
-    weights["unary"][:, : len(u)] = np.log(w) + rng.normal(0, sd, (p1, len(u)))
-    if not dense:
-        weights["node_table"][:, :, : len(u)] = rng.normal(0, sd, (R, p1, len(u)))
+    for s, mine in enumerate(seen_nodes):
+        weights["unary"][s, : len(mine)] = (np.log(w) if which[s] == 0 else 0.0) + rng.normal(0, sd, len(mine))
+        if not dense:
+            weights["node_table"][:, s, : len(mine)] = rng.normal(0, sd, (R, len(mine)))
     for name, shape in (("bias", ()), ("bias_table", (R,)), ("cross", (p1,))):
         weights[name][..., :p2] = rng.normal(0, sd, (*shape, p2))
-    columns = [np.array(part, np.intp) for part in (column, variable, first_state[:-1], first, indicator, joint, stride, first_row)]
+    parts = column, variable, first_state[:-1], first, indicator, joint, stride, first_row, first_node, n_nodes
+    columns = [np.array(part, np.intp) for part in parts]
     return SimpleNamespace(
-        n=n, p1=p1, p2=p2, P=P, C=C, R=R, M=M, L=L, u=u, code=code, weights=weights, softmax=softmax, low_rank=low_rank, seen=seen,
+        n=n, p1=p1, p2=p2, P=P, C=C, R=R, M=M, L=L, nodes=seen_nodes, code=code, weights=weights, softmax=softmax,
+        low_rank=low_rank, seen=seen,
         block=block, codes=codes, centre=centre, scale=scale, columns=columns, grids=(nodes, minus, plus), runs=runs,
     )  # fmt: skip
 
 
 def conditionals_of(t, **changes):
-    column, variable, first_state, first, indicator, joint, stride, first_row = t.columns
+    column, variable, first_state, first, indicator, joint, stride, first_row, first_node, n_nodes = t.columns
     arguments = {
         "numeric": t.block, "column": column, "centre": t.centre, "scale": t.scale, "codes": t.codes, "variable": variable,
         "first_state": first_state, "first": first, "joint": joint, "stride": stride, "first_row": first_row,
         "indicator": indicator, "low_rank": t.low_rank,
+        "first_node": first_node, "n_nodes": n_nodes,
         "grid": t.grids[0], "minus": t.grids[1], "plus": t.grids[2], "eps": EPS, "softmax": t.softmax, "runs": t.runs,
     }  # fmt: skip
     return Conditionals(**{**arguments, **changes})
@@ -123,7 +134,7 @@ def sums_of(t, n_threads=1, **changes):
 
 def rows_of(t):
     """Of every row: its numbers by column, those that others see, its cells, its rows of the tables."""
-    column, variable, first_state, first, indicator, joint, stride, first_row = t.columns
+    column, variable, first_state, first, indicator, joint, stride, first_row = t.columns[:8]
     for i in range(t.n):
         x = (t.block[i, column].astype(np.float64) - t.centre) * t.scale
         cells = first_state + t.codes[i, variable]
@@ -138,15 +149,15 @@ def rows_of(t):
 
 def sums_by_loops(t):
     first, indicator = t.columns[3:5]
-    w, M = SimpleNamespace(**t.weights), len(t.u)
+    w = SimpleNamespace(**t.weights)
     out = {
         "log_z": np.zeros(1), "node": np.zeros((t.p1, t.M)), "pair": np.zeros((t.p1, t.seen)), "node_table": np.zeros((t.R, t.p1, t.M)),
         "bias": np.zeros(t.p2), "bias_table": np.zeros((t.R, t.p2)), "cross": np.zeros((t.p1, t.p2)),
     }  # fmt: skip
     for i, x, shown, cells, rows in rows_of(t):
         there = np.flatnonzero(~np.isnan(shown))
-        g = similarity(t.u, shown[there, None], EPS)
         for s in np.flatnonzero(~np.isnan(x)):
+            M, g = len(t.nodes[s]), similarity(t.nodes[s], shown[there, None], EPS)
             energy = w.unary[s, :M] + w.pair[s, there] @ g
             if w.node_table is not None:
                 energy = energy + w.node_table[rows, s, :M].sum(axis=0)
@@ -204,6 +215,20 @@ def test_grids_of_any_size(m):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-11, err_msg=name)
 
 
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(("p1", "few", "m"), [(1, 1, 16), (3, 1, 20), (8, 8, 2), (5, 3, 40)])
+def test_columns_with_nodes_of_their_own(p1, few, m, dense):
+    t = case(5, 40, p1, [3, 2, 5], dense=dense, m=m, few=few, holes=0.2)
+    found, expected = sums_of(t), sums_by_loops(t)
+    for name in NAMES:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-11, err_msg=name)
+    for n_threads in (2, 5):
+        t.runs = 7
+        one, many = sums_of(t), sums_of(t, n_threads)
+        for name in NAMES:
+            np.testing.assert_array_equal(many[name], one[name], err_msg=name)
+
+
 @pytest.mark.parametrize("softmax", [True, False])
 @pytest.mark.parametrize("sd", [20.0, 200.0, 3000.0])
 def test_large_energies_are_cut_and_stay_finite(sd, softmax):
@@ -220,12 +245,13 @@ def test_energies_that_cancel(shift):
     """Of many rows: what is added to all nodes and taken by all rows of a table changes nothing."""
     t = case(11, 1000, 2, [3, 2], holes=0.0)
     expected = sums_of(t)
-    t.weights["unary"][:, : len(t.u)] += shift
+    nodes = len(t.nodes[0])
+    t.weights["unary"][:, :nodes] += shift
     shared = slice(*t.columns[7][:2])
-    t.weights["node_table"][shared, :, : len(t.u)] -= shift
+    t.weights["node_table"][shared, :, :nodes] -= shift
     for name, array in sums_of(t).items():
         np.testing.assert_allclose(array, expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
-    t.weights["node_table"][shared, :, : len(t.u)] -= 200.0
+    t.weights["node_table"][shared, :, :nodes] -= 200.0
     assert sums_of(t)["log_z"][0] == pytest.approx(expected["log_z"][0] - 2 * 1000 * 200.0, rel=1e-12)
 
 
@@ -319,6 +345,13 @@ WRONG = [
     ({"stride": np.ones(4, np.intp)}, ValueError, "do not fit"),
     ({"low_rank": np.zeros((60, 9))}, ValueError, "low_rank must have shape"),
     ({"grid": np.zeros((5, TILE + 1))}, ValueError, "whole"),
+    ({"first_node": np.zeros(2, np.intp)}, ValueError, "one entry per numeric column, got 2 and 3"),
+    ({"n_nodes": np.full(4, TILE)}, ValueError, "one entry per numeric column, got 3 and 4"),
+    ({"n_nodes": np.array([TILE, 0, TILE])}, ValueError, "must be whole tiles of .* within the grid, got 0 from 0"),
+    ({"n_nodes": np.array([TILE, TILE, TILE + 1])}, ValueError, "must be whole tiles"),
+    ({"n_nodes": np.array([TILE, TILE, 2 * TILE])}, ValueError, "must be whole tiles"),
+    ({"first_node": np.array([0, -TILE, 0])}, ValueError, "must be whole tiles"),
+    ({"first_node": np.array([0, TILE, 0])}, ValueError, "must be whole tiles"),
     ({"plus": np.zeros((5, 2 * LANES))}, ValueError, "whole"),
     ({"minus": np.zeros((5, LANES + 1)), "plus": np.zeros((5, LANES + 1))}, ValueError, "whole"),
 ]

@@ -218,8 +218,22 @@ def pieces(seen, beta, eps, order=16):
 # ----------------------------------------------------------------------------------------
 
 
-def pseudo_model(x, p1, groups, x_hat, *, eps=None, beta=2.0, m=16, mixed="codes", categorical="softmax", exact=False):
+def hats(x, u, eps):
+    """(..., nodes): one hat function per node, 1 at it and 0 at its neighbours, linear in ln|x|; -eps to eps count as 0."""
+
+    def place(x):
+        return np.sign(x) * np.log(np.maximum(np.abs(x), eps) / eps)
+
+    return np.stack([np.interp(place(x), place(u), one) for one in np.eye(len(u))], axis=-1)
+
+
+def pseudo_model(
+    x, p1, groups, x_hat, *, eps=None, beta=2.0, m=16, mixed="codes", categorical="softmax", exact=False, free=False, few=0
+):
     """Everything the conditionals of all nodes see.
+
+    Unary terms of numeric nodes: c1 x + c2 x^2, or, if they are free, hats at the nodes of the grid. A free node of at most ``few``
+    distinct values has one term per value, and its conditional is a probability of these values: nodes there, of weight 1.
 
     Open: a numeric pair is g(x_s, x_t) in 'dense' too, which changes numeric-categorical edges only;
     'logistic' has no edges inside a group either.
@@ -227,7 +241,8 @@ def pseudo_model(x, p1, groups, x_hat, *, eps=None, beta=2.0, m=16, mixed="codes
     Returns
     -------
     SimpleNamespace
-        ``own`` (n, p1, p) h(x_s, t), ``table`` (n, M, p) h(u, t), ``u`` and ``weights`` (n, M), for numeric s;
+        ``own`` (n, p1, p) h(x_s, t), and lists over numeric s: ``weights`` (n, M) of the nodes u, ``table`` (n, M, p) h(u, t), ``terms``
+        (n, B) and ``terms_at`` (n, M, B), the unary basis at x_s and at u;
         ``lift`` (n, p2, p) h(+1, t) - h(-1, t), ``hit`` (n, p2) 1[x_l = +1], for categorical l;
         ``nodes``, the index arrays into 0..p2-1 of the columns that are normalised together.
     """
@@ -251,6 +266,19 @@ def pseudo_model(x, p1, groups, x_hat, *, eps=None, beta=2.0, m=16, mixed="codes
                 lift[:, j - p1, t] = similarity(shown[:, t], table[j, 1], eps) - similarity(shown[:, t], table[j, 0], eps)
             else:
                 lift[:, j - p1, t] = 2.0 * x[:, t]
+    places, weights_of, terms, terms_at = [], [], [], []
+    width = 2 * m + 1 if free else 2
+    for s in range(p1):
+        values, at, weight = np.unique(x[:, s]), u, weights
+        if free and len(values) <= few:
+            at, weight = np.tile(values, (n, 1)), np.ones((n, len(values)))
+            basis = [np.pad(each[..., None] == values, [(0, 0)] * each.ndim + [(0, width - len(values))]) for each in (x[:, s], at)]
+        elif free:
+            basis = [hats(each, grid(beta, eps, m)[0], eps) for each in (x[:, s], at)]
+        else:
+            basis = [np.stack([each, each**2], axis=-1) for each in (x[:, s], at)]
+        for out, each in zip((places, weights_of, terms, terms_at), (at, weight, *basis), strict=True):
+            out.append(each)
     nodes = [g - p1 for g in groups] if categorical == "softmax" else [np.array([j]) for j in range(p - p1)]
     return SimpleNamespace(
         x=x,
@@ -259,9 +287,11 @@ def pseudo_model(x, p1, groups, x_hat, *, eps=None, beta=2.0, m=16, mixed="codes
         groups=groups,
         edges=edges(p, groups),
         own=similarity(x[:, :p1, None], seen[:, None, :], eps),
-        table=similarity(u[:, :, None], seen[:, None, :], eps),
-        u=u,
-        weights=weights,
+        table=[similarity(at[:, :, None], seen[:, None, :], eps) for at in places],
+        weights=weights_of,
+        terms=terms,
+        terms_at=terms_at,
+        width=width,
         lift=lift,
         hit=(x[:, p1:] > 0.0).astype(np.float64),
         nodes=nodes,
@@ -271,17 +301,17 @@ def pseudo_model(x, p1, groups, x_hat, *, eps=None, beta=2.0, m=16, mixed="codes
 def pseudo(model, theta, b, c):
     """PL / n, R (p, p) of section 4, d PL / n d b and d c; row s of theta belongs to the conditional of s.
 
-    theta must be zero on the diagonal and inside groups; b (p2,), c (p1, 2).
+    theta must be zero on the diagonal and inside groups; b (p2,), c (p1, B).
     """
-    n, p, p1, x = len(model.x), model.p, model.p1, model.x
-    value, R, db, dc = 0.0, np.zeros((p, p)), np.zeros(p - p1), np.zeros((p1, 2))
+    n, p, p1 = len(model.x), model.p, model.p1
+    value, R, db, dc = 0.0, np.zeros((p, p)), np.zeros(p - p1), np.zeros((p1, model.width))
     for s in range(p1):
-        energy = model.table @ theta[s] + c[s, 0] * model.u + c[s, 1] * model.u**2
-        log_z = logsumexp(energy, b=model.weights, axis=1)
-        q = model.weights * np.exp(energy - log_z[:, None])
-        value += (model.own[:, s] @ theta[s] + c[s, 0] * x[:, s] + c[s, 1] * x[:, s] ** 2 - log_z).sum()
-        R[s] = (model.own[:, s] - (q[:, :, None] * model.table).sum(axis=1)).sum(axis=0)
-        dc[s] = (x[:, s] - (q * model.u).sum(axis=1)).sum(), (x[:, s] ** 2 - (q * model.u**2).sum(axis=1)).sum()
+        energy = model.table[s] @ theta[s] + model.terms_at[s] @ c[s]
+        log_z = logsumexp(energy, b=model.weights[s], axis=1)
+        q = model.weights[s] * np.exp(energy - log_z[:, None])
+        value += (model.own[:, s] @ theta[s] + model.terms[s] @ c[s] - log_z).sum()
+        R[s] = (model.own[:, s] - (q[:, :, None] * model.table[s]).sum(axis=1)).sum(axis=0)
+        dc[s] = model.terms[s].sum(axis=0) - (q[:, :, None] * model.terms_at[s]).sum(axis=(0, 1))
     for node in model.nodes:
         F = b[node] + np.column_stack([model.lift[:, j] @ theta[p1 + j] for j in node])
         hit = model.hit[:, node]
@@ -306,16 +336,16 @@ def pseudo_value_gradient(model, theta, b, c):
 
 
 def unpack(model, free, unary):
-    """theta, b, c of the vector (theta_st for the edges, b_l, c_s1, c_s2 for each s)."""
+    """theta, b, c of the vector (theta_st for the edges, b_l, the terms c_s of each s)."""
     s, t = model.edges
-    p1, p2 = model.p1, model.p - model.p1
-    b, c = (free[len(s) : len(s) + p2], free[len(s) + p2 :].reshape(p1, 2)) if unary else (np.zeros(p2), np.zeros((p1, 2)))
+    p2, shape = model.p - model.p1, (model.p1, model.width)
+    b, c = (free[len(s) : len(s) + p2], free[len(s) + p2 :].reshape(shape)) if unary else (np.zeros(p2), np.zeros(shape))
     return matrix(free[: len(s)], s, t, model.p), b, c
 
 
 def n_free(model, unary):
     """Length of that vector."""
-    return len(model.edges[0]) + unary * (model.p + model.p1)
+    return len(model.edges[0]) + unary * (model.p - model.p1 + model.width * model.p1)
 
 
 def penalised(model, free, l2, unary=True):

@@ -132,10 +132,12 @@ def test_the_error_of_the_grid_is_of_the_size_in_the_table(sd, errors):
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize(("mixed", "categorical", "unary"), ALL)
+@pytest.mark.parametrize(("mixed", "categorical", "unary"), [*ALL, ("codes", "softmax", "free")])
 def test_gradients_by_differences(mixed, categorical, unary, exact):
     data, x_hat = table(1)
-    model = model_of(data, x_hat, mixed=mixed, categorical=categorical, exact=exact)
+    free, unary = {"free": True, "m": 4, "few": 8} if unary == "free" else {}, bool(unary)
+    data.x[:, 0] = np.round(data.x[:, 0])  # a column of few values
+    model = model_of(data, x_hat, mixed=mixed, categorical=categorical, exact=exact, **free)
     free = np.random.default_rng(2).normal(0, 0.5, ref.n_free(model, unary))
     step = 1e-5 * np.eye(len(free))
     slope = [(ref.penalised(model, free + h, 0.1, unary)[0] - ref.penalised(model, free - h, 0.1, unary)[0]) / 2e-5 for h in step]
