@@ -33,6 +33,7 @@ typedef struct {
     const int32_t *column;      /* (D) */
     const double *centre, *scale;   /* (D) */
     const double *exposure;     /* (n), or NULL: all 1 */
+    const double *weight;       /* (n) of the rows in all sums, or NULL: all 1 */
     int missing;                /* whether cells may be missing: NaN */
 } mx_table;
 

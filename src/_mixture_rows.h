@@ -225,8 +225,8 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
         double most[MX_TILE], sum[MX_TILE], mean[MX_TILE];
         THIS(mx_normalize)(s->r + from, l->K, room, most, sum, mean);
         for (ptrdiff_t i = 0; i < MX_TILE && from + i < n; i++) {
-            const double log_sum = log(sum[i]);
-            entropy += log_sum - mean[i];
+            const double log_sum = log(sum[i]), surprise = log_sum - mean[i];
+            entropy += t->weight ? t->weight[start + from + i] * surprise : surprise;
             if (request->evidence)
                 request->evidence[start + from + i] = most[i] + log_sum;
         }
@@ -238,7 +238,8 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
 }
 
 /* responsibilities given as input; returns their entropy */
-static double THIS(mx_copy_given)(const mx_lists *l, const double *given, ptrdiff_t K, ptrdiff_t n, ptrdiff_t room, double *r)
+static double THIS(mx_copy_given)(const mx_lists *l, const double *given, const double *weight, ptrdiff_t K, ptrdiff_t n, ptrdiff_t room,
+                                  double *r)
 {
     double entropy = 0.0;
     for (ptrdiff_t i = 0; i < n; i++)
@@ -246,7 +247,7 @@ static double THIS(mx_copy_given)(const mx_lists *l, const double *given, ptrdif
             const double x = given[i * K + l->component[k]];
             r[k * room + i] = x;
             if (x > 0.0)
-                entropy -= x * log(x);
+                entropy -= weight ? weight[i] * (x * log(x)) : x * log(x);
         }
     return entropy;
 }
@@ -257,11 +258,14 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
     const ptrdiff_t room = mx_block(t->D);
     for (ptrdiff_t from = start; from < stop; from += room) {
         const ptrdiff_t n = stop - from < room ? stop - from : room, n_missing = THIS(mx_load)(t, from, n, s);
-        const double entropy = request->given ? THIS(mx_copy_given)(l, request->given + from * K, K, n, room, s->r)
+        const double entropy = request->given ? THIS(mx_copy_given)(l, request->given + from * K, t->weight ? t->weight + from : NULL, K, n, room, s->r)
                                             : THIS(mx_responsibilities)(t, l, request, linear, from, n, room, n_missing, s);
         if (!sums)
             continue;
         *sums->entropy += entropy;
+        for (ptrdiff_t j = 0; t->weight && j < l->K; j++)
+            for (ptrdiff_t i = 0; i < n; i++)
+                s->r[j * room + i] *= t->weight[from + i];
         for (ptrdiff_t j = 0; j < l->K; j++) {
             const ptrdiff_t k = l->component[j];
             ptrdiff_t some = 0;

@@ -27,6 +27,7 @@ cdef extern from "_mixture.h":
         const double *centre
         const double *scale
         const double *exposure
+        const double *weight
         int missing
 
     ctypedef struct mx_lists:
@@ -131,6 +132,8 @@ cdef class Rows:
         Whether cells may be missing: NaN.
     K : int
         Components there is room for.
+    weight : ndarray (n,) of float64, optional
+        Weights of the rows in all sums.
     """
 
     cdef mx_table t
@@ -139,14 +142,15 @@ cdef class Rows:
     cdef int threads
     cdef double *sums_
     cdef double *scratch_
-    cdef readonly object X, column, centre, scale, exposure
+    cdef readonly object X, column, centre, scale, exposure, weight
     cdef object sums, arrays, scratch
 
-    def __init__(self, X, column, centre, scale, exposure, bint missing, Py_ssize_t K):
+    def __init__(self, X, column, centre, scale, exposure, bint missing, Py_ssize_t K, weight=None):
         cdef const float[:, ::1] single
         cdef const double[:, ::1] double_
         cdef const int32_t[::1] columns = column
-        cdef const double[::1] exposures
+        cdef const double[::1] exposures, weights
+        self.weight = weight
         self.X, self.column, self.centre, self.scale, self.exposure = X, column, centre, scale, exposure
         self.n, self.K, self.t.D = len(X), K, len(column)
         self.t.width, self.t.stride, self.t.single, self.t.missing = X.shape[1], mx_stride(len(column)), X.dtype == np.float32, missing
@@ -162,6 +166,11 @@ cdef class Rows:
         if exposure is not None:
             exposures = exposure
             self.t.exposure = &exposures[0]
+        if weight is not None:
+            weights = weight
+            if weights.shape[0] != self.n:
+                raise ValueError(f"weight must have one entry for every row, got {weights.shape[0]} for {self.n} rows")
+            self.t.weight = &weights[0]
         self.rows = max(FEW_ROWS, ROWS_PER_COMPONENT * K, (self.n + MOST_SEGMENTS - 1) // MOST_SEGMENTS)
         self.segments = (self.n + self.rows - 1) // self.rows
         entries = K * self.t.D

@@ -10,8 +10,8 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport doubles_out
 from craftc._kernels.mixture_updates cimport (
-    CERTAIN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma, no_counts,
-    own_log_likelihood, pool_scatter, selected, update_components, update_masks, update_noise, update_shares, update_sticks)
+    CERTAIN, GAUSSIAN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma, no_counts,
+    own_log_likelihood, pool_scatter, selected, share_of, update_components, update_masks, update_noise, update_shares, update_sticks)
 
 
 # ---- order of sizes ----
@@ -53,6 +53,7 @@ cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil
     """Order components by falling size if that raises the ELBO; returns whether it did. work (K D + K)."""
     cdef double *by_size = work + m.K * m.D
     cdef double **tables = [m.reach, m.s1, m.s2, m.p, m.divergence, m.own.constant, m.own.linear, m.own.square]
+    cdef double **shares = [m.share.a, m.share.b, m.share.log_mean, m.share.log_rest, m.share.value]
     cdef Py_ssize_t k, i
     if not find_order(m, order):
         return False
@@ -63,6 +64,8 @@ cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil
     memcpy(m.size, by_size, sizeof(double) * m.K)
     for i in range(8):
         permute(tables[i], m.K, m.D, order, work)
+    for i in range(5 if m.own_fractions else 0):
+        permute(shares[i], m.K, 1, order, work)
     update_sticks(m)
     return True
 
@@ -79,20 +82,21 @@ cdef inline double log_add(double a, double b) noexcept nogil:
 cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
     """Gain over the noise of the merged cells of components i and j: lambda, the noise and m fixed, theta and y at their optimum.
 
-    i == j: of the component itself; i < 0: of an empty one.
+    i == j: of the component itself; i < 0: of component j if it is empty. Own fractions: that of component i, if it is not empty.
     """
     cdef double total = 0.0, gain, reach, s1, s2
     cdef Counts c = no_counts()
-    cdef Py_ssize_t d, at, other
+    cdef Py_ssize_t d, at, other, share
     for d in range(m.D):
         gain = 0.0
+        share = share_of(m, i if i >= 0 else j, d)
         if i >= 0:
             at, other = i * m.D + d, j * m.D + d
             reach = m.reach[at] + (0.0 if i == j else m.reach[other])
             s1 = m.s1[at] + (0.0 if i == j else m.s1[other])
             s2 = m.s2[at] + (0.0 if i == j else m.s2[other])
             gain = gain_over_noise(m, &c, d, reach, s1, s2)
-        total += m.p[d] * gain if m.tied else log_add(gain + m.share.log_mean[d], m.share.log_rest[d])
+        total += m.p[d] * gain if m.tied else log_add(gain + m.share.log_mean[share], m.share.log_rest[share])
     return total
 
 
@@ -116,7 +120,7 @@ cdef double merged_stick_elbo(const Model *m, Py_ssize_t i, Py_ssize_t j, const 
 cdef void fill_pair_gains(const Model *m, Py_ssize_t *order, double *work, double *gain) noexcept nogil:
     """gain (K, K): upper triangle, 0 where a component is empty; work (2 K)."""
     cdef Py_ssize_t K = m.K, i, j, k
-    cdef double empty = group_gain(m, -1, -1), apart = stick_elbo(m.size, K, m.concentration), sizes
+    cdef double empty = group_gain(m, -1, 0), apart = stick_elbo(m.size, K, m.concentration), sizes
     memset(gain, 0, sizeof(double) * K * K)
     find_order(m, order)
     for k in range(K):
@@ -125,6 +129,8 @@ cdef void fill_pair_gains(const Model *m, Py_ssize_t *order, double *work, doubl
         for j in range(i + 1, K):
             if m.size[i] > 0.0 and m.size[j] > 0.0:
                 sizes = merged_stick_elbo(m, i, j, order, work + K) - apart
+                if m.own_fractions:
+                    empty = group_gain(m, -1, j)
                 gain[i * K + j] = group_gain(m, i, j) + empty - work[i] - work[j] + sizes
 
 
@@ -138,9 +144,9 @@ cdef double noise_gain(
     cdef const Prior *prior = &m.noise_prior
     cdef double r = pooled[d], t1 = pooled[m.D + d], t2 = pooled[2 * m.D + d], before, kappa, wider, scatter
     cdef Counts c = no_counts()
-    if m.counts or m.own_noise:
-        before = log_evidence(prior, m.counts, &c, d, r, t1, t2)
-        return log_evidence(prior, m.counts, &c, d, r + reach, t1 + s1, t2 + s2) - before
+    if m.kind != GAUSSIAN or m.own_noise:
+        before = log_evidence(prior, m.kind, &c, d, r, t1, t2)
+        return log_evidence(prior, m.kind, &c, d, r + reach, t1 + s1, t2 + s2) - before
     kappa = prior.k0 + r
     wider = kappa + reach
     scatter = above_zero(t2 + s2 - (t1 + s1) * (t1 + s1) / wider) - above_zero(t2 - t1 * t1 / kappa)
@@ -153,7 +159,7 @@ cdef double deselection_gain(
 ) noexcept nogil:
     """Gain of the ELBO if components [first, last) deselect column d, noise and lambda refitted."""
     cdef double reach = 0.0, s1 = 0.0, s2 = 0.0, own = 0.0, all = 0.0
-    cdef double some = selected(m, d, &all), p = m.p[first * m.D + d]
+    cdef double some = selected(m, share_of(m, first, d), &all), p = m.p[first * m.D + d]
     cdef double rich = m.share_a + some, poor = m.share_b + (all - some)
     cdef Py_ssize_t k, at
     for k in range(first, last):

@@ -1,9 +1,8 @@
 """Mixture with feature selection: the variational updates of q, each the exact maximiser of the ELBO, and the ELBO.
 
-Gaussian and Poisson columns differ in two places only: the posterior of a component's column and the posterior of the noise. Both give
-three numbers that define the expected log density of a cell, E ln p(x) = reach * constant + x * linear + x^2 * square. The likelihood of
-any set of rows is therefore a combination of their (reach, sum x, sum x^2). reach is 1 for a Gaussian cell and the exposure of the row
-for a count.
+Gaussian, Poisson and Bernoulli columns differ in two places only: the posterior of a component's column and the posterior of the noise.
+Both give three numbers that define the expected log density of a cell, E ln p(x) = reach * constant + x * linear + x^2 * square. The likelihood of
+any set of rows is therefore a combination of their (reach, sum x, sum x^2). reach is the weight of the row, for a count times its exposure.
 """
 
 import numpy as np
@@ -13,7 +12,7 @@ from libc.string cimport memset
 
 from craftc._kernels._common cimport doubles_in, doubles_out
 
-cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, and the log evidence of the cells (counts: without ln x!, x ln e)
+cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, Beta(a, b), and the log evidence (counts: without ln x!, x ln e)
     double a, b, log_b, evidence
 
 
@@ -73,9 +72,14 @@ cdef inline void count(Counts *c, const Prior *prior, double reach) noexcept nog
     c.digamma_a = digamma(c.a)
 
 
-cdef inline Posterior fit(const Prior *prior, bint counts, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
+cdef inline Posterior fit(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
     cdef Posterior q
-    if counts:
+    if kind == BERNOULLI:
+        q.a = prior.a0 + s1
+        q.b = prior.b0[d] + above_zero(reach - s1)
+        q.log_b = 0.0
+        q.evidence = log_beta(q.a, q.b) + prior.value[d]
+    elif kind == POISSON:
         q.a = prior.a0 + s1
         q.b = prior.b0[d] + reach
         q.log_b = log(q.b)
@@ -103,23 +107,27 @@ cdef inline void set_gaussian(
     out.constant[at] = 0.5 * (digamma_a - log_b - LN_2PI - 1.0 / c.kappa - tau * mean * mean)
 
 
-cdef inline void set_density(Density out, Py_ssize_t at, bint counts, Posterior q, const Counts *c, double s1) noexcept nogil:
-    if not counts:
+cdef inline void set_density(Density out, Py_ssize_t at, int kind, Posterior q, const Counts *c, double s1) noexcept nogil:
+    if kind == GAUSSIAN:
         set_gaussian(out, at, c, s1, c.digamma_a, q.log_b, q.a / q.b)
         return
     out.square[at] = 0.0
+    if kind == BERNOULLI:
+        out.constant[at] = digamma(q.b) - digamma(q.a + q.b)
+        out.linear[at] = digamma(q.a) - digamma(q.b)
+        return
     out.linear[at] = digamma(q.a) - q.log_b
     out.constant[at] = -q.a / q.b
 
 
-cdef double log_evidence(const Prior *prior, bint counts, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
+cdef double log_evidence(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
     """Log evidence of cells with these sums under one posterior fitted to them."""
-    return fit(prior, counts, c, d, reach, s1, s2).evidence
+    return fit(prior, kind, c, d, reach, s1, s2).evidence
 
 
 cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
     """Log evidence of cells with these sums under their own distribution, minus their expected log density under the noise."""
-    return fit(&m.prior, m.counts, c, d, reach, s1, s2).evidence - expected(m.noise, d, reach, s1, s2)
+    return fit(&m.prior, m.kind, c, d, reach, s1, s2).evidence - expected(m.noise, d, reach, s1, s2)
 
 
 cdef void update_components(Model *m) noexcept nogil:
@@ -133,8 +141,8 @@ cdef void update_components(Model *m) noexcept nogil:
         for d in range(m.D):
             at = k * m.D + d
             reach, s1, s2 = m.reach[at], m.s1[at], m.s2[at]
-            q = fit(&m.prior, m.counts, &c, d, reach, s1, s2)
-            set_density(m.own, at, m.counts, q, &c, s1)
+            q = fit(&m.prior, m.kind, &c, d, reach, s1, s2)
+            set_density(m.own, at, m.kind, q, &c, s1)
             m.divergence[at] = expected(m.own, at, reach, s1, s2) - q.evidence
 
 
@@ -155,7 +163,7 @@ cdef void update_noise(Model *m, double *pooled) noexcept nogil:
     """q of the noise, from the cells that no component selects; pooled (3, D): OUT their reach, sums and squares."""
     cdef Py_ssize_t D = m.D, k, d
     cdef const Prior *prior = &m.noise_prior
-    cdef bint common = not m.counts and not m.own_noise
+    cdef bint common = m.kind == GAUSSIAN and not m.own_noise
     cdef double *reach = pooled
     cdef double *s1 = pooled + D
     cdef double *s2 = pooled + 2 * D
@@ -183,8 +191,8 @@ cdef void update_noise(Model *m, double *pooled) noexcept nogil:
             set_gaussian(m.noise, d, &c, s1[d], whole.digamma_a, log_b, a / b)
             evidence += 0.5 * c.log_kappa - reach[d] * HALF_LN_2PI
         else:
-            q = fit(prior, m.counts, &c, d, reach[d], s1[d], s2[d])
-            set_density(m.noise, d, m.counts, q, &c, s1[d])
+            q = fit(prior, m.kind, &c, d, reach[d], s1[d], s2[d])
+            set_density(m.noise, d, m.kind, q, &c, s1[d])
             evidence += q.evidence
         likelihood += expected(m.noise, d, reach[d], s1[d], s2[d])
     m.noise_divergence[0] = likelihood - evidence
@@ -218,7 +226,7 @@ cdef inline double selection_gain(const Model *m, Py_ssize_t k, Py_ssize_t d) no
 
 cdef void update_masks(Model *m) noexcept nogil:
     """q(y)."""
-    cdef Py_ssize_t k, d
+    cdef Py_ssize_t k, d, i
     cdef double odds
     m.mask_entropy[0] = 0.0
     if m.tied:
@@ -232,7 +240,8 @@ cdef void update_masks(Model *m) noexcept nogil:
         return
     for k in range(m.K):
         for d in range(m.D):
-            m.p[k * m.D + d] = probability(m.share.log_mean[d] - m.share.log_rest[d] + selection_gain(m, k, d), m.mask_entropy)
+            i = share_of(m, k, d)
+            m.p[k * m.D + d] = probability(m.share.log_mean[i] - m.share.log_rest[i] + selection_gain(m, k, d), m.mask_entropy)
 
 
 cdef inline void fit_beta(Beta q, Py_ssize_t i, double a, double b) noexcept nogil:
@@ -249,23 +258,32 @@ cdef inline double beta_elbo(Beta q, Py_ssize_t i, double a, double b) noexcept 
     return (a - q.a[i]) * q.log_mean[i] + (b - q.b[i]) * q.log_rest[i] + q.value[i]
 
 
-cdef double selected(const Model *m, Py_ssize_t d, double *all) noexcept nogil:
-    """Sum of p_kd over the `all` masks y that lambda_d governs."""
-    cdef Py_ssize_t k, n = 1 if m.tied else m.K
+cdef Py_ssize_t share_of(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil:
+    """Which share is the probability that component k selects column d: lambda_d, or m_k."""
+    return k if m.own_fractions else d
+
+
+cdef inline Py_ssize_t n_shares(const Model *m) noexcept nogil:
+    return m.K if m.own_fractions else m.D
+
+
+cdef double selected(const Model *m, Py_ssize_t i, double *all) noexcept nogil:
+    """Sum of p_kd over the `all` masks y that share i governs."""
+    cdef Py_ssize_t j, n = m.D if m.own_fractions else 1 if m.tied else m.K
     cdef double sum = 0.0
     all[0] = <double> n
-    for k in range(n):
-        sum += m.p[k * m.D + d]
+    for j in range(n):
+        sum += m.p[i * m.D + j if m.own_fractions else j * m.D + i]
     return sum
 
 
 cdef void update_shares(Model *m) noexcept nogil:
-    """q(lambda)."""
-    cdef Py_ssize_t d
+    """q(lambda), or q(m_k)."""
+    cdef Py_ssize_t i
     cdef double all = 0.0, some
-    for d in range(m.D):
-        some = selected(m, d, &all)
-        fit_beta(m.share, d, m.share_a + some, m.share_b + (all - some))
+    for i in range(n_shares(m)):
+        some = selected(m, i, &all)
+        fit_beta(m.share, i, m.share_a + some, m.share_b + (all - some))
 
 
 # ---- sizes ----
@@ -299,7 +317,7 @@ cdef double evidence_lower_bound(const Model *m) noexcept nogil:
             at = k * m.D + d
             sum += m.p[at] * selection_gain(m, k, d) + expected(m.noise, d, m.reach[at], m.s1[at], m.s2[at])
         elbo += sum
-    for d in range(m.D):
+    for d in range(n_shares(m)):
         some = selected(m, d, &all)
         elbo += beta_elbo(m.share, d, m.share_a + some, m.share_b + (all - some)) - prior
     for k in range(m.K - 1, -1, -1):
@@ -326,24 +344,33 @@ cdef class Mixture:
         k0, a0, b0 of a component's columns and of the noise; isotropic noise reads b0 of the first column.
     concentration : float
         alpha.
-    counts : bool
-        Poisson columns, otherwise Gaussian.
+    kind : {"gaussian", "poisson", "bernoulli"}
+        Of the columns.
     own_noise : bool
         Every column has its own noise precision, otherwise all share one.
     tied : bool
         One y_d for all components.
+    own_fractions : bool
+        y_kd ~ Bernoulli(m_k), m_k ~ Beta(share_prior), in the place of lambda_d.
     """
 
-    def __init__(self, Py_ssize_t K, Py_ssize_t D, prior, noise_prior, double concentration, *, bint counts, bint own_noise, bint tied):
+    def __init__(self, Py_ssize_t K, Py_ssize_t D, prior, noise_prior, double concentration, *, str kind, bint own_noise, bint tied,
+                 bint own_fractions=False):
         cdef Model *m = &self.m
         self.size, self.weight = np.zeros(K), np.zeros(K)
         self.reach, self.s1, self.s2, self.p, self.divergence = np.zeros((5, K, D))
         self.own, self.noise = np.zeros((3, K, D)), np.zeros((3, D))
-        self.share, self.stick = np.ones((5, D)), np.zeros((5, K))
+        if own_fractions and tied:
+            raise ValueError("own_fractions needs masks of every component, got tied=True")
+        self.share, self.stick = np.ones((5, K if own_fractions else D)), np.zeros((5, K))
         self.entropy, self.noise_divergence, self.mask_entropy = np.zeros((3, 1))
-        values = [a0 * np.log(b0) - log_gamma(a0) for _, a0, b0 in (prior, noise_prior)]
+        if kind == "bernoulli":
+            values = [np.array([-log_beta(a0, b) for b in b0]) for _, a0, b0 in (prior, noise_prior)]
+        else:
+            values = [a0 * np.log(b0) - log_gamma(a0) for _, a0, b0 in (prior, noise_prior)]
         self.priors = (prior, noise_prior, values)
-        m.K, m.D, m.counts, m.own_noise, m.tied, m.concentration = K, D, counts, own_noise, tied, concentration
+        m.kind = {"gaussian": GAUSSIAN, "poisson": POISSON, "bernoulli": BERNOULLI}[kind]
+        m.K, m.D, m.own_noise, m.tied, m.own_fractions, m.concentration = K, D, own_noise, tied, own_fractions, concentration
         m.prior.k0, m.prior.a0, m.prior.b0, m.prior.value = prior[0], prior[1], doubles_in(prior[2]), doubles_out(values[0])
         m.noise_prior.k0, m.noise_prior.a0 = noise_prior[0], noise_prior[1]
         m.noise_prior.b0, m.noise_prior.value = doubles_in(noise_prior[2]), doubles_out(values[1])
@@ -364,7 +391,7 @@ cdef class Mixture:
 
     @property
     def share_prior(self):
-        """Shapes of the Beta prior of lambda_d: m kappa, (1 - m) kappa."""
+        """Shapes of the Beta prior of lambda_d, m kappa and (1 - m) kappa; with own fractions, of m_k."""
         return self.m.share_a, self.m.share_b
 
     @share_prior.setter
@@ -399,7 +426,7 @@ cdef class Mixture:
             update_noise(&self.m, self.pooled)
 
     def update_shares(self):
-        """q(lambda): how often a column is selected."""
+        """q(lambda): how often a column is selected; with own fractions, how often a component selects."""
         with nogil:
             update_shares(&self.m)
 

@@ -3,12 +3,13 @@
     python benches/replication/mixture.py [--data DIR] [--seeds N] [--quick] [--figures FOLDER] [--out FILE]
 
 Guan, Dy & Jordan, "A Unified Probabilistic Model for Global and Local Unsupervised Feature Selection", ICML 2011. The synthetic tables
-have the paper's layout; it gives no means, which are N(0, 1) here. The others read `NAME.csv.gz` (header, class last) from `--data`, else the
-environment variable CRAFTC_DATA, else ../shared/data beside the checkout; what is not there is named and skipped. One thread
+have the paper's layout; it gives no means, which are N(0, 1) here. The others read `NAME.csv.gz` (header, class last) from `--data`, else
+the environment variable CRAFTC_DATA, else ../shared/data beside the checkout; what is not there is named and skipped. One thread
 throughout, CPU seconds. Starts are chosen by the bound, never by the classes, which only the NMI sees.
 
 "paper's" settings are those of its text: full covariances, columns standardised, m learned, rho = .01 for HFS(G) and .2 for HFS(L). The
-rows "diagonal" have the same settings but independent columns. Under its own prior rho works the other way round, hence our "local" (rho = .01) and "global" (.2), both at m = 1/2.
+rows "diagonal" have the same settings but independent columns. Under its own prior rho works the other way round, hence our "local" (rho =
+.01) and "global" (.2), both at m = 1/2.
 """
 
 from __future__ import annotations
@@ -174,6 +175,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     'selection="local"': {"selection": "local"},
     'selection="global"': {"selection": "global"},
     'selection="shared"': {"selection": "shared"},
+    "own fractions": {"learn_fraction": "component"},
     "paper's HFS(G), diagonal": PAPER_G,
     "paper's HFS(L), diagonal": PAPER_L,
 }
@@ -209,8 +211,9 @@ def synthetic(report: Report, n_seeds: int, n_full: int) -> None:
         report,
         "Synthetic 1 (local) and 2 (global)",
         "The paper's layout: 300 rows, 30 columns, 3 clusters; local: own columns 0-9, 15-29, 4-24, global: 0-14 for all, N(mean, 1) with "
-        f"means N(0, 1); noise N(0, 10). Means over {n_seeds} seeds ({n_full} with a full covariance, of 1 or 2 starts); best bound of 5 starts of 20 components, merges on. mask: share of right entries, each "
-        "true cluster against its largest component. The paper: labels and masks recovered in both.",
+        f"means N(0, 1); noise N(0, 10). Means over {n_seeds} seeds ({n_full} with a full covariance, of 1 or 2 starts); best "
+        "bound of 5 starts of 20 components, merges on. mask: share of right entries, each true cluster against its largest component. The "
+        "paper: labels and masks recovered in both.",
     )
     lines = []
     procedures: dict[str, Procedure] = {name: ours(**parameters) for name, parameters in SETTINGS.items()}

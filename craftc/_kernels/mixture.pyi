@@ -15,6 +15,7 @@ class Rows:
     centre: _Floats
     scale: _Floats
     exposure: _Floats | None
+    weight: _Floats | None
     def __init__(
         self,
         X: NDArray[Any],
@@ -24,6 +25,7 @@ class Rows:
         exposure: _Floats | None,
         missing: bool,
         K: int,
+        weight: _Floats | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
     def e_step(

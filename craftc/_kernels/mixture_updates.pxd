@@ -8,10 +8,13 @@ cdef extern from * nogil:
     """
     const double HALF_LN_2PI, LN_2PI, CERTAIN
 
-ctypedef struct Prior:          # Normal(0, 1 / (k0 tau)) Gamma(a0, b0) of a Gaussian column, Gamma(a0, b0) of a rate
+ctypedef enum:
+    GAUSSIAN, POISSON, BERNOULLI
+
+ctypedef struct Prior:          # Normal(0, 1 / (k0 tau)) Gamma(a0, b0) of a Gaussian column, Gamma(a0, b0) of a rate, Beta(a0, b0)
     double k0, a0
     const double *b0            # (D)
-    const double *value         # (D) a0 ln b0 - ln Gamma(a0)
+    const double *value         # (D) a0 ln b0 - ln Gamma(a0); of a Beta distribution -ln B(a0, b0)
 
 ctypedef struct Density:        # E ln p(x) of a cell = reach * constant + x * linear + x^2 * square
     double *constant
@@ -27,11 +30,12 @@ ctypedef struct Beta:           # q of Beta variables
 
 ctypedef struct Model:
     Py_ssize_t K, D             # components there is room for, columns
-    bint counts                 # Poisson columns; otherwise Gaussian
+    int kind                    # of the columns
     bint own_noise              # every column has its own noise precision
     bint tied                   # one y_d for all components
     double concentration        # alpha
-    double share_a, share_b     # Beta prior of lambda_d
+    bint own_fractions          # a fraction m_k of every component in the place of lambda_d of every column
+    double share_a, share_b     # Beta prior of lambda_d, or of m_k
     Prior prior, noise_prior
     # sufficient statistics of the E-step
     double *size                # (K) N_k
@@ -46,7 +50,7 @@ ctypedef struct Model:
     # q(y), q(lambda), q(v)
     double *p                   # (K, D)
     double *mask_entropy        # (1)
-    Beta share, stick           # (D), (K)
+    Beta share, stick           # (D), or (K) with own fractions; (K)
     double *weight              # (K) E ln pi
 
 ctypedef struct Counts:         # the part of a Gaussian posterior that depends on the amount of data only, cached
@@ -65,10 +69,11 @@ cdef double log_gamma(double x) noexcept nogil
 cdef double log_beta(double a, double b) noexcept nogil
 cdef double above_zero(double x) noexcept nogil
 cdef Counts no_counts() noexcept nogil
-cdef double log_evidence(const Prior *prior, bint counts, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
+cdef double log_evidence(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
 cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
 cdef double own_log_likelihood(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil
-cdef double selected(const Model *m, Py_ssize_t d, double *all) noexcept nogil
+cdef Py_ssize_t share_of(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil
+cdef double selected(const Model *m, Py_ssize_t i, double *all) noexcept nogil
 cdef void pool_scatter(const Model *m, const double *pooled, double *a, double *b) noexcept nogil
 cdef void update_components(Model *m) noexcept nogil
 cdef void update_masks(Model *m) noexcept nogil

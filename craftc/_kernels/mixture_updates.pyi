@@ -32,9 +32,10 @@ class Mixture:
         noise_prior: tuple[float, float, _Floats],
         concentration: float,
         *,
-        counts: bool,
+        kind: str,
         own_noise: bool,
         tied: bool,
+        own_fractions: bool = False,
     ) -> None: ...
     def state(self) -> list[_Floats]: ...
     def restore(self, state: list[_Floats]) -> None: ...

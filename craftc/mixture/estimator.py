@@ -20,7 +20,7 @@ from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.random import seed_of
 from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
-from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_number, check_parameters
+from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_number, check_parameters, check_weight
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
 from craftc.mixture.scaling import ColumnScaling, ScaledData
@@ -38,8 +38,8 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
 
     A Dirichlet process mixture in which each component decides for every column whether it has its own distribution or shares the noise
     distribution of the whole table. It is fitted by variational inference; every update increases the evidence lower bound (ELBO).
-    Missing cells (NaN) are marginalised. Use it in place of :class:`CRAFT` when probabilities are needed and the table holds only numbers
-    or counts.
+    Missing cells (NaN) are marginalised. Use it in place of :class:`CRAFT` when probabilities are needed and the table holds only numbers,
+    counts, or indicators.
 
     Parameters
     ----------
@@ -49,9 +49,10 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         "local": each cluster selects features nearly independently (rho = 0.01). "global": the selections are coupled (rho = 0.2), but may
         differ. "shared": all clusters select the same features; a feature is selected if it matters to any of them. (The text of the paper
         states the effect of rho the other way round.)
-    component : {"gaussian", "poisson"}, default="gaussian"
+    component : {"gaussian", "poisson", "bernoulli"}, default="gaussian"
         "poisson": columns are counts. The rates of a row are those of its cluster times the total of the row, so documents of different
-        lengths are comparable.
+        lengths are comparable. "bernoulli": columns are indicators, 0 or 1, with probabilities of their own in every cluster that selects
+        them (uniform priors).
     covariance : {"diagonal", "full"}, default="diagonal"
         "full": a full covariance over the selected features of each cluster. Starts from the result of the diagonal model and selects or
         deselects one feature at a time, which is slow; it improves some tables and not others. Requires a table without missing cells.
@@ -63,8 +64,13 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
     feature_variance : float, optional
         rho, the variance of that fraction between columns, 0 < rho < 0.25. The selections of two clusters have correlation
         rho / (m (1 - m)). None: set by `selection`.
-    learn_fraction : bool, default=False
-        Also fit m, within m (1 - m) >= 1.05 rho. The prior may then dominate and select all features or none.
+    learn_fraction : bool, "shared" or "component", default=False
+        "shared" or True: also fit m, within m (1 - m) >= 1.05 rho. The prior may then dominate and select all features or none.
+        "component": every cluster has its own fraction, y_kd ~ Bernoulli(m_k), and selects independently of the others;
+        `feature_variance` has no role. Not with ``selection="shared"`` or full covariances.
+    fraction_prior : (float, float), default=(1.0, 1.0)
+        Shapes gamma, beta > 0 of the Beta prior of m or m_k where they are fitted (equation (8)); (1, 1) is uniform. Shapes below 1 favour
+        fractions near 0 and 1.
     concentration : float, default=5.0
         alpha of the Dirichlet process; larger values give more clusters.
     scale : {"auto", "scalar", "standard", "none"}, default="auto"
@@ -111,15 +117,15 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
     covariances_ : ndarray (K, D, D) of float64
         With ``covariance="full"``: expected covariances in the units of the table.
     cluster_sizes_ : ndarray (K,) of float64
-        Number of rows of each cluster.
+        Number of rows of each cluster, or the sum of their weights.
     elbo_ : float
         The ELBO of the fitted model, nats, for the scaled table.
     elbo_path_ : ndarray of float64
         The ELBO after every sweep and merge of the best start; `elbo_` is the ELBO after one more update.
     objective_, objective_path_ : float, ndarray
         -`elbo_` and -`elbo_path_`: every objective of this package is minimised.
-    feature_fraction_ : float
-        m, given or fitted.
+    feature_fraction_ : float, or ndarray (K,)
+        m, given or fitted; with ``learn_fraction="component"`` the expected m_k.
     scale_ : ndarray (D,) of float64
         Factors of the columns; 0 for columns without variance.
     n_iter_ : int
@@ -149,12 +155,11 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_components": Number(least=1, whole=True),
         "selection": Choice(tuple(SELECTIONS)),
-        "component": Choice(("gaussian", "poisson")),
+        "component": Choice(("gaussian", "poisson", "bernoulli")),
         "covariance": Choice(("diagonal", "full")),
         "noise": Choice(("isotropic", "feature")),
         "feature_fraction": Number(above=0, below=1),
         "feature_variance": Number(above=0, below=0.25, optional=True),
-        "learn_fraction": Flag(),
         "concentration": Number(above=0),
         "scale": Choice(("auto", "scalar", "standard", "none")),
         "merge": Flag(),
@@ -174,7 +179,8 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         noise: str = "isotropic",
         feature_fraction: float = 0.5,
         feature_variance: float | None = None,
-        learn_fraction: bool = False,
+        learn_fraction: bool | str = False,
+        fraction_prior: tuple[float, float] = (1.0, 1.0),
         concentration: float = 5.0,
         scale: str = "auto",
         merge: bool = True,
@@ -194,6 +200,7 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         self.feature_fraction = feature_fraction
         self.feature_variance = feature_variance
         self.learn_fraction = learn_fraction
+        self.fraction_prior = fraction_prior
         self.concentration = concentration
         self.scale = scale
         self.merge = merge
@@ -205,14 +212,17 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: Any = None) -> FeatureSelectionMixture:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> FeatureSelectionMixture:
         """Find the clusters of a table and their features.
 
         Parameters
         ----------
         X : array or data frame (n, D) of numbers, n >= 2
-            NaN is a missing cell (not with full covariances). Counts: whole numbers >= 0.
+            NaN is a missing cell (not with full covariances). Counts: whole numbers >= 0. Indicators: 0 and 1.
         y : ignored
+        sample_weight : array (n,), optional
+            Finite, >= 0. Weight 2 counts as two equal rows, weight 0 as none; such a row only gets a label. Random starts draw other rows
+            than for repeated rows; from responsibilities given as `init` the result is the same up to rounding.
 
         Returns
         -------
@@ -220,10 +230,15 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
             The fitted estimator.
         """
         priors = self._checked_priors()
-        data = self._scaled_data(X)
-        given = self._given_responsibilities(len(data), priors.K)
-        best = self._best_start(data, priors, given)
+        rows = self._read(X, reset=True)
+        weight = check_weight(sample_weight, len(rows))
+        present = np.ones(len(rows), bool) if weight is None else weight > 0
+        data = self._scaled_data(rows[present] if not present.all() else rows, None if weight is None else weight[present])
+        given = self._given_responsibilities(len(rows), priors.K)
+        best = self._best_start(data, priors, None if given is None else given[present])
         self._set_state(best)
+        if not present.all():
+            self.labels_ = self._posterior.labels(self._posterior.scaling.clipped(rows), data.n_threads)
         if not best.converged:
             warn_not_converged(self, best.n_iter, "sweeps", "raise max_iter or tol")
         return self
@@ -264,7 +279,7 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         scaling = factors.scaling
         posterior = self._posterior = result.model.posterior(found)
         self.labels_, self.n_clusters_ = result.label, len(found)
-        self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(found)).astype(np.float64)
+        self.cluster_sizes_ = np.bincount(self.labels_, factors.data.weight, len(found)).astype(np.float64)
         self.weights_ = posterior.weights
         self.feature_probabilities_ = self._all_columns(posterior.p)
         self.feature_mask_ = self.feature_probabilities_ > 0.5
@@ -276,7 +291,7 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         elif hasattr(self, "covariances_"):
             del self.covariances_
         self.scale_ = self._all_columns(scaling.scale[None])[0]
-        self.feature_fraction_ = factors.fraction
+        self.feature_fraction_ = factors.fraction if posterior.fractions is None else posterior.fractions
         set_convergence(self, result)
         self.elbo_, self.elbo_path_ = -self.objective_, -self.objective_path_
 
@@ -319,7 +334,7 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         return self._posterior.proba(rows, effective_n_threads(self.n_threads))
 
     def score_samples(self, X: ArrayLike) -> Floats:
-        """The log predictive density of every row (Student's t, negative binomial), in the units of the table.
+        """The log predictive density of every row (Student's t, negative binomial, Bernoulli), in the units of the table.
 
         Parameters
         ----------
@@ -384,17 +399,16 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
 
     # ---- input and parameters ----
 
-    def _scaled_data(self, X: ArrayLike) -> ScaledData:
+    def _scaled_data(self, rows: NDArray[Any], weight: Floats | None) -> ScaledData:
         """The rows in scaled units; warns about columns that cannot be used."""
-        rows = self._read(X, reset=True)
         n_threads = effective_n_threads(self.n_threads)
-        scaling = ColumnScaling.fitted(rows, self.component == "poisson", self.scale, n_threads)
+        scaling = ColumnScaling.fitted(rows, self.component, self.scale, n_threads, weight)
         if len(scaling.column) < rows.shape[1]:
             constant = np.delete(np.arange(rows.shape[1]), scaling.column)
             warnings.warn(
                 f"Columns without variance are kept but never selected: {self._named(constant)}.", UserWarning, stacklevel=3
             )
-        return ScaledData(rows, scaling, n_threads)
+        return ScaledData(rows, scaling, n_threads, weight)
 
     def _new_rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
@@ -408,13 +422,14 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
                 'covariance="full" does not accept missing cells, got NaN; use covariance="diagonal", which marginalises them, or impute '
                 "them first."
             )
-        if self.component == "poisson":
-            bad = np.flatnonzero(np.any([not_counts(rows[some]).any(axis=0) for some in chunks(len(rows))], axis=0))
+        if self.component != "gaussian":
+            wrong, wanted = (not_counts, "counts, whole numbers >= 0") if self.component == "poisson" else (not_binary, "0 and 1")
+            bad = np.flatnonzero(np.any([wrong(rows[some]).any(axis=0) for some in chunks(len(rows))], axis=0))
             if len(bad):
                 first = rows[:, bad[0]]
                 raise ValueError(
-                    f'component="poisson" needs counts, whole numbers >= 0; other values in {self._named(bad)} (the first: '
-                    f'{first[not_counts(first)][0]:g}). Leave these columns out, or use component="gaussian".'
+                    f'component="{self.component}" needs {wanted}; other values in {self._named(bad)} (the first: '
+                    f'{first[wrong(first)][0]:g}). Leave these columns out, or use component="gaussian".'
                 )
         return rows
 
@@ -446,8 +461,9 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
     def _checked_priors(self) -> Priors:
         """The priors of the checked parameters."""
         check_parameters(self)
-        if self.component == "poisson" and self.covariance == "full":
-            raise ValueError('covariance="full" requires component="gaussian"; use covariance="diagonal" for counts.')
+        if self.component != "gaussian" and self.covariance == "full":
+            raise ValueError('covariance="full" requires component="gaussian"; use covariance="diagonal" for counts and indicators.')
+        fractions, prior = self._checked_fractions()
         fraction = float(self.feature_fraction)
         variance = float(SELECTIONS[self.selection] if self.feature_variance is None else self.feature_variance)
         low, high = fraction_interval(variance)
@@ -456,29 +472,57 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
                 f"feature_fraction must lie between {low:.6g} and {high:.6g} for feature_variance {variance:g} (a fraction m with variance "
                 f"rho needs m (1 - m) > rho), got {fraction!r}. Lower feature_variance or move feature_fraction towards 0.5."
             )
-        if self.learn_fraction and (1.0 + LEAST_KAPPA) * variance >= 0.25:
+        if fractions == "shared" and (1.0 + LEAST_KAPPA) * variance >= 0.25:
             raise ValueError(
                 f"learn_fraction needs feature_variance < {0.25 / (1.0 + LEAST_KAPPA):.4g}, so that m can vary, got {variance!r}."
             )
         return Priors(
             int(self.n_components),
-            counts=self.component == "poisson",
+            kind=self.component,
             full=self.covariance == "full",
             own_noise=self.noise == "feature",
             tied=self.selection == "shared",
             fraction=fraction,
             variance=variance,
-            learn=bool(self.learn_fraction),
+            learn=fractions == "shared",
+            own_fractions=fractions == "component",
+            fraction_prior=prior,
             concentration=float(self.concentration),
         )
+
+    def _checked_fractions(self) -> tuple[str | None, tuple[float, float]]:
+        """Which fractions are fitted, "shared", "component" or None, and their prior; warns about parameters without a role."""
+        learn, prior = self.learn_fraction, self.fraction_prior
+        if isinstance(learn, (bool, np.bool_)):
+            fractions = "shared" if learn else None
+        elif learn in ("shared", "component"):
+            fractions = str(learn)
+        else:
+            raise TypeError(f"learn_fraction must be True, False, 'shared' or 'component', got {learn!r}.")
+        if not isinstance(prior, (tuple, list, np.ndarray)) or len(prior) != 2:
+            raise ValueError(f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {prior!r}.")
+        shapes = float(check_number("fraction_prior[0]", prior[0], above=0)), float(check_number("fraction_prior[1]", prior[1], above=0))
+        if fractions == "component" and (self.selection == "shared" or self.covariance == "full"):
+            other = 'selection="shared"' if self.selection == "shared" else 'covariance="full"'
+            raise ValueError(f'learn_fraction="component" needs selections of every component, got {other}; use learn_fraction="shared".')
+        unused = ["fraction_prior"] * (fractions is None and shapes != (1.0, 1.0))
+        unused += ["feature_variance"] * (fractions == "component" and self.feature_variance is not None)
+        if unused:
+            warnings.warn(f"{unused[0]} has no role with learn_fraction={learn!r} and is ignored.", UserWarning, stacklevel=4)
+        return fractions, shapes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.covariance != "full"
-        tags.input_tags.positive_only = self.component == "poisson"
+        tags.input_tags.positive_only = self.component != "gaussian"
         return tags
 
 
 def not_counts(cells: NDArray[Any]) -> NDArray[np.bool_]:
     """Which cells are neither whole numbers >= 0 nor missing."""
     return np.asarray((cells < 0) | ((cells != np.floor(cells)) & ~np.isnan(cells)))
+
+
+def not_binary(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells are neither 0 nor 1 nor missing."""
+    return np.asarray((cells != 0) & (cells != 1) & ~np.isnan(cells))

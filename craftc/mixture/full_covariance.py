@@ -221,7 +221,12 @@ class FullModel:
         for rows in chunks(len(self.data)):
             cells = self.scaling.cells(self.data.X[rows])
             r = responsibilities(rows, cells)
-            q.entropy[:] -= xlogy(r, r).sum()
+            if self.data.weight is None:
+                q.entropy[:] -= xlogy(r, r).sum()
+            else:
+                weight = self.data.weight[rows]
+                q.entropy[:] -= weight @ xlogy(r, r).sum(axis=1)
+                r = r * weight[:, None]
             q.size[:] += r.sum(axis=0)
             q.s1[:] += r.T @ cells
             for k in np.flatnonzero(r.any(axis=0)):

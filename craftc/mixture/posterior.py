@@ -19,29 +19,37 @@ _CHUNK = 1024  # rows whose densities are computed at a time
 
 @dataclass(frozen=True)
 class Columns:
-    """Posteriors of the columns of one component, or of the noise: Normal(mean, 1 / (kappa tau)) Gamma(a, b), or the Gamma of a rate."""
+    """Posteriors of the columns of one component, or of the noise.
 
-    counts: bool
+    Normal(mean, 1 / (kappa tau)) Gamma(a, b), the Gamma(a, b) of a rate, or the Beta(a, b) of a probability.
+    """
+
+    kind: str
     mean: Floats
     kappa: Floats
     a: Floats
     b: Floats
 
     @classmethod
-    def fitted(cls, prior: Any, counts: bool, sums: Floats, common: bool = False) -> Columns:
+    def fitted(cls, prior: Any, kind: str, sums: Floats, common: bool = False) -> Columns:
         """From the prior (k0, a0, b0) and the sums (3, D) over cells: their reach, x and x^2; `common`: one precision for all columns."""
         (k0, a0, b0), (reach, s1, s2) = prior, sums
         kappa = k0 + reach
-        if counts:
-            return cls(True, s1 / np.maximum(reach, 1e-300), kappa, a0 + s1, b0 + reach)
+        if kind == "bernoulli":
+            a, b = a0 + s1, b0 + np.maximum(reach - s1, 0.0)
+            return cls(kind, a / (a + b), kappa, a, b)
+        if kind == "poisson":
+            return cls(kind, s1 / np.maximum(reach, 1e-300), kappa, a0 + s1, b0 + reach)
         a, scatter = reach / 2, np.maximum(s2 - s1 * s1 / kappa, 0.0) / 2
         if common:
             a, scatter, b0 = np.full_like(a, a.sum()), np.full_like(a, scatter.sum()), b0[:1]
-        return cls(False, s1 / kappa, kappa, a0 + a, b0 + scatter)
+        return cls(kind, s1 / kappa, kappa, a0 + a, b0 + scatter)
 
     def log_density(self, x: Floats, exposure: Floats | None) -> Floats:
-        """(n, D) ln of the predictive density of cells: Student's t, or negative binomial. Missing cells give 0."""
-        if exposure is not None:
+        """(n, D) ln of the predictive density of cells: Student's t, negative binomial, or Bernoulli. Missing cells give 0."""
+        if self.kind == "bernoulli":
+            cells = np.where(x > 0, np.log(self.mean), np.log1p(-self.mean))
+        elif exposure is not None:
             e = exposure[:, None]
             rest = np.where(x > 0, x * np.log(np.maximum(e, 1e-300) / (self.b + e)), 0.0)
             cells = gammaln(self.a + x) - gammaln(self.a) - gammaln(x + 1.0) + self.a * np.log(self.b / (self.b + e)) + rest
@@ -53,15 +61,19 @@ class Columns:
 
     def draw(self, rng: np.random.RandomState, n: int) -> Floats:
         """(n, D) cells."""
+        if self.kind == "bernoulli":
+            return np.asarray(rng.uniform(size=(n, len(self.mean))) < self.mean, np.float64)
         rate = rng.standard_gamma(self.a, (n, len(self.a))) / self.b
-        if self.counts:
+        if self.kind == "poisson":
             return rng.poisson(rate).astype(np.float64)
         return np.asarray(self.mean + rng.standard_normal(rate.shape) * np.sqrt((1.0 + 1.0 / self.kappa) / rate))
 
     @property
     def variance(self) -> Floats:
         """Expected variance of a cell; of a rate its mean."""
-        return self.a / self.b if self.counts else self.b / np.maximum(self.a - 1.0, 0.5)
+        if self.kind == "bernoulli":
+            return self.mean * (1.0 - self.mean)
+        return self.a / self.b if self.kind == "poisson" else self.b / np.maximum(self.a - 1.0, 0.5)
 
 
 class Posterior:
@@ -79,6 +91,7 @@ class Posterior:
 
     def __init__(self, scaling: ColumnScaling, priors: Priors, mixture: Mixture, found: NDArray[np.intp]) -> None:
         self.scaling, self.priors = scaling, replace(priors, K=len(found))
+        self.fractions = (mixture.share[0] / (mixture.share[0] + mixture.share[1]))[found] if priors.own_fractions else None
         self.p, self.gains = mixture.p[found], mixture.gains()[found]
         self.own, self.noise, self.weight = mixture.own[:, found], mixture.noise.copy(), mixture.weight[found]
         broken = mixture.stick[0, :-1] / (mixture.stick[0, :-1] + mixture.stick[1, :-1])  # E v
@@ -88,8 +101,8 @@ class Posterior:
         rest = ((1.0 - mixture.p)[:, None] * self.sums).sum(axis=0)
         self.sums = self.sums[found]
         own, noise = mixture.priors[:2]
-        self.clusters = [Columns.fitted(own, scaling.counts, sums) for sums in self.sums]
-        self.background = Columns.fitted(noise, scaling.counts, rest, common=not priors.own_noise)
+        self.clusters = [Columns.fitted(own, scaling.kind, sums) for sums in self.sums]
+        self.background = Columns.fitted(noise, scaling.kind, rest, common=not priors.own_noise)
 
     def e_step(self, X: NDArray[Any], n_threads: int, *, label: Labels | None = None, proba: Floats | None = None) -> None:
         """Labels (n,) or probabilities (n, K) of rows."""
@@ -98,7 +111,7 @@ class Posterior:
         mixture.own[...], mixture.noise[...], mixture.p[...], mixture.weight[...] = self.own, self.noise, self.p, self.weight
         mixture.size[...] = 1.0
         threads = data.threads(self.priors.K)
-        data.rows(self.priors.K).e_step(mixture, threads, gather=False, linear=self.scaling.counts, label=label, proba=proba)
+        data.rows(self.priors.K).e_step(mixture, threads, gather=False, linear=self.scaling.linear, label=label, proba=proba)
 
     def labels(self, X: NDArray[Any], n_threads: int) -> Labels:
         """(n,) most probable clusters."""

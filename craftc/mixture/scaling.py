@@ -15,7 +15,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels.mixture import Rows
 from craftc._kernels.mixture_updates import Mixture
-from craftc.mixture.priors import COUNT, NOISE, NORMAL, Priors
+from craftc.mixture.priors import BINARY, COUNT, NOISE, NORMAL, Priors
 
 _FARTHEST = 1e140  # units from the centre: the square of a larger distance overflows
 _COMMENSURATE = 10.0  # columns whose standard deviations lie within this factor keep their proportions
@@ -23,12 +23,12 @@ _COMMENSURATE = 10.0  # columns whose standard deviations lie within this factor
 
 @dataclass(frozen=True)
 class ColumnScaling:
-    """The columns of the model and their units: Gaussian columns are centred and scaled, counts are used as they are.
+    """The columns of the model and their units: Gaussian columns are centred and scaled, others are used as they are.
 
     Columns without variance carry no information and are left out.
     """
 
-    counts: bool
+    kind: str  # "gaussian", "poisson" or "bernoulli"
     mean: Floats  # (width,) of the present cells of every column of the input
     variance: Floats
     column: NDArray[np.int32]  # (D,) of the model
@@ -36,14 +36,24 @@ class ColumnScaling:
     scale: Floats
 
     @classmethod
-    def fitted(cls, X: NDArray[Any], counts: bool, scale: str, n_threads: int) -> ColumnScaling:
+    def fitted(cls, X: NDArray[Any], kind: str, scale: str, n_threads: int, weight: Floats | None = None) -> ColumnScaling:
         """The scaling of a table (n, width); `scale` is "auto", "scalar", "standard" or "none"."""
-        n_present, mean, scatter = _moments(X, n_threads)
-        variance = scatter / np.maximum(n_present, 1.0)
+        n_present, mean, scatter = _moments(X, n_threads, weight)
+        variance = scatter / np.where(n_present > 0.0, n_present, 1.0)
         column = np.flatnonzero(variance > 0).astype(np.int32)
-        if counts or not len(column):
-            return cls(counts, mean, variance, column, np.zeros(len(column)), np.ones(len(column)))
-        return cls(counts, mean, variance, column, mean[column], _scale(scale, variance[column]))
+        if kind != "gaussian" or not len(column):
+            return cls(kind, mean, variance, column, np.zeros(len(column)), np.ones(len(column)))
+        return cls(kind, mean, variance, column, mean[column], _scale(scale, variance[column]))
+
+    @property
+    def counts(self) -> bool:
+        """Whether columns are counts, whose rates a row multiplies by its exposure."""
+        return self.kind == "poisson"
+
+    @property
+    def linear(self) -> bool:
+        """Whether log densities of cells have no squares."""
+        return self.kind != "gaussian"
 
     @property
     def rate(self) -> Floats:
@@ -77,10 +87,14 @@ class ColumnScaling:
         D = len(self.column)
         if self.counts:
             own = noise = (1.0, COUNT, COUNT / self.rate)
+        elif self.linear:
+            own = noise = (1.0, BINARY, np.full(D, BINARY))
         else:
             own, noise = ((k0, a0, np.full(D, b0)) for k0, a0, b0 in (NORMAL, NOISE))
-        kind = {"counts": self.counts, "own_noise": priors.own_noise, "tied": priors.tied}
-        return Mixture(priors.K, D, own, noise, priors.concentration, **kind)
+        return Mixture(
+            priors.K, D, own, noise, priors.concentration,
+            kind=self.kind, own_noise=priors.own_noise, tied=priors.tied, own_fractions=priors.own_fractions,
+        )  # fmt: skip
 
 
 class ScaledData:
@@ -91,17 +105,22 @@ class ScaledData:
     X : ndarray (n, width) of float32 or float64, contiguous; NaN is a missing cell
     scaling : ColumnScaling
     n_threads : int
+    weight : ndarray (n,) of positive float64, optional
+        Weights of the rows.
 
     Attributes
     ----------
+    total : float
+        Sum of the weights.
     exposure : ndarray (n,) or None
         Counts: factor of the rates of a row.
     constant : float
         Counts: sum of x ln e - ln x!, which no update changes.
     """
 
-    def __init__(self, X: NDArray[Any], scaling: ColumnScaling, n_threads: int) -> None:
-        self.X, self.scaling, self.n_threads = X, scaling, n_threads
+    def __init__(self, X: NDArray[Any], scaling: ColumnScaling, n_threads: int, weight: Floats | None = None) -> None:
+        self.X, self.scaling, self.n_threads, self.weight = X, scaling, n_threads, weight
+        self.total = float(len(X)) if weight is None else math.fsum(weight)
         self.missing, self.exposure, self.constant = False, np.empty(len(X)) if scaling.counts else None, 0.0
         parts = []
         for rows in chunks(len(X)):
@@ -110,7 +129,11 @@ class ScaledData:
                 e = self.exposure[rows] = scaling.exposures(X[rows])
                 cells = np.nan_to_num(X[rows][:, scaling.column].astype(np.float64))
                 total = cells.sum(axis=1)
-                parts.append(float(total[e > 0] @ np.log(e[e > 0]) - gammaln(cells + 1.0).sum()))
+                if weight is None:
+                    parts.append(float(total[e > 0] @ np.log(e[e > 0]) - gammaln(cells + 1.0).sum()))
+                else:
+                    scale = np.log(np.where(e > 0, e, 1.0))
+                    parts.append(float(weight[rows] @ (total * scale - gammaln(cells + 1.0).sum(axis=1))))
         self.constant = math.fsum(parts)
 
     def __len__(self) -> int:
@@ -123,10 +146,10 @@ class ScaledData:
     def rows(self, K: int) -> Rows:
         """The rows for a mixture of K components."""
         scaling = self.scaling
-        return Rows(self.X, scaling.column, scaling.centre, scaling.scale, self.exposure, self.missing, K)
+        return Rows(self.X, scaling.column, scaling.centre, scaling.scale, self.exposure, self.missing, K, self.weight)
 
 
-def _moments(X: NDArray[Any], n_threads: int) -> tuple[Floats, Floats, Floats]:
+def _moments(X: NDArray[Any], n_threads: int, weight: Floats | None) -> tuple[Floats, Floats, Floats]:
     """Present cells, mean and scatter of every column. The first pass is centred on a cell of the column, so that constants give 0."""
     width = X.shape[1]
     columns, ones = np.arange(width, dtype=np.int32), np.ones(width)
@@ -134,22 +157,23 @@ def _moments(X: NDArray[Any], n_threads: int) -> tuple[Floats, Floats, Floats]:
     for d in np.flatnonzero(np.isnan(reference)):
         present = ~np.isnan(X[:, d])
         reference[d] = X[present.argmax(), d] if present.any() else 0.0
-    whole = Mixture(1, width, (1.0, 1.0, ones), (1.0, 1.0, ones), 1.0, counts=False, own_noise=False, tied=False)
+    whole = Mixture(1, width, (1.0, 1.0, ones), (1.0, 1.0, ones), 1.0, kind="gaussian", own_noise=False, tied=False)
     threads = threads_for(n_threads, X.size)
 
     def sums(centre: Floats) -> tuple[Floats, Floats, Floats]:
         whole.size[:] = 1.0
-        Rows(X, columns, centre, ones, None, True, 1).e_step(whole, threads)
+        Rows(X, columns, centre, ones, None, True, 1, weight).e_step(whole, threads)
         return whole.reach[0].copy(), whole.s1[0].copy(), whole.s2[0].copy()
 
     n_present, s1, s2 = sums(reference)
     if not np.isfinite(s2).all():
         raise ValueError("The spread of the table is so large that squared distances overflow: scale it down.")
     constant = s2 == 0
-    mean = reference + s1 / np.maximum(n_present, 1.0)
+    divisor = np.where(n_present > 0.0, n_present, 1.0)
+    mean = reference + s1 / divisor
     n_present, s1, s2 = sums(mean)
-    scatter = s2 - s1 * s1 / np.maximum(n_present, 1.0)
-    return n_present, mean + s1 / np.maximum(n_present, 1.0), np.where(constant, 0.0, scatter)
+    scatter = s2 - s1 * s1 / divisor
+    return n_present, mean + s1 / divisor, np.where(constant, 0.0, scatter)
 
 
 def _scale(scale: str, variance: Floats) -> Floats:

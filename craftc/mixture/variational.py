@@ -105,7 +105,12 @@ class Factors:
 
     def elbo(self) -> float:
         """The evidence lower bound with all constants; full covariances: without the components."""
-        return float(self.mixture.elbo()) + self.data.constant
+        return float(self.mixture.elbo()) + self.constant
+
+    @property
+    def constant(self) -> float:
+        """What the ELBO has beyond that of the kernel: constants of counts, and the prior of a fitted m."""
+        return self.data.constant + self.priors.log_fraction_prior(self.fraction)
 
     def update(self) -> None:
         """q of the noise, q(lambda), m, q(v)."""
@@ -116,13 +121,13 @@ class Factors:
         self.mixture.update_sticks()
 
     def update_fraction(self) -> None:
-        """m that maximises the ELBO given E ln lambda (bounded Brent), if it is better than the present one."""
+        """m that maximises the ELBO given E ln lambda (bounded Brent, equation (8) as prior), if it is better than the present one."""
         rich, poor = self.mixture.share[2].sum(), self.mixture.share[3].sum()
         columns = self.mixture.share.shape[1]
 
         def gain(m: float) -> float:
             a, b = self.priors.share_shapes(m)
-            return float(a * rich + b * poor - columns * betaln(a, b))
+            return float(a * rich + b * poor - columns * betaln(a, b)) + self.priors.log_fraction_prior(m)
 
         bounds = fraction_interval(self.priors.variance, LEAST_KAPPA)
         found = minimize_scalar(lambda m: -gain(m), bounds=bounds, method="bounded", options={"xatol": 1e-10})
@@ -167,13 +172,14 @@ class DiagonalModel:
         rows = self.data.X[self._seeds(seed, start, passes > 1)]
         some = len(rows)
         q.p[:], q.size[:some] = 1.0, 1.0
-        if self.scaling.counts:
+        if self.scaling.linear:
             cells = rows[:, self.scaling.column]
-            q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, self.scaling.exposures(rows)[:, None])
+            exposure = self.scaling.exposures(rows) if self.scaling.counts else np.ones(some)
+            q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, exposure[:, None])
         else:
             q.s1[:some], q.reach[:some] = np.nan_to_num(self.scaling.cells(rows)), 1.0
         for _ in range(passes):
-            if self.scaling.counts:
+            if self.scaling.linear:
                 q.update_components()
             else:
                 np.divide(q.s1, q.reach, out=q.own[1], where=q.reach > 0)
@@ -196,10 +202,11 @@ class DiagonalModel:
             cells = (cells - exposure[:, None] * self.scaling.rate) / np.sqrt(np.maximum(exposure[:, None] * self.scaling.rate, 1e-300))
         np.nan_to_num(cells, copy=False)
         squares = np.einsum("nd,nd->n", cells, cells)
+        weight = np.ones(len(rows)) if self.data.weight is None else self.data.weight[rows]
         chosen: list[int] = []
         distance = np.ones(len(rows))
         for draw in uniform(seed, MixtureStream.SEED, start, np.arange(min(K, len(rows)))):
-            cumulative = np.cumsum(distance if far else distance > 0)
+            cumulative = np.cumsum(weight * distance if far else weight * (distance > 0))
             if cumulative[-1] <= 0:
                 break
             chosen.append(int(np.searchsorted(cumulative, draw * cumulative[-1], side="right").clip(0, len(rows) - 1)))
@@ -224,13 +231,12 @@ class DiagonalModel:
 
     def sweeps(self, before: float, least: float, most: int) -> Floats:
         elbo = np.empty(1 if self.priors.learn else most)
-        constant = self.data.constant
-        made = self.rows.sweep(self.mixture, before - constant, least, elbo, self.scaling.counts, self.n_threads)
+        made = self.rows.sweep(self.mixture, before - self.factors.constant, least, elbo, self.scaling.linear, self.n_threads)
         if self.priors.learn:
             # q(v) and q(z) do not depend on lambda and m, so m may be updated after them
             self.factors.update_fraction()
             elbo[0] = self.mixture.elbo()
-        return elbo[:made] + constant
+        return elbo[:made] + self.factors.constant
 
     def pair_gains(self) -> Floats:
         return mixture_moves.pair_gains(self.mixture)
@@ -252,7 +258,7 @@ class DiagonalModel:
         self.mixture.update_masks()
         self.factors.update()
         label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
-        self.rows.e_step(self.mixture, self.n_threads, linear=self.scaling.counts, label=label)
+        self.rows.e_step(self.mixture, self.n_threads, linear=self.scaling.linear, label=label)
         renumber(label, alive.astype(np.int32))
         del self.rows  # their partial sums are as large as everything that is kept
         return label
@@ -285,7 +291,7 @@ class Ascent:
         max_iter, tol, merge, stop = self.config
         data, factors = self.model.factors.data, self.model.factors
         path = [self.model.elbo()]
-        fine = tol * len(data)
+        fine = tol * data.total
         least = _COARSE * fine if merge else fine
         most = max(1, int(_CELLS_PER_CHECK / (len(data) * (len(data.scaling.column) + 1) * factors.priors.K)))
         converged = False

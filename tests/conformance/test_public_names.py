@@ -36,8 +36,8 @@ SIGNATURES = {
     ),
     "FeatureSelectionMixture": (
         "(n_components=20, *, selection='local', component='gaussian', covariance='diagonal', noise='isotropic', feature_fraction=0.5, "
-        "feature_variance=None, learn_fraction=False, concentration=5.0, scale='auto', merge=True, init='kmeans', n_init=3, "
-        "max_iter=500, tol=1e-06, random_state=None, n_threads=None, verbose=0)"
+        "feature_variance=None, learn_fraction=False, fraction_prior=(1.0, 1.0), concentration=5.0, scale='auto', merge=True, "
+        "init='kmeans', n_init=3, max_iter=500, tol=1e-06, random_state=None, n_threads=None, verbose=0)"
     ),
     "GraphSpectralFeatures": (
         "(n_components=5, *, objective='pseudo', laplacian='signed', l2=0.1, categorical='auto', l1=0.0, normalized=True, "

@@ -17,7 +17,7 @@ from tests.reference.mixture import ReferenceFullMixture, ReferenceMixture
 
 SETTINGS = st.fixed_dictionaries(
     {
-        "component": st.sampled_from(["gaussian", "gaussian", "poisson"]),
+        "component": st.sampled_from(["gaussian", "gaussian", "poisson", "bernoulli"]),
         "selection": st.sampled_from(["local", "global", "shared"]),
         "noise": st.sampled_from(["isotropic", "feature"]),
         "scale": st.sampled_from(["scalar", "standard", "none"]),
@@ -26,6 +26,8 @@ SETTINGS = st.fixed_dictionaries(
         "feature_variance": st.sampled_from([None, None, 0.003, 0.19]),
     }
 )
+LEARN = st.sampled_from([False, "shared", "component"])
+PRIORS = st.sampled_from([(1.0, 1.0), (0.3, 0.4), (5.0, 2.0)])
 MISSING = st.sampled_from(["none", "few", "many", "rows and columns"])
 
 
@@ -37,11 +39,13 @@ def random_rows(seed, component="gaussian", missing="none", most=24):
     if component == "poisson":
         rates = np.where(tells, rng.gamma(1.0, 6.0, (3, D)), rng.gamma(1.0, 6.0, D))
         X = rng.poisson(rates[group] * rng.gamma(4.0, 0.25, (n, 1))).astype(float)
+    elif component == "bernoulli":
+        X = (rng.random((n, D)) < np.where(tells, rng.random((3, D)), rng.random(D))[group]).astype(float)
     else:
         X = rng.normal(size=(n, D)) * np.where(tells, 0.3, 1.0) + tells * rng.normal(0, 2, (3, D))[group] + rng.normal(0, 3, D)
         X *= 10.0 ** rng.integers(-3, 4)
     if rng.random() < 0.2:
-        X[:, rng.integers(D)] = 3.0
+        X[:, rng.integers(D)] = 1.0 if component == "bernoulli" else 3.0
     X[rng.random((n, D)) < {"few": 0.05, "many": 0.4}.get(missing, 0.0)] = np.nan
     if missing == "rows and columns":
         X[rng.integers(n)], X[:, rng.integers(D)] = np.nan, np.nan
@@ -63,17 +67,37 @@ def model_of(R, parameters, **more):
     return FeatureSelectionMixture(R.shape[1], init=R, n_threads=1, **parameters, **more)
 
 
-def both(seed, parameters, missing, **more):
+def random_weight(seed, n):
+    """None, whole numbers, or fractions; all above 0."""
+    rng = np.random.default_rng(seed)
+    return [None, rng.integers(1, 4, n).astype(float), rng.gamma(2.0, 0.5, n) + 0.01][seed % 3]
+
+
+def fractions_of(parameters, learn, prior):
+    """(parameters, those of the estimator, those of the reference) that say how fractions are learned."""
+    if learn == "component" and parameters["selection"] == "shared" or learn == "shared" and parameters["feature_variance"] == 0.19:
+        learn = False  # one y_d has no fractions; one m alone is left with that variance
+    if learn == "component":
+        parameters = parameters | {"feature_variance": None}
+    if not learn:
+        return learn, parameters, {}, {}
+    return learn, parameters, {"learn_fraction": learn, "fraction_prior": prior}, {
+        "own_fractions": learn == "component", "fraction_prior": prior,
+    }  # fmt: skip
+
+
+def both(seed, parameters, missing, theirs, weight=None, **more):
     """The variational model and the reference after the same start."""
     X = random_rows(seed, parameters["component"], missing)
     R = random_start(seed + 1, len(X))
     estimator = model_of(R, parameters, **more)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Columns without variance", UserWarning)
-        data = estimator._scaled_data(X)
+        weight = random_weight(seed, len(X))
+        data = estimator._scaled_data(estimator._read(X, reset=True), weight)
     model = DiagonalModel(data, estimator._checked_priors(), 1)
     model.start_from(R)
-    return model, ReferenceMixture(X, R, **parameters)
+    return model, ReferenceMixture(X, R, weight=weight, **parameters, **theirs)
 
 
 def assert_close(ours, theirs, name="", slack=1e-8):
@@ -81,11 +105,12 @@ def assert_close(ours, theirs, name="", slack=1e-8):
 
 
 @examples(200)
-@given(seed=st.integers(0, 10**6), parameters=SETTINGS, missing=MISSING, learn=st.booleans())
-def test_the_elbo_after_every_single_update(seed, parameters, missing, learn):
+@given(seed=st.integers(0, 10**6), parameters=SETTINGS, missing=MISSING, learn=LEARN, prior=PRIORS)
+def test_the_elbo_after_every_single_update(seed, parameters, missing, learn, prior):
     """m after lambda, as in the reference; a sweep of the model updates it last, which is equivalent (whole fits below)."""
-    learn &= parameters["feature_variance"] != 0.19  # one m alone is left there
-    model, ref = both(seed, parameters, missing, learn_fraction=learn)
+    learn, parameters, ours, theirs = fractions_of(parameters, learn, prior)
+    model, ref = both(seed, parameters, missing, theirs, **ours)
+    learn = learn == "shared"
     q = model.mixture
     assert_close(model.elbo(), ref.bound(), "start")
     steps = [
@@ -101,7 +126,7 @@ def test_the_elbo_after_every_single_update(seed, parameters, missing, learn):
             else:
                 proba = np.empty((len(model.data), int((q.size > 0).sum())))
                 alive = q.size > 0
-                model.rows.e_step(q, 1, linear=model.scaling.counts, proba=proba)
+                model.rows.e_step(q, 1, linear=model.scaling.linear, proba=proba)
             getattr(ref, name)()
             if name == "fraction":  # a maximum says where it lies to half the digits only: both go on from the same
                 assert model.factors.fraction == pytest.approx(ref.m, abs=1e-6)
@@ -119,23 +144,23 @@ def test_the_elbo_after_every_single_update(seed, parameters, missing, learn):
 
 @examples(150, derandomize=True)  # a merge or a stop may hang on rounding, though rarely
 @given(
-    seed=st.integers(0, 10**6), parameters=SETTINGS, missing=MISSING, learn=st.booleans(), merge=st.booleans(),
+    seed=st.integers(0, 10**6), parameters=SETTINGS, missing=MISSING, learn=LEARN, prior=PRIORS, merge=st.booleans(),
     most=st.sampled_from([3, 40]),
 )
-def test_whole_fits(seed, parameters, missing, learn, merge, most):
-    learn &= parameters["feature_variance"] != 0.19
+def test_whole_fits(seed, parameters, missing, learn, prior, merge, most):
     X = random_rows(seed, parameters["component"], missing)
-    check_fit(X, random_start(seed + 1, len(X)), parameters, learn, merge, most)
+    check_fit(X, random_start(seed + 1, len(X)), parameters, learn, merge, most, prior=prior, weight=random_weight(seed, len(X)))
 
 
-def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4):
-    model = model_of(R, parameters, learn_fraction=learn, merge=merge, max_iter=most, tol=tol)
+def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4, prior=(1.0, 1.0), weight=None):
+    learn, parameters, ours, theirs = fractions_of({"feature_variance": None} | parameters, learn, prior)
+    model = model_of(R, parameters, merge=merge, max_iter=most, tol=tol, **ours)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant columns, few sweeps
-        model.fit(X)
-    ref = ReferenceMixture(X, R, **parameters).fit(tol, most, merge, learn)
+        model.fit(X, sample_weight=weight)
+    ref = ReferenceMixture(X, R, weight=weight, **parameters, **theirs).fit(tol, most, merge, learn == "shared")
     assert model.n_iter_ == len(model.elbo_path_) == len(ref.elbo_path_) <= most
-    slack = 1e-6 if learn else 1e-8  # m has half the digits, and the ELBO is no longer flat there after the next update
+    slack = 1e-6 if learn == "shared" else 1e-8  # m has half the digits, and the ELBO is no longer flat there after the next update
     np.testing.assert_allclose(model.elbo_path_, ref.elbo_path_, rtol=slack, atol=slack)
     assert_close(model.elbo_, ref.elbo_, slack=slack)
     np.testing.assert_array_equal(model.labels_, ref.labels_)
@@ -143,7 +168,9 @@ def check_fit(X, R, parameters, learn, merge, most=40, tol=1e-4):
     np.testing.assert_allclose(model.feature_probabilities_, ref.feature_probabilities_, rtol=0, atol=1e-5)
     clear = abs(ref.feature_probabilities_ - 0.5) > 1e-5
     np.testing.assert_array_equal(model.feature_mask_[clear], ref.feature_mask_[clear])
-    assert model.feature_fraction_ == pytest.approx(ref.m, abs=1e-5)
+    found = list(dict.fromkeys(ref.R.argmax(axis=1).tolist()))
+    fraction = (ref.A / (ref.A + ref.B))[found, 0] if learn == "component" else ref.m
+    np.testing.assert_allclose(model.feature_fraction_, fraction, rtol=0, atol=1e-5)
     check_posterior(model, ref, 1e-4 if learn else 1e-6)
     return model, ref
 
@@ -153,7 +180,7 @@ def check_posterior(model, ref, slack):
     ours, found = model._posterior, list(dict.fromkeys(ref.R.argmax(axis=1).tolist()))
     ref.theta()
     ref.noise()
-    names = {"a": "a", "b": "b"} if ours.scaling.counts else {"a": "a", "b": "b", "mean": "mean", "kappa": "kap"}
+    names = {"a": "a", "b": "b"} if ours.scaling.linear else {"a": "a", "b": "b", "mean": "mean", "kappa": "kap"}
     for columns, q in zip((*ours.clusters, ours.background), (*(ref.q[k] for k in found), ref.q_noise), strict=True):
         for name, theirs in names.items():
             np.testing.assert_allclose(getattr(columns, name), getattr(q, theirs), rtol=slack, atol=slack, err_msg=name)
@@ -163,7 +190,7 @@ def check_posterior(model, ref, slack):
 
 
 @pytest.mark.slow_except(4)
-@pytest.mark.parametrize("learn", [False, True])
+@pytest.mark.parametrize("learn", [False, "shared", "component"])
 @pytest.mark.parametrize("selection", ["local", "global", "shared"])
 @pytest.mark.parametrize("component", ["gaussian", "poisson"])
 def test_fits_that_merge(component, selection, learn):
@@ -207,6 +234,65 @@ def test_moves_beyond_the_updates(seed):
     np.testing.assert_array_equal(model.labels_, ref.labels_)
     np.testing.assert_array_equal(model.feature_mask_, ref.feature_mask_)
     assert_close(model.elbo_, ref.elbo_)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+@pytest.mark.parametrize("component", ["gaussian", "poisson", "bernoulli"])
+def test_weights_are_repeated_rows(component, covariance):
+    """From the same responsibilities: the ELBO and all parameters to rounding; rows of weight 0 only get labels."""
+    if covariance == "full" and component != "gaussian":
+        pytest.skip("full covariances are Gaussian")
+    rng = np.random.default_rng(1)
+    X = random_rows(4, component, "none" if covariance == "full" else "few", most=40)
+    X = np.vstack([X, X + (component == "gaussian") * 0.01 * rng.normal(size=X.shape)])
+    weight, R = rng.integers(0, 4, len(X)), rng.dirichlet([0.5, 0.5, 0.5], len(X))
+    options = {"covariance": covariance, "merge": covariance == "diagonal", "component": component}
+    weighted = FeatureSelectionMixture(3, init=R, **options).fit(X, sample_weight=weight)
+    rows = np.repeat(np.arange(len(X)), weight)
+    repeated = FeatureSelectionMixture(3, init=R[rows], **options).fit(X[rows])
+    assert_close(weighted.elbo_, repeated.elbo_)
+    np.testing.assert_allclose(weighted.elbo_path_, repeated.elbo_path_, rtol=1e-8)
+    for attribute in ("weights_", "feature_probabilities_", "feature_gains_", "means_", "variances_", "cluster_sizes_", "scale_"):
+        np.testing.assert_allclose(getattr(weighted, attribute), getattr(repeated, attribute), rtol=1e-6, atol=1e-8, err_msg=attribute)
+    np.testing.assert_array_equal(weighted.labels_[rows], repeated.labels_)
+    np.testing.assert_array_equal(weighted.labels_, weighted.predict(X))
+    present = weight > 0
+    absent = FeatureSelectionMixture(3, init=R[present], **options).fit(X[present], sample_weight=weight[present])
+    assert absent.elbo_ == weighted.elbo_
+    np.testing.assert_array_equal(absent.labels_, weighted.labels_[present])
+
+
+def test_rows_of_weight_0_may_be_anything():
+    X = random_rows(3, most=40)
+    far = np.vstack([X, np.full((2, X.shape[1]), 1e6)])
+    weight = np.append(np.ones(len(X)), [0.0, 0.0])
+    plain = FeatureSelectionMixture(4, random_state=0).fit(X)
+    model = FeatureSelectionMixture(4, random_state=0).fit(far, sample_weight=weight)
+    assert model.elbo_ == plain.elbo_
+    np.testing.assert_array_equal(model.labels_[: len(X)], plain.labels_)
+    np.testing.assert_array_equal(model.labels_, model.predict(far))
+
+
+def test_fractions_of_clusters():
+    """Two clusters that select many columns, one that selects few: its fraction is low."""
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1, 2], 80)
+    many = np.arange(30) < np.array([27, 27, 3])[:, None]
+    X = np.where(many[group], rng.normal(0, 3, (3, 30))[group] + rng.normal(size=(240, 30)), 3 * rng.normal(size=(240, 30)))
+    model = FeatureSelectionMixture(8, learn_fraction="component", random_state=0).fit(X)
+    np.testing.assert_array_equal(model.labels_, group)
+    assert (model.feature_mask_ == many).mean() > 0.97
+    np.testing.assert_allclose(model.feature_fraction_, [28 / 32, 28 / 32, 4 / 32], atol=0.05)
+    tight = FeatureSelectionMixture(8, learn_fraction="component", fraction_prior=(300.0, 300.0), random_state=0).fit(X)
+    np.testing.assert_allclose(tight.feature_fraction_, 0.5, atol=0.03)
+
+
+def test_parameters_without_a_role_warn():
+    X = random_rows(5, most=40)
+    with pytest.warns(UserWarning, match="fraction_prior has no role with learn_fraction=False and is ignored"):
+        FeatureSelectionMixture(3, fraction_prior=(2.0, 2.0), random_state=0).fit(X)
+    with pytest.warns(UserWarning, match="feature_variance has no role with learn_fraction='component' and is ignored"):
+        FeatureSelectionMixture(3, learn_fraction="component", feature_variance=0.1, random_state=0).fit(X)
 
 
 @pytest.mark.slow_except(6)

@@ -50,8 +50,16 @@ PARAMETERS = [
     ({"feature_variance": "small"}, "feature_variance must be a number"),
     ({"feature_variance": True}, "feature_variance must be a number"),
     ({"feature_variance": 0.24, "learn_fraction": True}, "learn_fraction needs feature_variance < 0.2381"),
-    ({"learn_fraction": "no"}, "learn_fraction must be True or False"),
-    ({"learn_fraction": None}, "learn_fraction must be True or False"),
+    ({"learn_fraction": "no"}, "learn_fraction must be True, False, 'shared' or 'component', got 'no'"),
+    ({"learn_fraction": None}, "learn_fraction must be True, False, 'shared' or 'component', got None"),
+    ({"learn_fraction": 1}, "learn_fraction must be True, False, 'shared' or 'component', got 1"),
+    ({"learn_fraction": "component", "selection": "shared"}, 'needs selections of every component, got selection="shared"'),
+    ({"learn_fraction": "component", "covariance": "full"}, 'needs selections of every component, got covariance="full"'),
+    ({"fraction_prior": 1.0}, "fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got 1.0"),
+    ({"fraction_prior": (1.0,)}, "fraction_prior must be two numbers > 0"),
+    ({"fraction_prior": (1.0, 0.0)}, r"fraction_prior\[1\] must be a number > 0, got 0.0"),
+    ({"fraction_prior": ("a", 1.0)}, r"fraction_prior\[0\] must be a number"),
+    ({"component": "bernoulli", "covariance": "full"}, 'covariance="full" requires component="gaussian"'),
     ({"merge": "no"}, "merge must be True or False"),
     ({"merge": 1}, "merge must be True or False"),
     ({"concentration": 0}, "concentration must be a number > 0"),
@@ -146,6 +154,30 @@ def test_what_is_no_count_is_named(wrong, dtype):
     for call in (model.predict, model.predict_proba, model.score_samples, model.score):
         with pytest.raises(ValueError, match="other values in column 2"):
             call(np.column_stack([COUNTS[:, :2], COUNTS[:, 2] - 0.5]))
+
+
+def test_what_is_no_indicator_is_named():
+    bad = np.tile([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]], (4, 1))
+    model = model_of(component="bernoulli").fit(bad)
+    bad[4, 1] = 2.0
+    for call in (model.fit, model.predict, model.predict_proba, model.score_samples):
+        with pytest.raises(ValueError, match=r'component="bernoulli" needs 0 and 1; other values in column 1 \(the first: 2\)'):
+            call(bad)
+
+
+@pytest.mark.parametrize(
+    ("weight", "sentence"),
+    [
+        (np.ones(19), r"sample_weight.shape == \(19,\), expected \(20,\)"),
+        (np.full(20, -1.0), "sample_weight must be finite and >= 0"),
+        (np.zeros(20), "The sample_weight of every row is zero"),
+    ],
+)
+def test_weights(weight, sentence):
+    model = model_of()
+    with pytest.raises(ValueError, match=sentence):
+        model.fit(COUNTS, sample_weight=weight)
+    assert not hasattr(model, "labels_")
 
 
 def test_full_covariances_refuse_missing_cells():

@@ -49,7 +49,8 @@ def test_clusters_of_counts_are_recovered_whatever_their_totals():
 def test_rho_is_the_variance_of_a_columns_share(fraction, variance):
     """So that two masks correlate by rho / (m (1 - m)): the larger rho ties them together, other than in the paper's text."""
     priors = Priors(
-        2, counts=False, full=False, own_noise=False, tied=False, fraction=fraction, variance=variance, learn=False, concentration=1.0
+        2, kind="gaussian", full=False, own_noise=False, tied=False, fraction=fraction, variance=variance, learn=False,
+        own_fractions=False, fraction_prior=(1.0, 1.0), concentration=1.0,
     )  # fmt: skip
     share = stats.beta(*priors.share_shapes(fraction))
     assert share.mean() == pytest.approx(fraction)

@@ -263,8 +263,9 @@ def test_few_rows_and_more_components_than_rows(name, shape):
 @every_model
 def test_constant_and_empty_columns_change_nothing(name):
     X = table(name)
+    first, last = (1.0, 0.0) if name == "binary" else (3.0, 5.0)
     wide = np.column_stack(
-        [np.full(len(X), 3.0), X[:, :4], np.full(len(X), np.nan), X[:, 4:], np.where(np.arange(len(X)) % 2, 5.0, np.nan)]
+        [np.full(len(X), first), X[:, :4], np.full(len(X), np.nan), X[:, 4:], np.where(np.arange(len(X)) % 2, last, np.nan)]
     )
     with pytest.warns(UserWarning, match="columns 0, 5, 9") as caught:
         model = model_of(name, scale="standard").fit(wide)
@@ -276,9 +277,10 @@ def test_constant_and_empty_columns_change_nothing(name):
         np.testing.assert_array_equal(getattr(model, attribute)[:, there], getattr(plain, attribute))
     assert not model.feature_mask_[:, [0, 5, 9]].any()
     assert not model.feature_probabilities_[:, [0, 5, 9]].any()
-    assert (model.means_[:, [0, 9]] == [3.0, 5.0]).all()
+    assert (model.means_[:, [0, 9]] == [first, last]).all()
     assert not model.variances_[:, [0, 9]].any()
-    moved = wide + np.isin(np.arange(10), [0, 5, 9]) * 7.0
+    constant = np.isin(np.arange(10), [0, 5, 9])
+    moved = np.where(constant, 1.0 - wide, wide) if name == "binary" else wide + constant * 7.0
     np.testing.assert_array_equal(model.predict_proba(moved), plain.predict_proba(X))
     if "counts" not in name:
         np.testing.assert_array_equal(model.score_samples(moved), plain.score_samples(X))
@@ -286,14 +288,15 @@ def test_constant_and_empty_columns_change_nothing(name):
 
 @every_model
 def test_nothing_but_constants(name):
-    X = np.column_stack([np.full(6, 2.0), np.full(6, np.nan)])
+    value = 1.0 if name == "binary" else 2.0
+    X = np.column_stack([np.full(6, value), np.full(6, np.nan)])
     with pytest.warns(UserWarning, match="columns 0, 1"):
         model = model_of(name).fit(X)
     assert model.n_clusters_ == 1
     assert not model.labels_.any()
     assert not model.feature_mask_.any()
     check_state(model, X)
-    assert model.sample(3)[0][:, 0].tolist() == [2.0] * 3
+    assert model.sample(3)[0][:, 0].tolist() == [value] * 3
     assert model.summary()[["feature", "gain", "probability"]].to_numpy().tolist() == [["(none: like the whole table)", 0.0, 0.0]]
 
 

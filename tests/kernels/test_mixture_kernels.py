@@ -19,7 +19,7 @@ DUST = 2.0**-60
 def mixture(K, D, *, counts=False, own_noise=False, tied=False, prior=(0.1, 1.0, 0.5), noise=(0.1, 1.0, 1.0), concentration=5.0):
     """A mixture with nothing in it."""
     own, noise = ((k0, a0, np.full(D, b0)) for k0, a0, b0 in (prior, noise))
-    return Mixture(K, D, own, noise, concentration, counts=counts, own_noise=own_noise, tied=tied)
+    return Mixture(K, D, own, noise, concentration, kind="poisson" if counts else "gaussian", own_noise=own_noise, tied=tied)
 
 
 # ---- ln Gamma and digamma ----
@@ -229,21 +229,25 @@ def model_and_reference(seed, component, selection, missing=0.1, K=5, concentrat
     X = rng.normal(size=(n, D)) + rng.normal(0, 2, (3, D))[group]
     if component == "poisson":
         X = rng.poisson(rng.gamma(1.0, 6.0, (3, D))[group]).astype(float)
+    if component == "bernoulli":
+        X = (rng.random((n, D)) < rng.random((3, D))[group]).astype(float)
     X[rng.random((n, D)) < missing] = np.nan
     R = np.insert(rng.dirichlet(np.full(K - 1, 0.3), n), 2, 0.0, axis=1)
     parameters = {"component": component, "selection": selection, "scale": "scalar", "concentration": concentration}
-    estimator = FeatureSelectionMixture(K, init=R, n_threads=1, **parameters)
-    model = DiagonalModel(estimator._scaled_data(X), estimator._checked_priors(), 1)
+    own = selection == "own fractions"
+    parameters["selection"] = "local" if own else selection
+    estimator = FeatureSelectionMixture(K, init=R, n_threads=1, learn_fraction="component" if own else False, **parameters)
+    model = DiagonalModel(estimator._scaled_data(estimator._read(X, reset=True), None), estimator._checked_priors(), 1)
     model.start_from(R)
-    ref = ReferenceMixture(X, R, **parameters)
+    ref = ReferenceMixture(X, R, own_fractions=own, **parameters)
     for _ in range(2):
         model.sweeps(model.elbo(), 0.0, 1)
         ref.sweep()
     return model, ref
 
 
-@pytest.mark.parametrize("selection", ["local", "global", "shared"])
-@pytest.mark.parametrize("component", ["gaussian", "poisson"])
+@pytest.mark.parametrize("selection", ["local", "global", "shared", "own fractions"])
+@pytest.mark.parametrize("component", ["gaussian", "poisson", "bernoulli"])
 @pytest.mark.parametrize("seed", range(4))
 def test_gains_of_pairs(seed, component, selection):
     model, ref = model_and_reference(seed, component, selection)

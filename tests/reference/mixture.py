@@ -12,7 +12,9 @@ the component (y_kd = 1, probability p_kd) or from the noise of the column (y_kd
 
     q = q(z) q(v) q(lambda) q(noise) prod_kd q(y_kd) q(theta_kd | y_kd),   q(theta_kd | y_kd = 0) = prior.
 
-A missing cell has no factor: it counts nowhere. In the mode "shared" one y_d serves all components.
+A missing cell has no factor: it counts nowhere. In the mode "shared" one y_d serves all components. Two extensions of section 3 of the
+paper: m ~ Beta(gamma, beta) where m is learned, equation (8); and fractions of the components, y_kd ~ Bernoulli(m_k) with m_k ~ Beta(gamma,
+beta) in place of lambda_d, so that q(m_k) takes the place of q(lambda_d). A row of weight w stands for w equal rows.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, entr, expit, logsumexp
 
-from tests.reference.mixture_densities import NormalGamma, NormalWishart, PoissonGamma, kl_beta
+from tests.reference.mixture_densities import BetaBernoulli, NormalGamma, NormalWishart, PoissonGamma, kl_beta
 
 SMALLEST = 2.0**-60  # a smaller responsibility is none
 ROUGH = 100  # times the tolerance: merges are tried when sweeps raise the bound by less, and again at the end
@@ -41,10 +43,11 @@ def varying(X):
     return np.array([len(np.unique(column[~np.isnan(column)])) > 1 for column in X.T], dtype=bool)
 
 
-def standardised(X, scale):
+def standardised(X, scale, weight):
     """z = (x - mean) s with the moments of the present cells, so that the prior mean is 0."""
-    variances = np.array([np.nanvar(column) for column in X.T])
-    means = np.array([np.nanmean(column) for column in X.T])
+    w = weight[:, None] * ~np.isnan(X)
+    means = np.nansum(w * X, axis=0) / w.sum(axis=0)
+    variances = np.nansum(w * (X - means) ** 2, axis=0) / w.sum(axis=0)
     if scale == "standard":
         s = 1 / np.sqrt(variances)
     elif scale == "scalar" and len(variances):
@@ -54,11 +57,11 @@ def standardised(X, scale):
     return (X - means) * s
 
 
-def exposures(X):
+def exposures(X, weight):
     """e_n = sum of the present cells of the row / sum of the rates of their columns, and the rates."""
     present = ~np.isnan(X)
     counts = np.where(present, X, 0.0)
-    rates = counts.sum(axis=0) / present.sum(axis=0)
+    rates = weight @ counts / (weight @ present)
     expected = present @ rates
     return counts.sum(axis=1) / np.where(expected > 0.0, expected, 1.0), rates
 
@@ -77,7 +80,7 @@ class ReferenceMixture:
         nan = missing. Columns without variance are left out of the model.
     R0 : array (n, K)
         Responsibilities of the start.
-    component : {"gaussian", "poisson"}
+    component : {"gaussian", "poisson", "bernoulli"}
     selection : {"local", "global", "shared"}
     noise : {"isotropic", "feature"}
         One tau_0, or one per column; a Poisson always has one rate per column.
@@ -86,13 +89,19 @@ class ReferenceMixture:
         m and rho; rho from ``selection`` if not given.
     concentration : float
         alpha.
+    fraction_prior : (float, float)
+        gamma and beta of the fractions that are learned.
+    own_fractions : bool
+        A fraction m_k of every component.
+    weight : array (n,)
+        Weights of the rows.
 
     Attributes
     ----------
     R : (n, K), N : (K,), p : (K, D)
         D counts the varying columns, ``columns`` tells them; p has equal rows in the mode "shared".
     q, q_noise : posteriors of theta (one per component) and of the noise
-    A, B : (D,), q(lambda_d) = Beta(A_d, B_d)
+    A, B : (D,), q(lambda_d) = Beta(A_d, B_d); with own fractions (K, 1), q(m_k)
     g1, g2 : (K - 1,), q(v_k) = Beta(g1_k, g2_k)
     """
 
@@ -108,13 +117,19 @@ class ReferenceMixture:
         feature_fraction=0.5,
         feature_variance=None,
         concentration=5.0,
+        fraction_prior=(1.0, 1.0),
+        own_fractions=False,
+        weight=None,
     ):
         X, self.R = np.array(X, dtype=np.float64), np.array(R0, dtype=np.float64)
-        self.n, self.K = self.R.shape
+        self.weight = np.ones(len(self.R)) if weight is None else np.asarray(weight, dtype=np.float64)
+        self.n, self.K = self.weight.sum(), self.R.shape[1]
+        self.fraction_prior, self.own_fractions = fraction_prior, own_fractions
         self.shared = selection == "shared"
         self.m, self.alpha = float(feature_fraction), float(concentration)
         self.rho = DEFAULT_RHO[selection] if feature_variance is None else float(feature_variance)
-        if component not in ("gaussian", "poisson") or noise not in ("isotropic", "feature") or scale not in ("none", "scalar", "standard"):
+        known = ("gaussian", "poisson", "bernoulli"), ("isotropic", "feature"), ("none", "scalar", "standard")
+        if any(value not in values for value, values in zip((component, noise, scale), known, strict=True)):
             raise ValueError("unknown component, noise or scale")
         if not self.kappa(self.m) > 0.0:
             raise ValueError("rho must be below m (1 - m)")
@@ -132,10 +147,13 @@ class ReferenceMixture:
         """Densities of the components and of the noise, priors included."""
         present = ~np.isnan(X)
         if component == "poisson":
-            exposure, rates = exposures(X)
+            exposure, rates = exposures(X, self.weight)
             density = PoissonGamma(X, present, exposure, a0=1.0, b0=1 / rates)
             return density, density
-        z = standardised(X, scale)
+        if component == "bernoulli":
+            density = BetaBernoulli(X, present, 1.0, 1.0)
+            return density, density
+        z = standardised(X, scale, self.weight)
         return NormalGamma(z, present, 0.1, 1.0, 0.5), NormalGamma(z, present, 0.1, 1.0, 1.0, tied=noise == "isotropic")
 
     def start_masks(self):
@@ -146,8 +164,13 @@ class ReferenceMixture:
     # ------------------------------------------------------------------------------------
 
     @property
+    def W(self):
+        """Responsibilities times the weights of the rows."""
+        return self.R * self.weight[:, None]
+
+    @property
     def N(self):
-        return self.R.sum(axis=0)
+        return self.W.sum(axis=0)
 
     def kappa(self, m):
         return m * (1 - m) / self.rho - 1
@@ -157,7 +180,7 @@ class ReferenceMixture:
         return self.p[:1] if self.shared else self.p
 
     def log_shares(self):
-        """E ln lambda_d and E ln(1 - lambda_d)."""
+        """E ln lambda_d and E ln(1 - lambda_d), or E ln m_k and E ln(1 - m_k) in columns."""
         total = digamma(self.A + self.B)
         return digamma(self.A) - total, digamma(self.B) - total
 
@@ -182,7 +205,7 @@ class ReferenceMixture:
 
     def noise_likelihoods(self):
         """sum_n r_nk E ln p(x_nd | noise_d), (K, D)."""
-        return self.R.T @ self.noise_density.expected(self.q_noise)
+        return self.W.T @ self.noise_density.expected(self.q_noise)
 
     # ------------------------------------------------------------------------------------
     # Bound
@@ -192,8 +215,8 @@ class ReferenceMixture:
         """Lower bound of ln p(X), all constants kept (those of the scaling of X excepted: it is that of z)."""
         log_in, log_out = self.log_shares()
         y = self.own_masks()
-        a0, b0 = self.m * self.kappa(self.m), (1 - self.m) * self.kappa(self.m)
-        cells_and_rows = (self.R * self.log_joint()).sum() + entr(self.R).sum()
+        a0, b0 = self.share_prior()
+        cells_and_rows = (self.W * self.log_joint()).sum() + (self.weight @ entr(self.R)).sum()
         masks = (y * log_in + (1 - y) * log_out + entr(y) + entr(1 - y)).sum()
         divergences = (
             self.cluster_kl()
@@ -201,8 +224,16 @@ class ReferenceMixture:
             + kl_beta(self.A, self.B, a0, b0).sum()
             + kl_beta(self.g1, self.g2, 1.0, self.alpha).sum()
         )
-        # ln p(m) = 0: m is uniform
-        return float(cells_and_rows + masks - divergences)
+        return float(cells_and_rows + masks - divergences + self.log_fraction_prior(self.m) * (not self.own_fractions))
+
+    def share_prior(self):
+        """Shapes of the prior of lambda_d, or of m_k."""
+        return self.fraction_prior if self.own_fractions else (self.m * self.kappa(self.m), (1 - self.m) * self.kappa(self.m))
+
+    def log_fraction_prior(self, m):
+        """ln Beta(m; gamma, beta); 0 for a uniform prior."""
+        a, b = self.fraction_prior
+        return (a - 1) * np.log(m) + (b - 1) * np.log(1 - m) - betaln(a, b)
 
     # ------------------------------------------------------------------------------------
     # Updates
@@ -210,11 +241,11 @@ class ReferenceMixture:
 
     def theta(self):
         """q(theta_kd | y_kd = 1), whatever p_kd."""
-        self.q = [self.density.posterior(self.R[:, k : k + 1]) for k in range(self.K)]
+        self.q = [self.density.posterior(self.W[:, k : k + 1]) for k in range(self.K)]
 
     def masks(self):
         """Equations (12) to (14): log-odds of y_kd."""
-        fits = np.stack([self.R[:, k] @ self.density.expected(self.q[k]) - self.density.kl(self.q[k]) for k in range(self.K)])
+        fits = np.stack([self.W[:, k] @ self.density.expected(self.q[k]) - self.density.kl(self.q[k]) for k in range(self.K)])
         odds = fits - self.noise_likelihoods()
         if self.shared:
             odds = np.tile(odds.sum(axis=0), (self.K, 1))
@@ -223,13 +254,13 @@ class ReferenceMixture:
 
     def noise(self):
         """Cells weighted by sum_k r_nk (1 - p_kd)."""
-        self.q_noise = self.noise_density.posterior(self.R @ (1 - self.p))
+        self.q_noise = self.noise_density.posterior(self.W @ (1 - self.p))
 
     def shares(self):
         """Equations (15) and (16): q(lambda_d)."""
-        y, kappa = self.own_masks(), self.kappa(self.m)
-        self.A = self.m * kappa + y.sum(axis=0)
-        self.B = (1 - self.m) * kappa + (1 - y).sum(axis=0)
+        y, (a, b) = self.own_masks(), self.share_prior()
+        along = {"axis": 1, "keepdims": True} if self.own_fractions else {"axis": 0}
+        self.A, self.B = a + y.sum(**along), b + (1 - y).sum(**along)
 
     def fraction(self):
         """The m of the largest bound with kappa >= .05, kept if the bound does not fall."""
@@ -237,7 +268,7 @@ class ReferenceMixture:
 
         def part_of_bound(m):
             a, b = m * self.kappa(m), (1 - m) * self.kappa(m)
-            return -self.D * betaln(a, b) + (a - 1) * log_in + (b - 1) * log_out
+            return -self.D * betaln(a, b) + (a - 1) * log_in + (b - 1) * log_out + self.log_fraction_prior(m)
 
         room = 0.25 - 1.05 * self.rho
         if room <= 0.0:
@@ -266,6 +297,8 @@ class ReferenceMixture:
         order = np.argsort(-self.N, kind="stable")
         if (order != np.arange(self.K)).any() and stick_term(self.N[order], self.alpha) > stick_term(self.N, self.alpha):
             self.R, self.p, self.q = self.R[:, order], self.p[order], [self.q[k] for k in order]
+            if self.own_fractions:
+                self.A, self.B = self.A[order], self.B[order]
             self.sticks()
 
     # ------------------------------------------------------------------------------------
@@ -298,17 +331,17 @@ class ReferenceMixture:
 
         lambda, noise and m are held, theta and y are taken at their optimum.
         """
-        log_in, log_out = self.log_shares()
-        r_i, r_j = self.R[:, i : i + 1], self.R[:, j : j + 1]
+        log_in, log_out = (np.broadcast_to(part, self.p.shape) for part in self.log_shares())
+        r_i, r_j = self.W[:, i : i + 1], self.W[:, j : j + 1]
 
-        def score(r):
+        def score(r, k):
             noise = (r * self.noise_density.expected(self.q_noise)).sum(axis=0)
-            return np.logaddexp(self.density.evidence(r) + log_in, noise + log_out).sum()
+            return np.logaddexp(self.density.evidence(r) + log_in[k], noise + log_out[k]).sum()
 
         if self.shared:
             gain = self.p[0] @ (self.density.evidence(r_i + r_j) - self.density.evidence(r_i) - self.density.evidence(r_j))
         else:
-            gain = score(r_i + r_j) + score(0 * r_i) - score(r_i) - score(r_j)
+            gain = score(r_i + r_j, i) + score(0 * r_i, j) - score(r_i, i) - score(r_j, j)
         sizes = self.N
         sizes[i], sizes[j] = sizes[i] + sizes[j], 0.0
         return gain + stick_term(-np.sort(-sizes), self.alpha) - stick_term(self.N, self.alpha)
@@ -348,17 +381,18 @@ class ReferenceMixture:
 
     def release_gain(self, components, d):
         """Rise of the bound if these components leave column d to the noise, which is fitted anew, as is lambda_d."""
-        weights = self.R @ (1 - self.p)
+        weights = self.W @ (1 - self.p)
         more = weights.copy()
-        more[:, d] += self.R[:, components].sum(axis=1)
+        more[:, d] += self.W[:, components].sum(axis=1)
 
         def noise(weights):
             q = self.noise_density.posterior(weights)
             return (weights * self.noise_density.expected(q)).sum() - np.sum(self.noise_density.kl(q))
 
-        own = sum(self.R[:, k] @ self.density.expected(self.q[k])[:, d] - self.density.kl(self.q[k])[d] for k in components)
-        y, kappa, p = self.own_masks()[:, d], self.kappa(self.m), self.p[components[0], d]
-        a, b = self.m * kappa + y.sum(), (1 - self.m) * kappa + (1 - y).sum()
+        own = sum(self.W[:, k] @ self.density.expected(self.q[k])[:, d] - self.density.kl(self.q[k])[d] for k in components)
+        y, (a, b), p = self.own_masks(), self.share_prior(), self.p[components[0], d]
+        y = y[components[0]] if self.own_fractions else y[:, d]
+        a, b = a + y.sum(), b + (1 - y).sum()
         return noise(more) - noise(weights) - own + betaln(a - p, b + p) - betaln(a, b)
 
     def release(self):
@@ -442,7 +476,7 @@ class ReferenceFullMixture(ReferenceMixture):
     def densities(self, X, component, noise, scale):
         if component != "gaussian":
             raise ValueError("full covariances are Gaussian")
-        z = standardised(X, scale)
+        z = standardised(X, scale, self.weight)
         return NormalWishart(z, 0.1, 2, 1.0), super().densities(X, component, noise, scale)[1]
 
     def start_masks(self):
@@ -458,7 +492,7 @@ class ReferenceFullMixture(ReferenceMixture):
 
     def theta(self):
         """q(mu_k, Sigma_k) for the present columns."""
-        self.q = [self.density.posterior(self.R[:, k], self.p[k] > 0.5) for k in range(self.K)]
+        self.q = [self.density.posterior(self.W[:, k], self.p[k] > 0.5) for k in range(self.K)]
 
     def toggle_gain(self, components, d):
         """Rise of the bound if y_kd of these components flips and theta follows; they share one y_d if there are many."""
@@ -468,7 +502,7 @@ class ReferenceFullMixture(ReferenceMixture):
         for k in components:
             without, with_d = self.p[k] > 0.5, self.p[k] > 0.5
             without[d], with_d[d] = False, True
-            gain += self.density.evidence(self.R[:, k], with_d) - self.density.evidence(self.R[:, k], without) - noise[k]
+            gain += self.density.evidence(self.W[:, k], with_d) - self.density.evidence(self.W[:, k], without) - noise[k]
         gain += log_in[d] - log_out[d]
         return -gain if self.p[components[0], d] > 0.5 else gain
 

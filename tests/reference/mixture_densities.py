@@ -91,6 +91,30 @@ class PoissonGamma:
         return ratio + (w * self.constant).sum(axis=0)
 
 
+class BetaBernoulli:
+    """x_nd is 1 with probability phi_d, else 0; phi_d ~ Beta(a0, b0)."""
+
+    def __init__(self, x, present, a0, b0):
+        self.x, self.present, self.a0, self.b0 = np.where(present, x, 0.0), present, a0, b0
+
+    def posterior(self, w):
+        """a = a0 + sum w x, b = b0 + sum w (1 - x)."""
+        return SimpleNamespace(a=self.a0 + (w * self.x).sum(axis=0), b=self.b0 + (w * self.present * (1 - self.x)).sum(axis=0))
+
+    def expected(self, q):
+        """E ln p(x_nd | phi_d), (n, D); 0 for a missing cell."""
+        total = digamma(q.a + q.b)
+        return self.present * np.where(self.x > 0.0, digamma(q.a) - total, digamma(q.b) - total)
+
+    def kl(self, q):
+        return kl_beta(q.a, q.b, self.a0, self.b0)
+
+    def evidence(self, w):
+        """Log evidence per column: the largest value of E loglik - KL."""
+        q = self.posterior(w)
+        return betaln(q.a, q.b) - betaln(self.a0, self.b0)
+
+
 class NormalWishart:
     """x_S ~ N(mu, Sigma), mu | Sigma ~ N(0, Sigma / k0), Sigma ~ IW(nu0 + |S| - 1, s0 I).
 
