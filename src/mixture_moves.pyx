@@ -10,8 +10,9 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport doubles_out
 from craftc._kernels.mixture_updates cimport (
-    CERTAIN, GAUSSIAN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma, no_counts,
-    own_log_likelihood, pool_scatter, selected, share_of, update_components, update_masks, update_noise, update_shares, update_sticks)
+    CERTAIN, GAUSSIAN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma,
+    no_counts, own_log_likelihood, pool_scatter, selected, share_of, update_components, update_masks, update_noise, update_shares,
+    update_sticks)
 
 
 # ---- order of sizes ----

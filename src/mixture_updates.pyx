@@ -1,8 +1,9 @@
 """Mixture with feature selection: the variational updates of q, each the exact maximiser of the ELBO, and the ELBO.
 
 Gaussian, Poisson and Bernoulli columns differ in two places only: the posterior of a component's column and the posterior of the noise.
-Both give three numbers that define the expected log density of a cell, E ln p(x) = reach * constant + x * linear + x^2 * square. The likelihood of
-any set of rows is therefore a combination of their (reach, sum x, sum x^2). reach is the weight of the row, for a count times its exposure.
+Both give three numbers that define the expected log density of a cell, E ln p(x) = reach * constant + x * linear + x^2 * square. The
+likelihood of any set of rows is therefore a combination of their (reach, sum x, sum x^2). reach is the weight of the row, for a count times
+its exposure.
 """
 
 import numpy as np

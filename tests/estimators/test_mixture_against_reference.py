@@ -75,7 +75,7 @@ def random_weight(seed, n):
 
 def fractions_of(parameters, learn, prior):
     """(parameters, those of the estimator, those of the reference) that say how fractions are learned."""
-    if learn == "component" and parameters["selection"] == "shared" or learn == "shared" and parameters["feature_variance"] == 0.19:
+    if (learn == "component" and parameters["selection"] == "shared") or (learn == "shared" and parameters["feature_variance"] == 0.19):
         learn = False  # one y_d has no fractions; one m alone is left with that variance
     if learn == "component":
         parameters = parameters | {"feature_variance": None}
