@@ -26,8 +26,8 @@
 typedef struct {
     const double *size;     /* (width) max(|a|, eps); 0 in the padding */
     const double *inverse;  /* (width) */
-    const double *sign;     /* (3, width) of the similarity to a number below -eps, near 0, and above eps */
-    ptrdiff_t width;
+    const double *sign;     /* (3, stride) of the similarity to a number below -eps, near 0, and above eps */
+    ptrdiff_t width, stride;
 } sp_scale;
 
 typedef struct {
@@ -45,6 +45,7 @@ typedef struct {
     const ptrdiff_t *indicator;     /* (C) the indicator that a state switches on, -1 if none, SP_MISSING for the missing state */
     const double *low_rank;         /* (n, p1 + p2) factorised table; NULL where codes represent it */
     ptrdiff_t M;                    /* room for the nodes of a numeric column: the largest n_nodes */
+    ptrdiff_t shared;               /* the largest n_nodes of the columns that share the nodes from 0 on */
     const ptrdiff_t *first_node;    /* (p1) of the grid */
     const ptrdiff_t *n_nodes;       /* (p1) padded to a multiple of SP_TILE */
     sp_scale grid, minus, plus;     /* nodes of all numeric columns; codes of indicators that are off and on */
@@ -71,7 +72,7 @@ typedef struct {
 } sp_sums;
 
 typedef struct {
-    double *pair;                   /* (seen, width of the grid) similarities of the nodes to the numbers of a row */
+    double *pair;                   /* (seen, M) similarities of the shared nodes, or those of one column, to the numbers of a row */
     double *cross;                  /* (p1, L) changes of similarity */
     double *grid;                   /* (p1, M) energies, then weights, of the nodes */
     double *largest;                /* (p1) largest energies, then sums of the weights */

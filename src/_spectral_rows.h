@@ -16,7 +16,7 @@
 static inline const double *THIS(sp_side)(const sp_scale *a, double x, double eps, double *size)
 {
     *size = fabs(x) > eps ? fabs(x) : eps;
-    return a->sign + (x < -eps ? 0 : x > eps ? 2 : 1) * a->width;
+    return a->sign + (x < -eps ? 0 : x > eps ? 2 : 1) * a->stride;
 }
 
 /* out = similarities of x to a scale */
@@ -50,12 +50,11 @@ static inline void THIS(sp_log)(double *product, double *log_sum, double z)
     }
 }
 
-/* Energies of numeric node s on the grid, and the largest. */
-TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t known,
+/* Energies of numeric node s on its nodes, and the largest; similarities are `stride` apart. */
+TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t known, ptrdiff_t stride,
                                              const sp_scratch *k)
 {
     const ptrdiff_t M = t->M, nodes = t->n_nodes[s], p1 = t->rows.p1, tables = w->node_table ? t->J : 0;
-    const double *restrict similar = k->pair + t->first_node[s];
     const double *restrict unary = w->unary + s * M, *restrict pair = w->pair + s * t->seen;
     const double *restrict table = w->node_table + s * M;
     double *restrict energy = k->grid + s * M, lane[SP_LANES], largest = -INFINITY;
@@ -71,7 +70,7 @@ TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights
                 e[v] += READ(row + v * W);
         }
         for (ptrdiff_t j = 0; j < known; j++) {
-            const double *restrict g = similar + k->known[j] * t->grid.width + m, weight = pair[k->known[j]];
+            const double *restrict g = k->pair + k->known[j] * stride + m, weight = pair[k->known[j]];
             for (int v = 0; v < TILE; v++)
                 e[v] += READ(g + v * W) * weight;
         }
@@ -105,11 +104,10 @@ TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t nodes, double *restrict ene
 }
 
 /* Add the expected statistics of numeric node s to the sums. */
-TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known, double share,
+TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known, ptrdiff_t stride, double share,
                                           sp_sums *sums, const sp_scratch *k)
 {
     const ptrdiff_t M = t->M, nodes = t->n_nodes[s], p1 = t->rows.p1, tables = tabled ? t->J : 0;
-    const double *restrict similar = k->pair + t->first_node[s];
     const double *restrict energy = k->grid + s * M;
     double *restrict visits = sums->node + s * M, *restrict table = sums->node_table + s * M;
     LANE q[TILE], sum[VECTORS];
@@ -124,7 +122,7 @@ TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int ta
                 AT(row + v * W) += q[v];
         }
         for (ptrdiff_t j = 0; j < known; j++) {
-            const double *restrict g = similar + k->known[j] * t->grid.width + m;
+            const double *restrict g = k->pair + k->known[j] * stride + m;
             double *restrict out = sums->pair + (s * t->seen + k->known[j]) * SP_LANES;
             memset(sum, 0, sizeof sum);
             for (int v = 0; v < TILE; v++)
@@ -135,23 +133,45 @@ TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int ta
     }
 }
 
-/* All numeric nodes of a row, one stage after the other: stages of one node depend on each other, those of different nodes do not. */
+/* similarities of n nodes of the grid to the known numbers of a row, n apart */
+TARGET ALWAYS_INLINE void THIS(sp_pairs)(const sp_table *t, ptrdiff_t first, ptrdiff_t n, ptrdiff_t known, sp_scratch *k)
+{
+    sp_scale nodes = t->grid;
+    nodes.size += first;
+    nodes.inverse += first;
+    nodes.sign += first;
+    nodes.width = n;
+    for (ptrdiff_t j = 0; j < known; j++)
+        THIS(sp_similar)(&nodes, k->x[t->rows.p1 + k->known[j]], t->eps, k->pair + k->known[j] * n);
+}
+
+/* All numeric nodes of a row. Of those that share their nodes one stage after the other: stages of one node depend on each other, those of
+ * different nodes do not. */
 TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *w, ptrdiff_t known, sp_sums *sums,
                                            sp_scratch *k, double *product, double *log_sum)
 {
     const ptrdiff_t M = t->M, p1 = t->rows.p1;
-    for (ptrdiff_t j = 0; j < known; j++)
-        THIS(sp_similar)(&t->grid, k->x[p1 + k->known[j]], t->eps, k->pair + k->known[j] * t->grid.width);
+    if (t->shared)
+        THIS(sp_pairs)(t, 0, t->shared, known, k);
     for (ptrdiff_t s = 0; s < p1; s++)
-        if (k->x[s] == k->x[s])
-            *log_sum += k->largest[s] = THIS(sp_on_grid)(t, w, s, known, k);
+        if (!t->first_node[s] && k->x[s] == k->x[s])
+            *log_sum += k->largest[s] = THIS(sp_on_grid)(t, w, s, known, t->shared, k);
     for (ptrdiff_t s = 0; s < p1; s++)
-        if (k->x[s] == k->x[s])
+        if (!t->first_node[s] && k->x[s] == k->x[s])
             k->largest[s] = THIS(sp_weigh)(t->n_nodes[s], k->grid + s * M, k->largest[s]);
     for (ptrdiff_t s = 0; s < p1; s++)
-        if (k->x[s] == k->x[s]) {
+        if (!t->first_node[s] && k->x[s] == k->x[s]) {
             THIS(sp_log)(product, log_sum, k->largest[s]);
-            THIS(sp_expect)(t, s, w->node_table != NULL, known, 1.0 / k->largest[s], sums, k);
+            THIS(sp_expect)(t, s, w->node_table != NULL, known, t->shared, 1.0 / k->largest[s], sums, k);
+        }
+    for (ptrdiff_t s = 0; s < p1; s++)
+        if (t->first_node[s] && k->x[s] == k->x[s]) {
+            const ptrdiff_t n = t->n_nodes[s];
+            THIS(sp_pairs)(t, t->first_node[s], n, known, k);
+            const double largest = THIS(sp_on_grid)(t, w, s, known, n, k), z = THIS(sp_weigh)(n, k->grid + s * M, largest);
+            *log_sum += largest;
+            THIS(sp_log)(product, log_sum, z);
+            THIS(sp_expect)(t, s, w->node_table != NULL, known, n, 1.0 / z, sums, k);
         }
 }
 

@@ -32,7 +32,7 @@ cdef extern from "_spectral.h":
         const double *size
         const double *inverse
         const double *sign
-        Py_ssize_t width
+        Py_ssize_t width, stride
 
     ctypedef struct sp_table:
         mixed_rows rows
@@ -48,7 +48,7 @@ cdef extern from "_spectral.h":
         const Py_ssize_t *first_row
         const Py_ssize_t *indicator
         const double *low_rank
-        Py_ssize_t M
+        Py_ssize_t M, shared
         const Py_ssize_t *first_node
         const Py_ssize_t *n_nodes
         sp_scale grid, minus, plus
@@ -151,7 +151,8 @@ cdef class Conditionals:
     low_rank : ndarray (n, p) of float64 or None
         Low-rank approximation of the encoded table, which other columns see; None: they see codes of the indicators.
     first_node, n_nodes : ndarrays (p1,) of intp
-        The nodes in `grid` of every numeric column. The number of nodes is a multiple of `TILE`; the largest is M.
+        The nodes in `grid` of every numeric column; those from 0 on are shared by columns. Their number is a multiple of `TILE`; the
+        largest is M.
     grid, minus, plus : ndarrays (5, width), (5, L), (5, L)
         Size, its inverse, and the signs towards numbers below -eps, near 0, above eps: of nodes, and of codes of indicators off and on.
         They are padded with columns of zeros: the nodes of every column to a multiple of `TILE`, L to a multiple of `LANES`.
@@ -192,6 +193,8 @@ cdef class Conditionals:
                 raise ValueError(f"the nodes of a numeric column must be whole tiles of {SP_TILE} within the grid, got "
                                  f"{t.n_nodes[i]} from {t.first_node[i]}")
             M = max(M, t.n_nodes[i])
+            if not t.first_node[i]:
+                t.shared = max(t.shared, t.n_nodes[i])
         t.M = M
         if low_rank is not None and low_rank.shape != (len(numeric), p1 + t.p2):
             raise ValueError(f"low_rank must have shape ({len(numeric)}, {p1 + t.p2}), that of the encoded table, got {low_rank.shape}")
@@ -209,11 +212,12 @@ cdef class Conditionals:
         for i in range(8):
             self.place[i] = at[i]
         self.size = at[7]
-        self.scratch_size = sp_padded(t.seen * width) + p1 * L + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen) + SP_LANES
+        self.scratch_size = sp_padded(t.seen * M) + p1 * L + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen) + SP_LANES
         self.scratch_whole = t.rows.P + t.J + t.seen + SP_LANES
 
     cdef int _scale(self, sp_scale *out, array) except -1:
-        out.size, out.inverse, out.sign, out.width = doubles_in(array[0]), doubles_in(array[1]), doubles_in(array[2:]), array.shape[1]
+        out.size, out.inverse, out.sign = doubles_in(array[0]), doubles_in(array[1]), doubles_in(array[2:])
+        out.width = out.stride = array.shape[1]
         return 0
 
     cdef object _rooms(self, Py_ssize_t size, int n_threads):
@@ -224,7 +228,7 @@ cdef class Conditionals:
         cdef Py_ssize_t M = self.t.M, L = self.t.plus.width
         room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
         s.pair = room
-        s.cross = s.pair + sp_padded(self.t.seen * self.t.grid.width)
+        s.cross = s.pair + sp_padded(self.t.seen * M)
         s.grid = s.cross + self.t.rows.p1 * L
         s.largest = s.grid + self.t.rows.p1 * M
         s.energy = s.largest + sp_padded(self.t.rows.p1)
