@@ -60,7 +60,7 @@ from replication.spectral_common import (
     short,
     smoothest,
 )
-from replication.spectral_graphs import permuted, recovery, shapes, stability
+from replication.spectral_graphs import permuted, recovery, shapes, similarity, stability
 
 from craftc import GraphSpectralFeatures
 from craftc.metrics import chance_rand_index, eigen_diffusion, rand_index, separability, total_cluster_label_entropy
@@ -266,7 +266,7 @@ def cells(counts: NDArray[np.int64]) -> list[str]:
 
 
 def figures(folder: Path, found: dict[str, Data]) -> None:
-    """The paper's figures 2 (alpha against l) and 3 (J against the number of clusters), and the graphs and spectra."""
+    """The paper's figures 1 (the similarity g), 2 (alpha against l) and 3 (J against the number of clusters), the graphs and spectra."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -281,6 +281,13 @@ def figures(folder: Path, found: dict[str, Data]) -> None:
         "learned, abs, not normalised": "the paper's Laplacian",
         "random 0, signed, normalised": "a random graph",
     }
+    u = np.linspace(-2.0, 2.0, 801)
+    figure, axis = plt.subplots(figsize=(5, 3.5), layout="constrained")
+    for a in (0.1, 0.5, 1.0, 2.0):
+        axis.plot(u, similarity(u, a, 0.2), label=f"a = {a:g}")
+    axis.set(title="g(u, a), eps = .2", xlabel="u")
+    axis.legend(frameon=False)
+    figure.savefig(folder / "figure1.png", dpi=150)
     kept = {name: variants(data.some(DEAR_ROWS))[1] for name, data in found.items()}
     for stem, values, title, label, measure in (
         ("figure2", range(2, 21), "alpha", "features l", lambda features, l: eigen_diffusion(features(l))),  # noqa: E741
@@ -325,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         diffusion(report, found, options.quick)
         if options.plots:
             figures(options.plots, found)
-            report.say("", f"Pictures in {options.plots}: figures 2 and 3 of the paper, the graphs and their spectra.")
+            report.say("", f"Pictures in {options.plots}: figures 1, 2 and 3 of the paper, the graphs and their spectra.")
         stability(report, found, options.quick)
         permuted(report, found, options.quick)
     if skipped := [name for name in names if name not in found]:
