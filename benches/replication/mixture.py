@@ -56,7 +56,6 @@ PAPER = {
     "glass": (".730 (7)", ".731 (8)", ".413 (9)", "-", "-"),
     "chart": (".615 (8)", ".681 (7)", ".331 (7)", "-", "-"),
     "newsgroups, 100 posts of each (not the paper's miniNG)": (".361 (21) on miniNG", ".582 (24) on miniNG", "-", "-", "-"),
-    "newsgroups, 100 posts of each (not the paper's miniNG)": (".361 (21) on miniNG", ".582 (24) on miniNG", "-", "-", "-"),
     "digits (usps)": (".258 (13)", ".354 (11)", ".176 (5)", ".254", ".364"),
 }
 

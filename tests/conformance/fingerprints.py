@@ -46,9 +46,15 @@ MODELS = {
     "k-features": (KFeatures(4, n_init=3, random_state=0), SUMS.astype(np.float32), None),
     "mixture": (FeatureSelectionMixture(5, n_init=2, max_iter=30, random_state=0), HOLES, None),
     "mixture, full": (FeatureSelectionMixture(3, covariance="full", max_iter=20, random_state=0), ROWS[:, :4], None),
+    "mixture, indicators": (
+        FeatureSelectionMixture(5, component="bernoulli", learn_fraction="component", max_iter=20, random_state=0),
+        (ROWS > 1.0).astype(np.float64),
+        None,
+    ),
     "covariates": (ConvexCovariateClustering(1.0, sparsity=0.1), ROWS[:80], CLASSES),
     "convex": (ConvexClustering(n_clusters=4), NARROW, None),
     "spectral": (GraphSpectralFeatures(3, random_state=0), TABLE, None),
+    "spectral, few values": (GraphSpectralFeatures(3, scaling="normal", random_state=0), np.column_stack([ROWS, GROUPS, GROUPS % 3]), None),
     "spectral, observed": (GraphSpectralFeatures(3, objective="observed", random_state=0), TABLE, None),
 }
 
