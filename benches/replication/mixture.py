@@ -4,7 +4,7 @@
 
 Guan, Dy & Jordan, "A Unified Probabilistic Model for Global and Local Unsupervised Feature Selection", ICML 2011. The synthetic tables
 have the paper's layout; it gives no means, which are N(0, 1) here. The others read `NAME.csv.gz` (header, class last) from `--data`, else
-the environment variable CRAFTC_DATA, else ../shared/data beside the checkout; what is not there is named and skipped. One thread
+the environment variable CRAFTC_DATA, else ../shared/data next to the checkout; what is not there is named and skipped. One thread
 throughout, CPU seconds. Starts are chosen by the bound, never by the classes, which only the NMI sees.
 
 "paper's" settings are those of its text: full covariances, columns standardised, m learned, rho = .01 for HFS(G) and .2 for HFS(L). The
@@ -241,7 +241,8 @@ def correlation(report: Report, n_draws: int = 1_000_000) -> None:
     heading(
         report,
         "What rho does: the correlation of two clusters' masks",
-        f"rho / (m (1 - m)) beside {n_draws:,} draws of lambda and of two masks. A large rho ties masks together, a small one frees them.",
+        f"rho / (m (1 - m)), and the correlation of {n_draws:,} draws of lambda and of two masks. A large rho ties masks together, a small "
+        "one frees them.",
     )
     rng, lines = np.random.default_rng(0), []
     for m, rho in ((0.5, 0.2), (0.5, 0.01), (0.9, 0.01), (0.987, 0.01)):

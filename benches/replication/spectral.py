@@ -1,10 +1,10 @@
-"""Graph spectral features of mixed data: the paper's Tables I to IV beside ours, its alpha and J, and known graphs found again.
+"""Graph spectral features of mixed data: the paper's tables and figures and ours, known graphs, and permuted tables.
 
     python benches/replication/spectral.py [--data DIR] [--seeds N] [--sets heart tae ...] [--quick] [--plots FOLDER] [--out FILE]
 
 Sahoo & Chakraborty, "Graph Spectral Feature Learning for Mixed Data of Categorical and Numerical Type", arXiv 2005.02817. The tables
 heart, tae, adult and crx are `NAME.csv.gz` with their columns in `schema.json`, from `--data`, else the environment variable
-CRAFTC_DATA, else ../shared/data beside the checkout; what is not there is named and skipped.
+CRAFTC_DATA, else ../shared/data next to the checkout; what is not there is named and skipped.
 One thread throughout, CPU seconds.
 
 Settings. Rows: all of heart (270), tae (151), crx (690) and adult (48 842), but 3000 rows of adult drawn with seed 0 for k-prototypes,
@@ -17,7 +17,7 @@ E alone.
 
 Unknown of the paper: l of its tables, the encoding of missing cells and of two levels, scaling, eps, the rank of the factorisation, steps
 and rate, k-means' starts and seeds, rows of adult, and which columns of tae are numbers. So its tables cannot be replicated strictly.
-Selection warning: the defaults were settled after looking at label-based results of about 180 configurations on heart and 80 on crx (36
+Selection warning: the defaults were chosen after looking at label-based results of about 180 configurations on heart and 80 on crx (36
 others each on tae and adult had been seen too), so the rows of heart and crx are not held-out estimates.
 """
 
@@ -84,7 +84,7 @@ PAPER = {
 SE, PC, PROTO, MEDOIDS = range(4)
 L = 5
 SIZES, J_SIZES = (2, 3, 5, 10, 15, 20), (3, 5, 10)  # numbers of features for alpha and for J
-DEAR_ROWS = 3000  # of adult, for what is dear
+FEW_ROWS = 3000  # of adult, for quadratic methods, alpha and J
 N_INIT = 5
 FEW_GRAPHS, MANY_GRAPHS = 5, 100  # random ones
 
@@ -148,9 +148,9 @@ def tables(report: Report, name: str, data: Data, n_seeds: int, quick: bool) -> 
     add("all principal components", PC, [pca.transform(x)])
     add(f"correlation graph, l = {L}", None, [x @ smoothest(correlations(x, allowed), L)])
     for label, options in OBSERVED.items():
-        walked = [GraphSpectralFeatures(random_state=seed, n_threads=1, **options).fit(data.X) for seed in seeds]
-        add(label, None, [model.transform(data.X) for model in walked])
-    few = data.some(DEAR_ROWS)
+        observed = [GraphSpectralFeatures(random_state=seed, n_threads=1, **options).fit(data.X) for seed in seeds]
+        add(label, None, [model.transform(data.X) for model in observed])
+    few = data.some(FEW_ROWS)
     where = f" of {len(few.X)} rows" if len(few.X) < len(data.X) else ""
     without_seed = cache(partial(medoids, gower(few)))
     methods[f"k-prototypes{where}"] = (PROTO, lambda K, seed: prototypes(few, K, seed, N_INIT))
@@ -167,7 +167,7 @@ def tables(report: Report, name: str, data: Data, n_seeds: int, quick: bool) -> 
         for K, result in zip(Ks, results[label], strict=True):
             line += ["-" if paper is None else pair(PAPER[name, K][paper]), shown(result)]
         lines.append(line)
-    n_graphs = FEW_GRAPHS if quick or len(x) > DEAR_ROWS else MANY_GRAPHS
+    n_graphs = FEW_GRAPHS if quick or len(x) > FEW_ROWS else MANY_GRAPHS
     graphs = [x @ smoothest(random_graph(allowed, seed), L) for seed in range(n_graphs)]
     middle, best, many = [f"random graphs, l = {L}: mean"], [f"best R of the first {FEW_GRAPHS}"], ["how many reach the R of ours"]
     for K, mine in zip(Ks, results[f"ours, l = {L}"], strict=True):
@@ -193,7 +193,7 @@ OBSERVED: dict[str, dict[str, Any]] = {
 
 
 def rotation(x: Table, rotated: Table, model: GraphSpectralFeatures, K: int) -> str:
-    """All p features beside x: the same rows in other axes, and the same k-means."""
+    """All p features and x: the same rows in other axes, and the same k-means."""
     away = np.abs(model.components_ @ model.components_.T - np.eye(x.shape[1])).max()
     back = np.abs(rotated @ model.components_ - x).max()
     # mixtures of rows: rows themselves may be equally far from two of them, and rounding would decide
@@ -233,13 +233,13 @@ def diffusion(report: Report, found: dict[str, Data], quick: bool) -> None:
         "alpha and J compared with principal components of as many features (sections IV-A1 and IV-A2, figures 2 and 3)",
         "The paper: alpha = (sum lambda)^2 / (l sum lambda^2) always falls, J = Tr S_B / Tr S_T always rises. In how many runs they do so "
         f"here: alpha for l in {sizes}, J for l in {few} and each K of the tables, of the clusters that k-means (2 starts) finds in the "
-        f"features. Three random graphs. {DEAR_ROWS} rows of adult.",
+        f"features. Three random graphs. {FEW_ROWS} rows of adult.",
     )
     lines = []
     totals: dict[str, NDArray[np.int64]] = {}
     for name, data in found.items():
         Ks = KS[name][:1] if quick else KS[name]
-        _, features = variants(data.some(DEAR_ROWS))
+        _, features = variants(data.some(FEW_ROWS))
         components = features.pop("principal components")
         alpha = {width: eigen_diffusion(components(width)) for width in sizes}
         J = {(width, K): clustered(components(width), K) for width in few for K in Ks}
@@ -288,7 +288,7 @@ def figures(folder: Path, found: dict[str, Data]) -> None:
     axis.set(title="g(u, a), eps = .2", xlabel="u")
     axis.legend(frameon=False)
     figure.savefig(folder / "figure1.png", dpi=150)
-    kept = {name: variants(data.some(DEAR_ROWS))[1] for name, data in found.items()}
+    kept = {name: variants(data.some(FEW_ROWS))[1] for name, data in found.items()}
     for stem, values, title, label, measure in (
         ("figure2", range(2, 21), "alpha", "features l", lambda features, l: eigen_diffusion(features(l))),  # noqa: E741
         ("figure3", range(2, 21, 2), f"J, l = {L}", "clusters", lambda features, K: clustered(features(L), K)),
@@ -301,7 +301,7 @@ def figures(folder: Path, found: dict[str, Data]) -> None:
         axes[0, 0].legend(frameon=False)
         figure.savefig(folder / f"{stem}.png", dpi=150)
     for name, data in found.items():
-        model = GraphSpectralFeatures(random_state=0, n_threads=1).fit(data.some(DEAR_ROWS).X)
+        model = GraphSpectralFeatures(random_state=0, n_threads=1).fit(data.some(FEW_ROWS).X)
         for stem, draw in (("graph", plot.dependence_graph), ("spectrum", plot.spectrum)):
             draw(model).figure.savefig(folder / f"{name}_{stem}.png", dpi=150)
     plt.close("all")
