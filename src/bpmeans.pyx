@@ -209,6 +209,8 @@ cdef class Run:
         Largest number of features.
     collapsed, reseed : bool
         Collapsed sweeps; an empty feature gets the row of largest residual.
+    dependent : bool
+        Features that depend linearly on others stay (not in collapsed sweeps, which need independent ones).
     exact : int
         Number of features up to which a row compares all combinations.
     max_iter : int
@@ -219,8 +221,8 @@ cdef class Run:
 
     def __cinit__(self, X, products, const double[::1] norm not None, const double[::1] mean not None,
                   const double[::1] mean_products not None, const double[::1] middle not None, const double[::1] scale not None,
-                  const double[::1] step not None, double penalty, Py_ssize_t cap, bint collapsed, bint reseed, int exact,
-                  Py_ssize_t max_iter, const int32_t[::1] order not None, int n_threads):
+                  const double[::1] step not None, double penalty, Py_ssize_t cap, bint collapsed, bint reseed, bint dependent,
+                  int exact, Py_ssize_t max_iter, const int32_t[::1] order not None, int n_threads):
         # features lost and created within one sweep both need room
         cdef Py_ssize_t n = X.shape[0], D = X.shape[1], most = BP_MOST if penalty > 0.0 else min(cap, BP_MOST), t
         cdef Py_ssize_t lanes = bp_width(max(most, 1))
@@ -260,7 +262,7 @@ cdef class Run:
             self.c.places[t].counts = <int64_t *> <Py_ssize_t> a["counts"][t].ctypes.data
         self.c.middle, self.c.step, self.c.n_threads = &middle[0], &step[0], n_threads
         self.c.penalty, self.c.cap, self.c.max_iter = penalty, cap, max_iter
-        self.c.collapsed, self.c.reseed = collapsed, reseed
+        self.c.collapsed, self.c.reseed, self.c.dependent = collapsed, reseed, dependent and not collapsed
         self.c.scatter = float(np.add.reduce(norm))
         # rows that choose independently of each other need no order
         self.c.order = &order[0] if order.shape[0] and (penalty > 0.0 or collapsed) else NULL

@@ -308,17 +308,29 @@ cdef void keep_features(descent *c, uint64_t keep) noexcept nogil:
     m.K = to
 
 
+cdef bint _equals_earlier(const bp_model *m, Py_ssize_t k) noexcept nogil:
+    """Whether feature k has the same rows as an earlier one."""
+    cdef Py_ssize_t j
+    cdef double rows = m.M[k * m.lanes + k]
+    for j in range(k):
+        if m.M[j * m.lanes + j] == rows and m.M[k * m.lanes + j] == rows:
+            return True
+    return False
+
+
 cdef bint drop_redundant(descent *c) noexcept nogil:
-    """Count Z'Z, drop empty features and, with a penalty, those that depend linearly on earlier ones. Whether any was dropped."""
+    """Count Z'Z, drop empty features and, with a penalty, those that depend linearly on earlier ones (`dependent`: that equal an earlier
+    one). Whether any was dropped."""
     cdef bp_model *m = &c.m
     cdef uint64_t keep = 0
     cdef Py_ssize_t k
     _count_pairs(m)
-    if c.penalty > 0.0:
+    if c.penalty > 0.0 and not c.dependent:
         keep = independent_columns(m.M, m.lanes, m.mask, m.n, m.K, -1)
     else:
         for k in range(m.K):
-            keep |= <uint64_t> (m.M[k * m.lanes + k] > 0.0) << k
+            if m.M[k * m.lanes + k] > 0.0 and not (c.penalty > 0.0 and _equals_earlier(m, k)):
+                keep |= <uint64_t> 1 << k
     if keep == bp_first(m.K):
         return False
     keep_features(c, keep)
@@ -413,7 +425,9 @@ cdef void fit_features(descent *c) noexcept nogil:
     cdef bp_model *m = &c.m
     cdef Py_ssize_t k, b, d, K = m.K, pieces = (m.D + BP_PIECE - 1) // BP_PIECE
     cdef bint many = c.n_threads > 1 and not m.gram
-    cdef uint64_t independent = bp_first(K) if c.penalty > 0.0 else independent_columns(m.M, m.lanes, m.mask, m.n, K, -1)
+    cdef uint64_t independent = bp_first(K)
+    if c.penalty == 0.0 or c.dependent:
+        independent = independent_columns(m.M, m.lanes, m.mask, m.n, K, -1)
     if independent == bp_first(K):
         invert(m.M, m.H, K, m.lanes)
     else:

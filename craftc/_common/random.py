@@ -38,6 +38,8 @@ class DPMeansStream(IntEnum):
     ORDER = 21  # order of the rows
     LABEL = 22  # random partitions
     PENALTY_SAMPLE = 23  # rows by which lambda^2 is chosen
+    SEED = 24  # seeds of k-means++
+    ROW = 25  # the row of the first centre
 
 
 @unique
@@ -47,6 +49,8 @@ class FeatureStream(IntEnum):
     FEATURE = 31  # rows whose residuals become features
     EXCHANGE = 32  # rows that replace a feature
     CHOICE_SAMPLE = 33  # rows by which the number of features is chosen
+    GROWTH = 34  # the row whose residual becomes one feature more than the solution for one fewer
+    GROWN_EXCHANGE = 35  # rows that replace a feature of the solution that grew
 
 
 @unique

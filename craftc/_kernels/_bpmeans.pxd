@@ -70,6 +70,7 @@ ctypedef struct descent:
     double scatter              # sum |x|^2
     Py_ssize_t cap, max_iter
     bint collapsed, reseed
+    bint dependent              # features that depend linearly on others stay
     const int32_t *order        # (n) or NULL
     # the state
     uint64_t *before            # (n) memberships that the sums belong to

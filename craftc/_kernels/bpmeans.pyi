@@ -25,6 +25,7 @@ class Run:
         cap: int,
         collapsed: bool,
         reseed: bool,
+        dependent: bool,
         exact: int,
         max_iter: int,
         order: NDArray[np.int32],

@@ -15,7 +15,7 @@ from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Bits, Floats
-from craftc._common.validation import Choice, Constraint, Number, check_choice, check_parameters
+from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
 
@@ -30,6 +30,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         "assignment": Choice(("auto", "sweep", "exact")),
         "base": Choice(("mean", "none", "mixed")),
         "n_init": Number(least=1, whole=True),
+        "exchanges": Flag(),
         "max_iter": Number(least=1, whole=True),
         "verbose": Number(least=0, whole=True),
         "n_trials": Number(least=1, most=bpmeans_kernel.TRIALS, whole=True, optional=True),
@@ -40,6 +41,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     base: str
     init: Any
     n_init: int
+    exchanges: bool
     max_iter: int
     random_state: Any
     n_threads: int | None
@@ -75,8 +77,8 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
         return FitConfig(
             penalty=penalty, n_features=n_features, cap=cap, exact=EXACT[self.assignment] if exact is None else exact, base=self.base,
-            n_trials=int(self.n_trials or 0), max_iter=int(self.max_iter), n_init=int(self.n_init), seed=seed_of(self.random_state),
-            callback=callback, **options,
+            n_trials=int(self.n_trials or (0 if self.exchanges else 1)), max_iter=int(self.max_iter), n_init=int(self.n_init),
+            seed=seed_of(self.random_state), exchanges=bool(self.exchanges), callback=callback, **options,
         )  # fmt: skip
 
     def _given_memberships(self, n: int, *inits: str) -> Bits | None:

@@ -14,7 +14,7 @@ from craftc._common.validation import Choice, Constraint, Flag, Number
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
 from craftc.bpmeans.model_order import shortest_description, stepwise
-from craftc.bpmeans.restarts import FeatureData, FeatureFit, best_restart, from_memberships, pack
+from craftc.bpmeans.restarts import FeatureData, FeatureFit, best_restarts, from_memberships, pack
 
 _WORTH = 1e-12  # share of the sum of squares by which a start must be better to replace another
 
@@ -43,7 +43,12 @@ class KFeatures(FeatureModel):
         "greedy": residuals of rows, drawn in proportion to their squares, become features (section 5 of the paper). An array gives the
         initial memberships, 0 and 1.
     n_init : int, default=10
-        Number of starts (for each K in a stepwise search); the solution of lowest error is kept.
+        Number of starts (for each K in a stepwise search); the solution of lowest error is kept. More starts with the same seed never
+        end with a higher error, or a higher sum of error and penalties where `feature_penalty` is given.
+    exchanges : bool, default=True
+        Improve the solutions that are the lowest so far when their start ends (not in the paper): each feature in turn is replaced by the
+        residual of a drawn row where that lowers the error, and a stepwise search also adds a feature to the solutions for K - 1.
+        False: the best start as it ends; with ``assignment="sweep"`` this is the algorithm of the paper.
     max_iter : int, default=1000
         Maximum number of sweeps.
     random_state : int, RandomState or None, default=None
@@ -54,7 +59,7 @@ class KFeatures(FeatureModel):
         1: print a line per start.
     n_trials : int, optional
         Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None: starts alternate between
-        2 + log K and 1.
+        2 + log K and 1 (1 if `exchanges` is False).
     empty : {"drop", "reseed"}, default="drop"
         A feature that no row has any more is dropped, or gets the row of largest residual.
 
@@ -114,6 +119,7 @@ class KFeatures(FeatureModel):
         base: str = "mean",
         init: str | ArrayLike = "greedy",
         n_init: int = 10,
+        exchanges: bool = True,
         max_iter: int = 1000,
         random_state: Any = None,
         n_threads: int | None = None,
@@ -127,6 +133,7 @@ class KFeatures(FeatureModel):
         self.base = base
         self.init = init
         self.n_init = n_init
+        self.exchanges = exchanges
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_threads = n_threads
@@ -166,13 +173,14 @@ class KFeatures(FeatureModel):
         if given is not None:
             fit = from_memberships(data, config, pack(given), given.shape[1])
         elif K is not None:
-            fit = best_restart(data, config)
+            fit = best_restarts(data, config)[-1].fit
         else:
             if self.feature_penalty is None:
                 path, best = shortest_description(data, config)
             else:
-                path, best = stepwise(data, config, float(self.feature_penalty))
-            fit, interval = path.fits[best], path.interval(best)
+                path, of_starts = stepwise(data, config, float(self.feature_penalty))
+                best = int(of_starts[-1])
+            fit, interval = path.best(best), path.interval(best)
             config = config.with_features(max(best, 1))
         self._set_state(data, config, fit, interval)
         self.objective_ += self.n_features_ * (self.feature_penalty or 0.0)
@@ -207,7 +215,13 @@ class BPMeans(FeatureModel):
         "kfeatures": the solution of the stepwise K-features search at lambda^2, with `n_init` starts for each K. An array gives the
         initial memberships, 0 and 1.
     n_init : int, default=10
-        Number of starts; the solution of lowest J is kept. K = 0 is a candidate as well.
+        Number of starts; the solution of lowest J is kept. K = 0 is a candidate as well. More starts with the same seed never end with a
+        higher J at a given `feature_penalty`.
+    exchanges : bool, default=True
+        Improve the solutions that are the lowest so far when their start ends (not in the paper): each feature in turn is replaced by the
+        residual of a drawn row where that lowers J. Features that depend linearly on others are dropped. False: the best start as it
+        ends, and only unused and equal features are dropped (the algorithm of the paper; `collapsed` needs independent features and
+        drops the others in either case).
     max_iter : int, default=1000
         Maximum number of sweeps.
     random_state : int, RandomState or None, default=None
@@ -218,7 +232,7 @@ class BPMeans(FeatureModel):
         1: print a line per start.
     n_trials : int, optional
         Rows drawn for each feature of a start, up to 8, of which the best is taken; 1 as in the paper. None: starts alternate between
-        2 + log K and 1.
+        2 + log K and 1 (1 if `exchanges` is False).
     shuffle : bool, default=False
         Visit the rows in a random order from the second start on. False: in the order of the table.
 
@@ -282,6 +296,7 @@ class BPMeans(FeatureModel):
         base: str = "mean",
         init: str | ArrayLike = "greedy",
         n_init: int = 10,
+        exchanges: bool = True,
         max_iter: int = 1000,
         random_state: Any = None,
         n_threads: int | None = None,
@@ -296,6 +311,7 @@ class BPMeans(FeatureModel):
         self.base = base
         self.init = init
         self.n_init = n_init
+        self.exchanges = exchanges
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_threads = n_threads
@@ -328,23 +344,26 @@ class BPMeans(FeatureModel):
         given = self._given_memberships(len(table), "greedy", "kfeatures")
         data = FeatureData(table, effective_n_threads(self.n_threads))
         path, K, penalty = None, 0, 0.0
+        starts: list[FeatureFit | None] = []  # solutions of the path
         fixed = self._config(0.0, 0, cap, exact=max(EXACT[self.assignment], EXACT["auto"]))
         if isinstance(self.feature_penalty, str):
             path, K = shortest_description(data, fixed)
-            penalty = _penalty_within(*path.interval(K), data.scatter)
+            penalty, starts = _penalty_within(*path.interval(K), data.scatter), [path.best(K)]
         else:
             penalty = float(self.feature_penalty)
             if isinstance(self.init, str) and self.init == "kfeatures":
-                path, K = stepwise(data, fixed, penalty)
+                path, of_starts = stepwise(data, fixed, penalty)
+                # with fewer starts the descent would have begun at these, and might have ended lower
+                starts, K = [path.best_of_first(n, int(k)) for n, k in enumerate(of_starts, 1)], int(of_starts[-1])
         config = self._config(penalty, 0, cap, collapsed=bool(self.collapsed), shuffle=bool(self.shuffle))
         fits: list[FeatureFit] = []
         if given is not None:
             fits.append(from_memberships(data, config, pack(given), given.shape[1]))
-        elif isinstance(self.init, str) and self.init == "greedy":
-            fits.append(best_restart(data, config))
-        of_path = path.fits[K] if path is not None and given is None else None
-        if of_path is not None:
-            fits.insert(0, from_memberships(data, config, of_path.masks, of_path.n_features))
+        else:
+            distinct = {id(start): start for start in reversed(starts) if start is not None}
+            fits += [from_memberships(data, config, start.masks, start.n_features) for start in distinct.values()]
+            if isinstance(self.init, str) and self.init == "greedy":
+                fits.append(best_restarts(data, config)[-1].fit)
         best: FeatureFit | None = None
         for fit in fits:
             if best is None or fit.objective < best.objective - _WORTH * data.scatter:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from craftc._common.random import FeatureStream, spread
 from craftc._common.typing import Bits, Floats
@@ -14,7 +14,8 @@ from craftc.bpmeans.restarts import (
     FeatureData,
     FeatureFit,
     FitConfig,
-    best_restart,
+    Record,
+    best_restarts,
     choose,
     exchange_budget,
     exchange_draws,
@@ -24,6 +25,7 @@ from craftc.bpmeans.restarts import (
     pack,
     run_for,
     run_to_convergence,
+    running_best,
     threads_within,
     unpack,
 )
@@ -32,30 +34,60 @@ _CHOICE_ROWS = 4096  # a larger table chooses K from a sample of this size
 _PATIENCE = 2  # numbers of features tried without a shorter description
 
 
-@dataclass
 class ModelPath:
-    """The best K-features solutions for K = 0, 1, ...; the entry of K = 0 is None."""
+    """The best K-features solutions for K = 0, 1, ..., of all starts and of the first 1, 2, ... of them; K = 0 has no record.
 
-    fits: list[FeatureFit | None]
-    errors: list[float]
+    errors[K] (n_init,): the squared error that the first 1, 2, ... starts reach with at most K features.
+    """
+
+    def __init__(self, data: FeatureData, n_init: int) -> None:
+        self.records: list[list[Record]] = [[]]
+        self.errors = [np.full(n_init, data.scatter)]
+
+    def append(self, records: list[Record]) -> None:
+        """The solutions with one more feature."""
+        errors = self.errors[-1].copy()
+        for record in records:
+            later = errors[record.n_starts - 1 :]
+            np.minimum(later, record.fit.objective, out=later)
+        self.records.append(records)
+        self.errors.append(errors)
+
+    def best(self, K: int) -> FeatureFit | None:
+        """The solution of all starts."""
+        return self.records[K][-1].fit if self.records[K] else None
+
+    def best_of_first(self, n_starts: int, K: int) -> FeatureFit | None:
+        """The solution of the first starts."""
+        return next((record.fit for record in reversed(self.records[K]) if record.n_starts <= n_starts), None)
 
     def interval(self, K: int) -> tuple[float, float]:
         """lambda^2 between which K features are better than K + 1 and K - 1."""
-        low = self.errors[K] - self.errors[K + 1] if len(self.errors) > K + 1 else 0.0
-        high = self.errors[K - 1] - self.errors[K] if K else np.inf
+        errors = [float(of_starts[-1]) for of_starts in self.errors]
+        low = errors[K] - errors[K + 1] if len(errors) > K + 1 else 0.0
+        high = errors[K - 1] - errors[K] if K else np.inf
         return low, high
 
 
-def stepwise(data: FeatureData, config: FitConfig, penalty: float) -> tuple[ModelPath, int]:
-    """K-features for K = 1, 2, ... until SSE + K lambda^2 no longer falls; returns the path and the best K, which may be 0."""
-    path = ModelPath([None], [data.scatter])
-    costs = [data.scatter]
+def stepwise(data: FeatureData, config: FitConfig, penalty: float) -> tuple[ModelPath, NDArray[np.intp]]:
+    """K-features for K = 1, 2, ... until SSE + K lambda^2 no longer falls.
+
+    Returns the path and the best K, which may be 0, of the first 1, 2, ... starts. The path of n starts goes on as long as the path of
+    any number of starts up to n does: with more starts the search is never shorter, and never ends with a higher cost.
+    """
+    path = ModelPath(data, config.n_init)
+    costs, falls = [path.errors[0]], np.ones(config.n_init, bool)
+    reach = np.zeros(config.n_init, np.intp)  # the largest K of the path
     for K in range(1, config.cap + 1):
+        reach[np.logical_or.accumulate(falls)] = K
         _extend(path, data, config, K)
         costs.append(path.errors[K] + K * penalty)
-        if K > 1 and not costs[K] < costs[K - 1]:
+        if K > 1:
+            falls &= costs[K] < costs[K - 1]
+        if not falls.any():
             break
-    return path, int(np.argmin(costs))
+    tried = np.arange(len(costs))[:, None] <= reach
+    return path, np.where(tried, np.array(costs), np.inf).argmin(axis=0)
 
 
 def shortest_description(data: FeatureData, config: FitConfig) -> tuple[ModelPath, int]:
@@ -65,18 +97,19 @@ def shortest_description(data: FeatureData, config: FitConfig) -> tuple[ModelPat
     """
     if len(data) > _CHOICE_ROWS:
         return _shortest_of_sample(data, config)
-    path = ModelPath([None], [data.scatter])
+    path = ModelPath(data, config.n_init)
 
     def best() -> int:
-        lengths = [description_length(data, fit, error) for fit, error in zip(path.fits, path.errors, strict=True)]
+        lengths = [description_length(data, path.best(K), float(errors[-1])) for K, errors in enumerate(path.errors)]
         return int(np.argmin(lengths))
 
     for K in range(1, config.cap + 1):
         _extend(path, data, config, K)
         if K - best() >= _PATIENCE:
             break
-    for K in range(len(path.errors) - 2, 0, -1):
-        _improve_from_above(path, data, config, K)
+    if config.exchanges:
+        for K in range(len(path.errors) - 2, 0, -1):
+            _improve_from_above(path, data, config, K)
     return path, best()
 
 
@@ -84,37 +117,42 @@ def _shortest_of_sample(data: FeatureData, config: FitConfig) -> tuple[ModelPath
     some = spread(len(data), _CHOICE_ROWS, config.seed, FeatureStream.CHOICE_SAMPLE)
     sample = FeatureData(np.ascontiguousarray(data.X[some]), data.n_threads)
     path, K = shortest_description(sample, config)
-    path.errors = [error * data.scatter / sample.scatter for error in path.errors]
-    found = path.fits[K]
-    path.fits = [None] * len(path.fits)
+    path.errors = [errors * data.scatter / sample.scatter for errors in path.errors]
+    found = path.best(K)
+    path.records = [[] for _ in path.records]
     if found is not None:
         fixed = config.with_features(K)
         run = run_for(sample, fixed, threads_within(sample, fixed), gram=False)
         run.start(found.masks, found.n_features)
         masks = choose(data.X, run.features, config.exact, data.n_threads)
-        path.fits[K] = from_memberships(data, fixed, masks, run.n_features)
+        path.records[K] = [Record(config.n_init, from_memberships(data, fixed, masks, run.n_features))]
     return path, K
 
 
 def _extend(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> None:
-    """Append K features: the better of the best restart and the solution for K - 1 with one more feature."""
+    """Append K features: the best of the restarts and of the solutions for K - 1 with one more feature."""
     config = config.with_features(K)
-    fit, before = best_restart(data, config), path.fits[-1]
-    if before is not None and before.n_features == K - 1:
-        run = run_for(data, config, threads_within(data, config))
-        run.exchange(before.masks, K - 1, -1, exchange_draws(config, config.n_init, 0, bpmeans_kernel.TRIALS))
-        grown = run_to_convergence(run, config, None)
-        budget = exchange_budget(data, config, K, grown.n_iter)
-        grown = exchange_features(data, config, grown, config.n_init + 1, run, 1, budget)
-        fit = grown if grown.objective < fit.objective else fit
-    config.callback(f"K = {K}: {fit.objective:.6g}")
-    path.fits.append(fit)
-    path.errors.append(min(fit.objective, path.errors[-1]))
+    found = best_restarts(data, config)
+    if config.exchanges:
+        found += [_grown(record, data, config, K) for record in path.records[-1] if record.fit.n_features == K - 1]
+    path.append(running_best(data, found))
+    config.callback(f"K = {K}: {path.records[-1][-1].fit.objective:.6g}")
+
+
+def _grown(record: Record, data: FeatureData, config: FitConfig, K: int) -> Record:
+    """A solution for K - 1 features with one more, improved by exchanges."""
+    run = run_for(data, config, threads_within(data, config))
+    draws = exchange_draws(config, (FeatureStream.GROWTH, record.n_starts), 0, bpmeans_kernel.TRIALS)
+    run.exchange(record.fit.masks, K - 1, -1, draws)
+    fit = run_to_convergence(run, config, None)
+    budget = exchange_budget(data, config, K, fit.n_iter)
+    key = (FeatureStream.GROWN_EXCHANGE, record.n_starts)
+    return Record(record.n_starts, exchange_features(data, config, fit, key, run, 1, budget))
 
 
 def _improve_from_above(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> None:
     """Replace the solution for K by that for K + 1 without one feature where that is better."""
-    config, now, more = config.with_features(K), path.fits[K], path.fits[K + 1]
+    config, now, more = config.with_features(K), path.best(K), path.best(K + 1)
     if now is None or more is None or more.n_features != K + 1:
         return
     Z, dropped = unpack(more.masks, K + 1), list(range(K + 1))
@@ -124,7 +162,8 @@ def _improve_from_above(path: ModelPath, data: FeatureData, config: FitConfig, K
         dropped = [int(np.argmin(run.removal_costs()))]
     fewer = min((from_memberships(data, config, pack(np.delete(Z, k, 1)), K) for k in dropped), key=lambda fit: fit.objective)
     if fewer.objective < now.objective:
-        path.fits[K], path.errors[K] = fewer, fewer.objective
+        path.records[K].append(Record(config.n_init, fewer))
+        path.errors[K][-1] = fewer.objective
 
 
 def description_length(data: FeatureData, fit: FeatureFit | None, error: float) -> float:

@@ -20,10 +20,11 @@ from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc._kernels import bpmeans_rows as rows_kernel
 from craftc._kernels import parallel as build
 
-_IMPROVED = 3  # restarts whose solutions are improved by exchanges
+_IMPROVED = 3  # a restart is improved by exchanges if, when it ends, it is among so many lowest ones
 _TRIES = 3  # replacements tried for a feature
 _SWEEPS = 100  # times K: sweeps of all exchanges from one solution
 _WORTHWHILE = 1e-4  # share of J that an exchange must save for all features to be tried again
+_ROUNDING = 1e-12  # of the sum of squares: solutions whose J differs by less are equally good
 _SMALL = 20_000_000  # products of a sweep up to which a restart uses one thread and several restarts run in parallel
 _GRAM_ROWS = 8192  # largest number of rows whose inner products are all kept
 _SECONDS = 0.1  # of restarts between two checks for an interrupt
@@ -98,6 +99,7 @@ class FitConfig:
 
     penalty 0: the number of features is fixed. n_features 0: features are added as long as J falls. exact: number of features up to
     which a row compares all combinations. base: "mean", "none" or "mixed" (odd restarts none). n_trials 0: 2 + log K and 1 in turn.
+    exchanges False: the best restart as it ends, and features that depend linearly on others stay.
     """
 
     penalty: float
@@ -109,6 +111,7 @@ class FitConfig:
     max_iter: int
     n_init: int
     seed: int
+    exchanges: bool = True
     collapsed: bool = False
     reseed: bool = False
     shuffle: bool = False
@@ -127,6 +130,14 @@ class FeatureFit(FitResult):
     n_features: int
 
 
+@dataclass
+class Record:
+    """A solution that is the best of the first `n_starts` starts."""
+
+    n_starts: int
+    fit: FeatureFit
+
+
 def run_for(
     data: FeatureData, config: FitConfig, n_threads: int, order: NDArray[np.int32] = _TABLE_ORDER, gram: bool = True
 ) -> bpmeans_kernel.Run:
@@ -134,53 +145,76 @@ def run_for(
     points = data.points
     return bpmeans_kernel.Run(
         data.X, data.products if gram else None, data.norm, data.mean, data.mean_products, points.middle, points.grid, points.step,
-        config.penalty, config.cap, config.collapsed, config.reseed, config.exact if config.penalty else min(config.exact, config.cap),
-        config.max_iter, order, n_threads,
+        config.penalty, config.cap, config.collapsed, config.reseed, not config.exchanges,
+        config.exact if config.penalty else min(config.exact, config.cap), config.max_iter, order, n_threads,
     )  # fmt: skip
 
 
-def best_restart(data: FeatureData, config: FitConfig) -> FeatureFit:
-    """The lowest J of all restarts, after exchanges of single features have improved the best solutions.
+def best_restarts(data: FeatureData, config: FitConfig) -> list[Record]:
+    """The solutions that were the lowest when their start ended, after exchanges of single features; the last is the best of all.
 
-    The result of a restart depends neither on the other restarts nor on the number of threads.
+    Neither the result of a restart, nor whether it is improved, nor how, depends on later restarts or on the number of threads. More
+    restarts therefore never end with a higher J.
     """
-    small, n_threads = is_small(data, config), threads_within(data, config)
-    run = None if config.shuffle or small else run_for(data, config, n_threads)
+    parallel = _restarts_in_parallel(data, config) and not config.shuffle
+    run = None if config.shuffle or parallel else run_for(data, config, threads_within(data, config))
     fits: dict[int, FeatureFit] = {}
-    if small and not config.shuffle:
+    if parallel:
         objectives, sweeps = parallel_restarts(data, config)
     else:
         fits = {r: run_restart(data, config, r, run) for r in range(config.n_init)}
         objectives = np.array([fit.objective for fit in fits.values()])
-        sweeps = sum(fit.n_iter for fit in fits.values())
+        sweeps = np.array([fit.n_iter for fit in fits.values()])
+    spent = np.cumsum(sweeps)
+    small = is_small(data, config)
 
-    def improved(r: int) -> FeatureFit:
-        own = run or run_for(data, config, n_threads)
+    def improved(r: int) -> Record:
+        own = run or run_for(data, config, threads_within(data, config))
         fit = fits.get(r) or run_restart(data, config, r, own, report=False)
-        budget = exchange_budget(data, config, fit.n_features, sweeps)
-        return exchange_features(data, config, fit, r, own, _TRIES if small else 1, budget)
+        if config.exchanges:
+            budget = exchange_budget(data, config, fit.n_features, int(spent[r]))
+            fit = exchange_features(data, config, fit, (FeatureStream.EXCHANGE, r), own, _TRIES if small else 1, budget)
+        return Record(r + 1, fit)
 
-    chosen = _first_distinct(objectives, _IMPROVED if small else 1, 1e-9 * data.scatter)
-    worth = small and data.X.size * (config.n_features or config.cap) > _SMALL / 100  # Python threads pay for long searches only
-    return min(parallel_map(improved, chosen, data.n_threads if worth else 1), key=lambda fit: fit.objective)
+    chosen = _promising(objectives, _IMPROVED if small and config.exchanges else 1, _ROUNDING * data.scatter)
+    worth = parallel and data.X.size * (config.n_features or config.cap) > _SMALL / 100  # Python threads pay for long searches only
+    return running_best(data, parallel_map(improved, chosen, data.n_threads if worth else 1))
+
+
+def running_best(data: FeatureData, found: list[Record]) -> list[Record]:
+    """The records that are lower than all of fewer starts, by more than rounding."""
+    records: list[Record] = []
+    for record in sorted(found, key=lambda one: one.n_starts):
+        if not records or record.fit.objective < records[-1].fit.objective - _ROUNDING * data.scatter:
+            records.append(record)
+    return records
+
+
+def _products(data: FeatureData, config: FitConfig) -> int:
+    """Products of a sweep."""
+    return data.X.size * max(config.n_features or config.cap, 8)
 
 
 def is_small(data: FeatureData, config: FitConfig) -> bool:
+    """Whether sweeps are so fast that the exchanges may take more of them than the starts."""
+    return data.products is not None or _products(data, config) < _SMALL
+
+
+def _restarts_in_parallel(data: FeatureData, config: FitConfig) -> bool:
     """Whether a restart uses one thread and several restarts run in parallel."""
-    work = data.X.size * max(config.n_features or config.cap, 8)
-    return data.products is not None or work < (_SMALL if config.n_init > 1 else _SMALL / 8)
+    return data.products is not None or _products(data, config) < (_SMALL if config.n_init > 1 else _SMALL / 8)
 
 
 def threads_within(data: FeatureData, config: FitConfig) -> int:
     """Threads within one restart."""
-    return 1 if is_small(data, config) else threads_for(data.n_threads, data.X.size)
+    return 1 if _restarts_in_parallel(data, config) else threads_for(data.n_threads, data.X.size)
 
 
-def parallel_restarts(data: FeatureData, config: FitConfig) -> tuple[Floats, int]:
-    """J of every restart, one per thread at a time, and their sweeps in total."""
+def parallel_restarts(data: FeatureData, config: FitConfig) -> tuple[Floats, NDArray[np.int64]]:
+    """J and sweeps of every restart, one per thread at a time."""
     steps = config.n_features or config.cap
     runs = [run_for(data, config, 1) for _ in range(threads_for(data.n_threads, _SMALL) if config.n_init > 1 else 1)]
-    objectives, first, batch, sweeps = np.empty(config.n_init), 0, len(runs), 0
+    objectives, sweeps, first, batch = np.empty(config.n_init), np.empty(config.n_init, np.int64), 0, len(runs)
     while first < config.n_init:
         some = np.arange(first, min(first + batch, config.n_init))
         states = np.empty((len(some), 3), np.int64)
@@ -191,21 +225,21 @@ def parallel_restarts(data: FeatureData, config: FitConfig) -> tuple[Floats, int
         )  # fmt: skip
         for r, (K, n_iter, _) in zip(some, states, strict=True):
             config.callback(f"start {r}: {K} features after {n_iter} sweeps, J {objectives[r]:.6g}")
+        sweeps[some] = states[:, 1]
         first += len(some)
-        sweeps += int(states[:, 1].sum())
         if time.perf_counter() - started < _SECONDS / 2:
             batch *= 2
     return objectives, sweeps
 
 
-def _first_distinct(objectives: Floats, most: int, tolerance: float) -> list[int]:
-    """The restarts of lowest J, one for each value of J."""
+def _promising(objectives: Floats, most: int, tolerance: float) -> list[int]:
+    """The restarts that are among the `most` lowest of those up to themselves, one for each value of J."""
     chosen: list[int] = []
-    for r in np.argsort(objectives, kind="stable"):
-        if not chosen or objectives[r] > objectives[chosen[-1]] + tolerance:
-            chosen.append(int(r))
-        if len(chosen) == most:
-            break
+    lowest: list[float] = []
+    for r, objective in enumerate(objectives):
+        if (len(lowest) < most or objective < lowest[-1]) and all(abs(objective - other) > tolerance for other in lowest):
+            lowest = sorted([*lowest, float(objective)])[:most]
+            chosen.append(r)
     return chosen
 
 
@@ -220,24 +254,26 @@ def run_restart(data: FeatureData, config: FitConfig, r: int, run: bpmeans_kerne
 
 
 def exchange_features(
-    data: FeatureData, config: FitConfig, fit: FeatureFit, r: int, run: bpmeans_kernel.Run, tries: int, sweeps: int
+    data: FeatureData, config: FitConfig, fit: FeatureFit, key: tuple[FeatureStream, int], run: bpmeans_kernel.Run, tries: int, sweeps: int
 ) -> FeatureFit:
     """Replace feature after feature by the residual of a drawn row where J falls, until no feature yields a substantial gain.
 
-    tries: replacements per feature; sweeps: approximate budget for all exchanges.
+    key: of the random numbers; tries: replacements per feature; sweeps: approximate budget for all exchanges. A larger budget continues
+    the same search, so that it never ends higher.
     """
     slack, turn, k, left = 1e-10 * data.scatter, 0, 0, fit.n_features
     while left > 0 and sweeps > 0 and config.max_iter > 1:
         left -= 1
         for attempt in range(tries):
             # first the best of several rows, then single ones
-            draws = exchange_draws(config, r, turn, bpmeans_kernel.TRIALS if attempt == 0 else 1)
+            draws = exchange_draws(config, key, turn, bpmeans_kernel.TRIALS if attempt == 0 else 1)
             turn += 1
             run.exchange(fit.masks, fit.n_features, k % fit.n_features, draws)
             other = run_to_convergence(run, config, None)
             sweeps -= other.n_iter
             if other.objective < fit.objective - slack:
-                config.callback(f"start {r}, feature {k % fit.n_features} exchanged: {other.n_features} features, J {other.objective:.6g}")
+                exchanged = f"start {key[1]}, feature {k % fit.n_features} exchanged"
+                config.callback(f"{exchanged}: {other.n_features} features, J {other.objective:.6g}")
                 if other.objective < (1.0 - _WORTHWHILE) * fit.objective:
                     left = other.n_features
                 other.path = [*fit.path, other.objective]
@@ -289,9 +325,9 @@ def random_draws(config: FitConfig, restarts: NDArray[np.intp], steps: int) -> F
     return np.ascontiguousarray(uniform(config.seed, FeatureStream.FEATURE, *key))
 
 
-def exchange_draws(config: FitConfig, r: int, turn: int, trials: int) -> Floats:
-    """(trials,) uniform numbers by (seed, restart, turn, trial)."""
-    return np.asarray(uniform(config.seed, FeatureStream.EXCHANGE, r, turn, np.arange(trials)))
+def exchange_draws(config: FitConfig, key: tuple[FeatureStream, int], turn: int, trials: int) -> Floats:
+    """(trials,) uniform numbers by (seed, stream, restart, turn, trial)."""
+    return np.asarray(uniform(config.seed, *key, turn, np.arange(trials)))
 
 
 def _trials(config: FitConfig, restarts: NDArray[np.intp]) -> NDArray[np.int32]:

@@ -33,10 +33,11 @@ from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans import gaussian
 from craftc.dpmeans.descent import Descent, SphericalFit, nearest
 from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample, farthest_first
+from craftc.dpmeans.seeding import k_means_labels, random_row
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
-INITS = ("auto", "single", "random", "farthest")
+INITS = ("auto", "single", "random", "random-labels", "farthest")
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
 _START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
 _NO_CAP = np.iinfo(np.int32).max
@@ -66,13 +67,17 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
     polish : bool, default=False
         Collapsed moves at the end; they never raise J.
     covariance : {"spherical", "full", "full-sized"} or ndarray (D, D) or (K, D, D), default="spherical"
-        "full": a covariance for every cluster (Appendix E), fitted from the spherical labels. A local method: the global minimum is
-        usually degenerate (clusters of a few rows), K is that of the start, and lambda^2 no longer changes the labels.
-        "full-sized" counts log|Sigma_k| once per row (classification EM; not in the paper), which is well posed. An array: known
-        covariances.
-    init : {"auto", "single", "random", "farthest"} or ndarray (n,), default="single"
-        Start partition: all rows in one cluster ("auto" is the same), random labels, the nearest of farthest-first seeds, or given labels.
-        Random and farthest starts have n_clusters, else max_clusters, else 8 clusters.
+        "full": a covariance for every cluster (Appendix E), fitted from labels of spherical clusters. A local method: the global minimum is
+        usually degenerate (clusters of a few rows; a warning reports clusters of at most D rows), K is that of the start unless
+        `covariance_price` is given, and lambda^2 no longer changes the labels at a given K. "full-sized" counts log|Sigma_k| once per row
+        (classification EM; not in the paper), which is well posed. An array (D, D): one known covariance of all clusters; a row opens a
+        cluster where its squared Mahalanobis distance to every centre exceeds lambda^2. An array (K, D, D): known covariances of
+        clusters whose number is that of the start.
+    init : {"auto", "single", "random", "random-labels", "farthest"} or ndarray (n,), default="single"
+        Start: all rows in one cluster with their mean ("auto" is the same) or a random row (the paper's DP-means(R)) as its centre, random
+        labels, the nearest of farthest-first seeds, or given labels. Starts of several clusters have n_clusters, else max_clusters, else
+        8 of them. "full" and "full-sized" replace "single" and "auto" by the labels of k-means with n_clusters, else as many clusters as
+        the spherical fit has.
     n_init : int, default=1
         Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders.
     max_iter : int, default=300
@@ -86,6 +91,10 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
     covariance_prior : float, optional
         phi of Appendix E, in squared units; without it a cluster of at most D rows has a singular covariance and J is unbounded below.
         None: 0.001 of the mean variance of the columns.
+    covariance_price : float, optional
+        Appendix E with K varying: clusters are removed and split as long as the objective + ``covariance_price * (K - 1)`` falls, K at most
+        `max_clusters`. None: K is that of the start. For "full" the price must exceed what log|Sigma_k| of a small cluster saves, up to
+        ``lambda^2 D log(variance / covariance_prior)``; for "full-sized" what half a normal cluster saves, about lambda^2 per row.
 
     Attributes
     ----------
@@ -100,13 +109,14 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
     cluster_penalty_ : float
         lambda^2 of the fit.
     objective_ : float
-        J, computed from the rows of the returned partition (full covariances: the objective of Appendix E).
+        J, computed from the rows of the returned partition (full covariances: the objective of Appendix E, with a `covariance_price`
+        that of all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
     objective_path_ : ndarray of float64
         J after every sweep.
     inertia_ : float
-        Sum of squared distances to the own centre.
+        Sum of squared distances to the own centre (one known covariance: of squared Mahalanobis distances).
     covariances_ : ndarray (K, D, D)
-        Only with full covariances.
+        Only with a covariance per cluster.
     n_iter_ : int
         Sweeps of the best start, the polish included.
     converged_ : bool
@@ -138,6 +148,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         "max_clusters": Number(least=1, whole=True, optional=True),
         "mode": Choice(MODES),
         "covariance_prior": Number(least=0, optional=True),
+        "covariance_price": Number(least=0, optional=True),
         "polish": Flag(),
         "verbose": Number(least=0, whole=True),
         "n_init": Number(least=1, whole=True),
@@ -160,6 +171,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         n_threads: int | None = None,
         verbose: int = 0,
         covariance_prior: float | None = None,
+        covariance_price: float | None = None,
     ) -> None:
         self.cluster_penalty = cluster_penalty
         self.n_clusters = n_clusters
@@ -174,6 +186,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         self.n_threads = n_threads
         self.verbose = verbose
         self.covariance_prior = covariance_prior
+        self.covariance_price = covariance_price
 
     n_clusters_: int
     labels_: Labels
@@ -182,6 +195,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
     covariances_: Floats
     objective_path_: Floats
     n_iter_: int
+    _shape: tuple[Floats, Floats] | None  # factors of one known covariance
 
     # ---- fitting ----
 
@@ -210,6 +224,8 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         self._check_parameters()
         table = self._read_rows(X, reset=True)
         weight = check_weight(sample_weight, len(table))
+        shape = self._known_shape(table.shape[1])
+        table = _whitened(table, shape)
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
         data.check_width()
         seed = seed_of(self.random_state)
@@ -219,13 +235,14 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         best: SphericalFit | None = None
         for start in range(int(self.n_init) if given is None else 1):
             labels = given if given is not None else chosen if chosen is not None else self._start_labels(data, seed, start)
-            fit = self._descend(data, penalty, cap, labels, data.order(seed, start), start)
+            row = random_row(data, seed, start) if given is None and self.init == "random" else None
+            fit = self._descend(data, penalty, cap, labels, data.order(seed, start), start, row)
             if best is None or fit.objective < best.objective - 1e-12 * data.scatter:
                 best = fit
         assert best is not None
-        spherical = isinstance(self.covariance, str) and self.covariance == "spherical"
-        local = None if spherical else self._descend_gaussian(data, weight, best, penalty)
-        self.cluster_penalty_ = penalty
+        spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
+        local = None if spherical else self._descend_gaussian(data, weight, best, penalty, seed)
+        self.cluster_penalty_, self._shape = penalty, shape
         self._set_state(best)
         if not best.converged:
             warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter")
@@ -236,17 +253,26 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
                 UserWarning,
                 stacklevel=2,
             )
+        if self.covariance_price is not None and spherical:
+            warnings.warn(
+                f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and 'full-sized'; the price of "
+                "other clusters is cluster_penalty.",
+                UserWarning,
+                stacklevel=2,
+            )
         if local is not None:
             self._set_gaussian_state(data, local)
         elif hasattr(self, "covariances_"):
             del self.covariances_
         return self
 
-    @available_if(lambda self: isinstance(self.covariance, str) and not self.covariance.startswith("full"))  # type: ignore[untyped-decorator]
+    @available_if(  # type: ignore[untyped-decorator]
+        lambda self: not self.covariance.startswith("full") if isinstance(self.covariance, str) else np.ndim(self.covariance) == 2
+    )
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
         """Update the clusters with more rows: one serial sweep over the new rows, then the means follow.
 
-        The first call is a `fit`. A centre is the mean of all rows it ever received. Spherical clusters only.
+        The first call is a `fit`. A centre is the mean of all rows it ever received. Not for a covariance per cluster.
 
         Parameters
         ----------
@@ -264,13 +290,13 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         if hasattr(self, "covariances_"):
             raise ValueError("partial_fit updates spherical clusters only; this model was fitted with full covariances. Use fit.")
         self._check_parameters()
-        table = self._read_rows(X, reset=False)
+        table = _whitened(self._read_rows(X, reset=False), self._shape)
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
         data.check_width()
         cap = _NO_CAP if self.max_clusters is None else int(self.max_clusters)
         descent = Descent(data, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), data.order(0, 0))
         rows = descent.rows
-        rows.replace_centers(self.cluster_centers_)
+        rows.replace_centers(_whitened(self.cluster_centers_, self._shape))
         descent.serial()
         batch = rows.sums.counts[: rows.K] * data.unit
         before = np.zeros(rows.K)
@@ -280,7 +306,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         centers = rows.mu.copy()
         changed = batch > 0
         centers[changed] += share[changed] * (data.means(rows.sums, rows.K)[changed] - centers[changed])
-        self.cluster_centers_, self.n_clusters_ = centers, rows.K
+        self.cluster_centers_, self.n_clusters_ = _restored(centers, self._shape), rows.K
         self.labels_ = rows.labels
         self.inertia_ = data.inertia(self.labels_, centers)
         self.objective_ = self.inertia_ + descent.price(rows.K)
@@ -311,14 +337,15 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         array([40.11, 13.44,  1.  ])
         """
         table = np.asarray(check_array(X, dtype=[np.float64, np.float32], order="C"))
+        table = _whitened(table, self._known_shape(table.shape[1]))
         most = min(len(table), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, whole=True))
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
         return farthest_first(data, most)[1]
 
     def _descend(
-        self, data: DenseData, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32], start: int
+        self, data: DenseData, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32], start: int, row: Floats | None
     ) -> SphericalFit:
-        """One start until convergence."""
+        """One start until convergence; `row` (1, D): the first centre, if it is not the mean."""
         descent = Descent(data, penalty, cap, labels, order)
         path: list[float] = []
 
@@ -326,7 +353,13 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
             if self.verbose > 1:
                 print(f"start {start}, sweep {n_iter}: {descent.rows.K} clusters, J {objective:.6g}")
 
-        n_iter, converged = descent.run(descent.sweep(self.mode), path, int(self.max_iter), callback)
+        left, before = int(self.max_iter), 0
+        if row is not None:
+            descent.rows.replace_centers(row)
+            if self.mode == "collapsed":  # its moves need the means of the rows
+                before, left = descent.run(descent.serial, path, 1, callback)[0], left - 1
+        n_iter, converged = descent.run(descent.sweep(self.mode), path, left, callback)
+        n_iter += before
         if self.polish:
             n_iter += descent.polish(path, callback)
         fit = descent.result(path, n_iter, converged)
@@ -351,10 +384,10 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
     def _start_labels(self, data: DenseData, seed: int, start: int) -> Labels:
         """Start partition."""
         n = len(data)
-        if self.init in ("auto", "single"):
+        if self.init in ("auto", "single", "random"):
             return np.zeros(n, np.int32)
         K = min(int(self.n_clusters or self.max_clusters or _START_CLUSTERS), n)
-        if self.init == "random":
+        if self.init == "random-labels":
             return compact((uniform(seed, DPMeansStream.LABEL, start, np.arange(n)) * K).astype(np.int32))
         rows, _ = farthest_first(data, K)
         return compact(nearest(data.X, data.X[np.unique(rows)].astype(np.float64), data.n_threads)[0])
@@ -366,12 +399,27 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
             return None
         return check_labels(self.init, n)
 
-    def _descend_gaussian(self, data: DenseData, weight: Floats | None, start: SphericalFit, penalty: float) -> gaussian.GaussianFit:
-        """Appendix E from the spherical labels."""
-        D = data.X.shape[1]
+    def _known_shape(self, D: int) -> tuple[Floats, Floats] | None:
+        """The factors of one known covariance, if it is given."""
+        if isinstance(self.covariance, str) or np.ndim(self.covariance) != 2:
+            return None
+        return gaussian.known_shape(np.asarray(self.covariance, np.float64), D)
+
+    def _descend_gaussian(
+        self, data: DenseData, weight: Floats | None, start: SphericalFit, penalty: float, seed: int
+    ) -> gaussian.GaussianFit:
+        """Appendix E from labels of k-means, or from those of the spherical fit where a start is given."""
+        D, labels, max_iter = data.X.shape[1], start.labels.copy(), int(self.max_iter)
+        single = isinstance(self.init, str) and self.init in ("auto", "single")
+        if isinstance(self.covariance, str) and single:
+            labels = k_means_labels(data, min(int(self.n_clusters or len(start.sizes)), len(data)), seed, max_iter)
         prior = 1e-3 * data.scatter / (data.total * D) if self.covariance_prior is None else float(self.covariance_prior)
-        model = gaussian.model_of(self.covariance, penalty, prior, len(start.sizes), D)
-        return gaussian.descend(data.X, weight, start.labels.copy(), model, int(self.max_iter))
+        model = gaussian.model_of(self.covariance, penalty, prior, int(labels.max()) + 1, D)
+        fit = gaussian.descend(data.X, weight, labels, model, max_iter)
+        if self.covariance_price is not None and model.known is None:
+            most = len(data) if self.max_clusters is None else int(self.max_clusters)
+            fit = gaussian.vary(data.X, weight, fit, float(self.covariance_price), most, max_iter)
+        return fit
 
     def _set_gaussian_state(self, data: DenseData, fit: gaussian.GaussianFit) -> None:
         alive, model = number_by_appearance(fit.labels), fit.model
@@ -382,9 +430,19 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         self.cluster_centers_, self.covariances_ = self._shapes.means, self._shapes.covariances
         self.cluster_sizes_, self.inertia_ = self._shapes.sizes, data.inertia(self.labels_, self._shapes.means)
         set_convergence(self, fit)
+        D, rows = data.X.shape[1], np.bincount(fit.labels)
+        few = rows[rows <= D]
+        if model.known is None and len(few):
+            warnings.warn(
+                f"{len(few)} of {len(rows)} clusters have at most D = {D} rows ({', '.join(map(str, few[:10]))}): their covariances "
+                "are singular up to covariance_prior. Give labels as init, fewer clusters, a larger covariance_prior, or "
+                "covariance='full-sized'.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _set_state(self, fit: SphericalFit) -> None:
-        self.labels_, self.cluster_centers_, self.cluster_sizes_ = fit.labels, fit.centers, fit.sizes
+        self.labels_, self.cluster_centers_, self.cluster_sizes_ = fit.labels, _restored(fit.centers, self._shape), fit.sizes
         self.n_clusters_, self.inertia_ = len(fit.sizes), fit.inertia
         set_convergence(self, fit)
 
@@ -401,7 +459,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         ----------
         X : array or data frame (n, D)
         open_cluster : bool, default=False
-            Label rows further than lambda from every centre, which would open a cluster, -1 (spherical clusters only).
+            Label rows further than lambda from every centre, which would open a cluster, -1 (not for a covariance per cluster).
 
         Returns
         -------
@@ -414,13 +472,14 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
                 raise ValueError("open_cluster=True is not defined for full covariances; pass open_cluster=False.")
             labels: Labels = gaussian.costs(table, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
             return labels
-        labels, squared = nearest(table, self.cluster_centers_, effective_n_threads(self.n_threads))
+        centers = _whitened(self.cluster_centers_, self._shape)
+        labels, squared = nearest(_whitened(table, self._shape), centers, effective_n_threads(self.n_threads))
         if open_cluster:
             labels[squared > self.cluster_penalty_] = -1
         return labels
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Distances to the centres (full covariances: Mahalanobis distances).
+        """Distances to the centres (with covariances: Mahalanobis distances).
 
         Parameters
         ----------
@@ -438,7 +497,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
                 out[:, k] = gaussian.mahalanobis(table, self._shapes, k)
         else:
             threads = threads_for(effective_n_threads(self.n_threads), table.size * self.n_clusters_)
-            _kernel.distances(table, self.cluster_centers_, out, threads)
+            _kernel.distances(_whitened(table, self._shape), _whitened(self.cluster_centers_, self._shape), out, threads)
         return np.asarray(np.sqrt(out, out=out))
 
     def _check_parameters(self) -> None:
@@ -450,3 +509,13 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
                 f"cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} both determine the number of clusters; leave "
                 "one out (max_clusters bounds the number for a given penalty)."
             )
+
+
+def _whitened(rows: NDArray[Any], shape: tuple[Floats, Floats] | None) -> NDArray[Any]:
+    """Rows in coordinates where squared distances are Mahalanobis distances."""
+    return rows if shape is None else gaussian.multiplied(rows, shape[1])
+
+
+def _restored(rows: Floats, shape: tuple[Floats, Floats] | None) -> Floats:
+    """The inverse of `_whitened`."""
+    return rows if shape is None else gaussian.multiplied(rows, shape[0])

@@ -16,6 +16,7 @@ from scipy.linalg import cho_factor, solve_triangular
 
 from craftc._common.convergence import State, iterate_until_converged
 from craftc._common.estimator import FitResult
+from craftc._common.labels import compact
 from craftc._common.typing import Floats, Labels
 
 _CHUNK = 4096  # rows at a time
@@ -68,7 +69,6 @@ def model_of(covariance: str | NDArray[np.float64], penalty: float, prior: float
     known = None
     if not isinstance(covariance, str):
         known = np.asarray(covariance, np.float64)
-        known = np.broadcast_to(known, (K, D, D)) if known.shape == (D, D) else known
         if known.shape != (K, D, D) or not np.isfinite(known).all() or not np.allclose(known, known.swapaxes(1, 2)):
             raise ValueError(
                 f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}) with K = {K}, the clusters of the "
@@ -96,6 +96,45 @@ def descend(X: NDArray[Any], weight: Floats | None, labels: Labels, model: Gauss
     path: list[float] = []
     n_iter, converged = iterate_until_converged(step, path, max_iter, slack=lambda J: 1e-9 * (1.0 + abs(J) + float(w @ distance)))
     return GaussianFit(path[-1], path, n_iter, converged, labels, shapes, model)
+
+
+def vary(X: NDArray[Any], weight: Floats | None, fit: GaussianFit, price: float, most: int, max_iter: int) -> GaussianFit:
+    """Remove and split clusters as long as the objective + price (K - 1) falls; the best of all single moves at a time, K at most `most`.
+
+    A removed cluster leaves its rows to the nearest others; a split one is cut at its mean, across its longest axis. The descent follows.
+    """
+
+    def total(one: GaussianFit) -> float:
+        return one.objective + price * (len(one.shapes.sizes) - 1)
+
+    path, n_iter = [J + price * (len(fit.shapes.sizes) - 1) for J in fit.path], fit.n_iter
+    while True:
+        moved = [descend(X, weight, labels, fit.model, max_iter) for labels in _moves(X, fit, most)]
+        best = min(moved, key=total, default=fit)
+        if not total(best) < total(fit) - 1e-9 * (1.0 + abs(total(fit))):
+            return replace(fit, objective=total(fit), path=path, n_iter=n_iter)
+        fit, path, n_iter = best, [*path, total(best)], n_iter + best.n_iter
+
+
+def _moves(X: NDArray[Any], fit: GaussianFit, most: int) -> list[Labels]:
+    """Labels without each of the clusters, and with each of them split."""
+    K, moves = len(fit.shapes.sizes), []
+    for k in range(K):
+        rows = np.flatnonzero(fit.labels == k)
+        if K > 1:
+            cost = costs(X[rows], fit.shapes, fit.model)
+            cost[:, k] = np.inf
+            labels = fit.labels.copy()
+            labels[rows] = cost.argmin(axis=1)
+            moves.append(compact(labels))
+        if len(rows) > 1 and most > K:
+            axis = np.linalg.eigh(fit.shapes.covariances[k])[1][:, -1]
+            side = (X[rows] - fit.shapes.means[k]) @ axis > 0
+            labels = fit.labels.copy()
+            labels[rows[side]] = K
+            if 0 < side.sum() < len(rows):
+                moves.append(compact(labels))
+    return moves
 
 
 def objective(w: Floats, distance: Floats, shapes: Shapes, model: Gaussian) -> float:
@@ -189,6 +228,28 @@ def _assign(X: NDArray[Any], w: Floats, labels: Labels, shapes: Shapes, model: G
         moved += int(np.count_nonzero((best != labels[rows]) & (w[rows] > 0)))
         labels[rows] = best
     return moved
+
+
+def known_shape(covariance: NDArray[np.float64], D: int) -> tuple[Floats, Floats]:
+    """The Cholesky factor L of one known covariance and its inverse; raise unless there is one."""
+    if not np.isfinite(covariance).all() or not np.allclose(covariance, covariance.T) or covariance.shape != (D, D):
+        raise ValueError(f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}), got {covariance!r}.")
+    try:
+        factor: Floats = np.linalg.cholesky(covariance).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        raise ValueError("The known covariance is not positive definite; pass a positive definite one.") from None
+    inverse: Floats = np.tril(solve_triangular(factor, np.eye(D), lower=True))
+    return factor, inverse
+
+
+def multiplied(X: NDArray[Any], factor: Floats) -> NDArray[Any]:
+    """Rows times the transpose of a lower triangle, column by column: the bits of a row depend on that row alone."""
+    out = np.zeros(X.shape)
+    for first in range(0, len(X), _CHUNK):
+        rows = slice(first, first + _CHUNK)
+        for d in range(X.shape[1]):
+            out[rows, d:] += X[rows, d, None] * factor[d:, d]
+    return out.astype(X.dtype)
 
 
 def select(shapes: Shapes, clusters: NDArray[np.intp]) -> Shapes:

@@ -15,7 +15,7 @@ pd = pytest.importorskip("pandas", reason="names of columns come from frames")
 SIGNATURES = {
     "BPMeans": (
         "(feature_penalty='auto', *, max_features=None, collapsed=False, assignment='sweep', base='mean', init='greedy', n_init=10, "
-        "max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, shuffle=False)"
+        "exchanges=True, max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, shuffle=False)"
     ),
     "CRAFT": (
         "(n_clusters=None, *, cluster_price='auto', price_factor=1.0, selection='priced', feature_fraction=0.5, feature_variance=None, "
@@ -32,7 +32,8 @@ SIGNATURES = {
     ),
     "DPMeans": (
         "(cluster_penalty='auto', *, n_clusters=None, max_clusters=None, mode='serial', polish=False, covariance='spherical', "
-        "init='single', n_init=1, max_iter=300, random_state=None, n_threads=None, verbose=0, covariance_prior=None)"
+        "init='single', n_init=1, max_iter=300, random_state=None, n_threads=None, verbose=0, covariance_prior=None, "
+        "covariance_price=None)"
     ),
     "FeatureSelectionMixture": (
         "(n_components=20, *, selection='local', component='gaussian', covariance='diagonal', noise='isotropic', feature_fraction=0.5, "
@@ -46,8 +47,8 @@ SIGNATURES = {
         "unknown='ignore', tol=0.0001, max_iter=5000, random_state=None, n_threads=None, verbose=0)"
     ),
     "KFeatures": (
-        "(n_features=None, *, feature_penalty=None, assignment='auto', base='mean', init='greedy', n_init=10, max_iter=1000, "
-        "random_state=None, n_threads=None, verbose=0, n_trials=None, empty='drop')"
+        "(n_features=None, *, feature_penalty=None, assignment='auto', base='mean', init='greedy', n_init=10, exchanges=True, "
+        "max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, empty='drop')"
     ),
     "MixedTable": "(numeric, codes, schema)",
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None)",

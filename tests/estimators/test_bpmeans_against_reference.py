@@ -210,6 +210,31 @@ def test_it_stops_at_max_iter(seed, kind):
         assert_same_run(run, theirs, X)
 
 
+@pytest.mark.parametrize("exact", [False, True], ids=["sweep", "exact"])
+@pytest.mark.parametrize("seed", range(24))
+def test_as_printed_dependent_features_stay(seed, exact):
+    """Without exchanges only unused and equal features are dropped."""
+    X, rng = random_rows(seed, "plain", n=9 + seed % 20), np.random.default_rng(seed)
+    Z, penalty = rng.random((len(X), 3)) < 0.5, random_penalty(seed, X)
+    Z = np.column_stack([Z, Z[:, 0] ^ Z[:, 1], Z[:, 0] | Z[:, 1], Z[:, 2]])  # A xor B, A, B and A or B are dependent
+    theirs = ref.bp_means(X, Z, None, penalty, exact=exact, max_iter=60, kept=ref.distinct)
+    model = BPMeans(penalty, init=Z, exchanges=False, assignment="exact" if exact else "sweep", n_threads=1, max_iter=60).fit(X)
+    assert_same_model(model, theirs, X)
+    np.testing.assert_allclose(model.features_, theirs.A, rtol=1e-7, atol=1e-7 * float(np.abs(X).max()))
+
+
+def test_dependent_features_stay_only_without_exchanges():
+    rng = np.random.default_rng(0)
+    A, B = rng.random((2, 40)) < 0.5
+    Z = np.column_stack([A, B, A ^ B, A | B])
+    X = Z @ np.eye(4, 8) * 9.0
+    ranks = [np.linalg.matrix_rank(BPMeans(1.0, init=Z, exchanges=exchanges).fit(X).assignments_) for exchanges in (True, False)]
+    found = [BPMeans(1.0, init=Z, exchanges=exchanges).fit(X).n_features_ for exchanges in (True, False)]
+    assert ranks == [3, 3]
+    assert found == [3, 4]
+    assert BPMeans(1.0, init=Z, exchanges=False, collapsed=True).fit(X).n_features_ == 3  # a collapsed sweep inverts Z'Z
+
+
 # ---- greedy starts ----
 
 

@@ -27,16 +27,18 @@ from tests.reference import bpmeans as ref
 def test_stepwise_takes_the_best_of_its_path(seed, penalty):
     X = sums(seed, offset=2.0 * (seed % 2))
     model = KFeatures(feature_penalty=penalty, n_init=5, max_iter=50, random_state=seed, n_threads=1)
-    path, best = model_order.stepwise(restarts.FeatureData(X, 1), model._config(0.0, 0, 64), penalty)
+    path, best_of_first = model_order.stepwise(restarts.FeatureData(X, 1), model._config(0.0, 0, 64), penalty)
     model.fit(X)
-    costs = np.array(path.errors) + penalty * np.arange(len(path.errors))
+    best, errors = int(best_of_first[-1]), np.array(path.errors)[:, -1]  # of all starts
+    costs = errors + penalty * np.arange(len(errors))
     assert model.n_features_ == best == costs.argmin()
-    assert path.errors[0] == pytest.approx(square(X), rel=1e-12)
-    assert (np.diff(path.errors) <= 0).all()
+    assert errors[0] == pytest.approx(square(X), rel=1e-12)
+    assert (np.diff(path.errors, axis=0) <= 0).all()
+    assert (np.diff(path.errors, axis=1) <= 0).all()
     assert model.objective_ == pytest.approx(costs.min(), rel=1e-10)
     low, high = model.penalty_interval_
     assert low <= penalty <= high
-    assert low == path.errors[best] - path.errors[best + 1]
+    assert low == errors[best] - errors[best + 1]
     stepped = BPMeans(penalty, init="kfeatures", n_init=5, max_iter=50, random_state=seed, n_threads=1).fit(X)
     assert stepped.objective_ <= model.objective_ * (1.0 + 1e-12)
 

@@ -119,7 +119,7 @@ def test_brute_force_is_never_undercut_and_often_reached(model, of_noise, of_sum
 
 @pytest.mark.slow_except(1)
 @pytest.mark.parametrize("seed", range(6))
-def test_more_starts_and_exchanges_never_hurt(seed):
+def test_exchanges_never_hurt(seed):
     """The best restart is improved by exchanges of features, never made worse."""
     X = sums(seed)
     data = restarts.FeatureData(X, 1)
@@ -127,6 +127,45 @@ def test_more_starts_and_exchanges_never_hurt(seed):
         config = model._config(0.0, 4, 4) if isinstance(model, KFeatures) else model._config(12.0, 0, 64)
         ends, _ = restarts.parallel_restarts(data, config)
         assert model.fit(X).objective_ <= ends.min() * (1.0 + 1e-12)
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(["births", "births exact", "collapsed", "stepped", "drop", "sweep", "reseed", "stepwise"]),
+    n_init=st.integers(1, 12),
+    exchanges=st.booleans(),
+    base=st.sampled_from(["mean", "none", "mixed"]),
+    shape=st.sampled_from([(30, 6), (12, 20), (60, 4)]),
+)
+def test_more_starts_never_end_higher(seed, name, n_init, exchanges, base, shape):
+    """At a given number of features or lambda^2: one more start with the same seed, and several more."""
+    X = sums(seed, *shape, offset=2.0 * (seed % 2))
+    parameters = {"random_state": seed, "exchanges": exchanges, "base": base, "max_iter": 30}
+    ends = [model_of(name, n_init=n, **parameters).fit(X).objective_ for n in (n_init, n_init + 1, n_init + 5)]
+    assert ends[1] <= ends[0] + 1e-11 * square(X)
+    assert ends[2] <= ends[1] + 1e-11 * square(X)
+
+
+@pytest.mark.parametrize("name", ["births", "stepped", "drop", "stepwise"])
+def test_more_starts_where_exchanges_are_limited(name, monkeypatch):
+    """Large tables give the exchanges of a solution no more sweeps than the starts up to it took, and the threads to a single start."""
+    monkeypatch.setattr(restarts, "_SMALL", 4000)
+    X = sums(3, 60, 5)
+    ends = [model_of(name, n_init=n).fit(X).objective_ for n in range(1, 9)]
+    assert (np.diff(ends) <= 1e-11 * square(X)).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_exchanges_the_best_start_stays_as_it_ended(seed):
+    X = sums(seed)
+    data = restarts.FeatureData(X, 1)
+    for model in (model_of("drop", random_state=seed, exchanges=False), model_of("births", random_state=seed, exchanges=False)):
+        config = model._config(0.0, 4, 4) if isinstance(model, KFeatures) else model._config(12.0, 0, 64)
+        ends, _ = restarts.parallel_restarts(data, config)
+        assert config.n_trials == 1
+        assert model.fit(X).objective_ == pytest.approx(ends.min(), rel=1e-12)
+        assert len(model.objective_path_) == model.n_iter_
 
 
 # ---- moved, scaled, shuffled, laid out ----

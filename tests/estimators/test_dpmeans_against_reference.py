@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from craftc import DPMeans
 from craftc._common.dense_data import DenseData
+from craftc.dpmeans.seeding import random_row
 from tests.common import examples
 from tests.reference import dpmeans as ref
 
@@ -110,7 +112,7 @@ def alone(model, X, weight, start):
     seed, order = model.random_state, points.order(model.random_state, start)
     labels = model._start_labels(points, seed, start)
     begin = labels.copy()
-    ours = model._descend(points, model.cluster_penalty, cap, labels, order, start)
+    ours = model._descend(points, model.cluster_penalty, cap, labels, order, start, None)
     theirs = ref.fit(
         X, model.cluster_penalty, mode=model.mode, polish=model.polish, cap=model.max_clusters, labels=begin, weight=weight,
         order=order if len(order) else None,
@@ -118,7 +120,7 @@ def alone(model, X, weight, start):
     return (ours.objective, ours.labels), (theirs.objective, theirs.labels)
 
 
-@pytest.mark.parametrize("init", ["single", "random"])
+@pytest.mark.parametrize("init", ["single", "random-labels"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(8))
 def test_orders_and_starts(seed, mode, init):
@@ -188,3 +190,36 @@ def test_partial_fit_is_a_serial_sweep(seed, weights):
     model.partial_fit(X[15:], sample_weight=w)
     np.testing.assert_array_equal(model.labels_, expected)
     assert model.n_clusters_ == K + n_births
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_first_centre_is_a_random_row(seed, mode):
+    """DP-means(R): in the first sweep a row joins that row or opens a cluster; the loop over rows, one at a time."""
+    X = random_points(seed, "clouds")
+    penalty = random_penalty(seed, X)
+    one = DPMeans(penalty, mode=mode, init="random", random_state=seed, max_iter=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        one.fit(X)
+    row = random_row(DenseData(X, None, 1), seed, 0)[0]
+    assert (row == X).all(axis=1).any()
+    squared = np.square(X - row).sum(axis=1)
+    centers, labels = [row], []
+    for x, own in zip(X, squared, strict=True):
+        distances = [np.square(x - c).sum() for c in centers]
+        far = min(distances) > penalty if mode != "delayed" else len(centers) == 1 and own == squared.max() > penalty
+        centers += [x] if far else []
+        labels.append(len(centers) - 1 if far else int(np.argmin(distances)) if mode != "delayed" else 0)
+    np.testing.assert_array_equal(one.labels_, [list(dict.fromkeys(labels)).index(k) for k in labels])
+    full = DPMeans(penalty, mode=mode, init="random", random_state=seed).fit(X)
+    assert full.converged_
+    assert full.objective_ <= one.objective_ * (1 + 1e-12)
+
+
+def test_random_rows_follow_the_weights():
+    X = np.arange(50.0)[:, None]
+    data = DenseData(X, np.where(np.arange(50) % 2, 1.0, 0.0), 1)
+    rows = {float(random_row(data, 0, start)[0, 0]) for start in range(100)}
+    assert len(rows) > 15
+    assert all(row % 2 for row in rows)

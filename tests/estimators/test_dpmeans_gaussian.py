@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_wine
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import scale
 
 from craftc import DPMeans
+from craftc._common.dense_data import DenseData
+from craftc.dpmeans.seeding import k_means_labels
 from tests.reference import dpmeans as ref
 
 
@@ -18,6 +25,7 @@ def clouds(seed, n=60, D=2, K=3):
     return X, rng
 
 
+@pytest.mark.filterwarnings("ignore:.*clusters have at most")
 @pytest.mark.parametrize("weights", [None, "whole", "real"])
 @pytest.mark.parametrize("covariance", ["full", "full-sized", "known"])
 @pytest.mark.parametrize("seed", range(10))
@@ -48,12 +56,14 @@ def test_against_the_reference(seed, covariance, weights):
     assert len(ours.cluster_centers_) == len(ours.covariances_) == len(ours.cluster_sizes_) == ours.n_clusters_
 
 
+@pytest.mark.filterwarnings("ignore:.*clusters have at most")
 @pytest.mark.parametrize("covariance", ["full", "full-sized", "known"])
 @pytest.mark.parametrize("seed", range(5))
 def test_new_rows(seed, covariance):
     X, _ = clouds(seed)
-    shape = np.array([[2.0, 0.5], [0.5, 1.0]]) if covariance == "known" else covariance
-    model = DPMeans(20.0, covariance=shape).fit(X)
+    K = DPMeans(20.0).fit(X).n_clusters_
+    shape = np.array([[[2.0, 0.5], [0.5, 1.0]]] * K) if covariance == "known" else covariance
+    model = DPMeans(20.0, covariance=shape, random_state=0).fit(X)
     assert model.converged_
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     distances = model.transform(X)
@@ -68,13 +78,110 @@ def test_new_rows(seed, covariance):
         model.partial_fit(X)
 
 
+# ---- one known covariance ----
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_identity_says_what_spherical_says(seed):
     X, _ = clouds(seed, D=3)
     spherical = DPMeans(30.0, polish=True).fit(X)
     known = DPMeans(30.0, polish=True, covariance=np.eye(3)).fit(X)
     np.testing.assert_array_equal(spherical.labels_, known.labels_)
-    assert known.objective_ == pytest.approx(spherical.inertia_, rel=1e-12)  # log|I| = 0, and the number of clusters is fixed
+    np.testing.assert_array_equal(spherical.cluster_centers_, known.cluster_centers_)
+    assert known.objective_ == spherical.objective_
+
+
+@pytest.mark.parametrize("weights", [None, "real"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_known_covariance_opens_clusters(seed, dtype, weights):
+    """Serial DP-means of the reference on the rows times inv(L)', Sigma = L L'; distances are Mahalanobis distances of the rows."""
+    D = 2 + seed % 2
+    X, rng = clouds(seed, D=D)
+    weight = None if weights is None else rng.uniform(1.0, 2.0, 60)
+    root = rng.normal(size=(D, D))
+    covariance = root @ root.T + 0.3 * np.eye(D)
+    X, penalty = X.astype(dtype), float(rng.uniform(4.0, 40.0))
+    model = DPMeans(penalty, covariance=covariance).fit(X, sample_weight=weight)
+    theirs = ref.fit(np.linalg.solve(np.linalg.cholesky(covariance), X.T.astype(float)).T, penalty, weight=weight)
+    slack = 1e-5 if dtype == np.float32 else 1e-9
+    np.testing.assert_array_equal(model.labels_, theirs.labels)
+    assert model.n_clusters_ > 1
+    assert model.objective_ == pytest.approx(theirs.objective, rel=slack)
+    w = np.ones(60) if weight is None else weight
+    for k in range(model.n_clusters_):
+        rows = model.labels_ == k
+        mean = np.average(X[rows].astype(float), axis=0, weights=w[rows])
+        np.testing.assert_allclose(model.cluster_centers_[k], mean, rtol=slack, atol=slack)
+    distances = np.array([[ref.mahalanobis2(x, m, covariance) for m in model.cluster_centers_] for x in X.astype(float)])
+    np.testing.assert_allclose(model.transform(X) ** 2, distances, rtol=100 * slack, atol=100 * slack)
+    np.testing.assert_array_equal(model.predict(X), distances.argmin(axis=1))
+    far = X[:1] + np.asarray(1e3, dtype)
+    assert model.predict(far, open_cluster=True).tolist() == [-1]
+    assert model.partial_fit(np.vstack([X[:5], far])).n_clusters_ == theirs.n_clusters + 1
+    np.testing.assert_allclose(model.cluster_centers_[-1], far[0], rtol=1e-4)
+
+
+# ---- starts, warnings, K varying ----
+
+
+def wine():
+    data = load_wine()
+    return scale(data.data), data.target
+
+
+def test_full_covariances_start_from_k_means():
+    """The serial spherical start of Wine has clusters of 177 rows and 1 row."""
+    X, kinds = wine()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = DPMeans(n_clusters=3, covariance="full", random_state=0).fit(X)
+        again = DPMeans(n_clusters=3, covariance="full", init="auto", random_state=0, n_threads=2).fit(X)
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(kinds, model.labels_) > 0.95
+    np.testing.assert_array_equal(model.labels_, again.labels_)
+
+
+def test_k_means_labels_are_a_low_optimum():
+    X, _ = wine()
+    labels = k_means_labels(DenseData(X, None, 1), 3, 0, 300)
+    error = sum(np.square(X[labels == k] - X[labels == k].mean(axis=0)).sum() for k in range(3))
+    assert error == pytest.approx(KMeans(3, n_init=20, random_state=0).fit(X).inertia_, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_k_means_labels_of_few_rows(n):
+    assert k_means_labels(DenseData(np.ones((n, 2)), None, 1), n, 0, 300).tolist() == [0] * n
+    assert sorted(k_means_labels(DenseData(np.arange(2.0 * n).reshape(n, 2), None, 1), n, 0, 300)) == list(range(n))
+
+
+def test_clusters_of_few_rows_are_reported():
+    X, _ = wine()
+    with pytest.warns(UserWarning, match=r"2 of 5 clusters have at most D = 13 rows \(4, 3\)"):
+        DPMeans(covariance="full", random_state=0).fit(X)
+
+
+def test_a_price_of_clusters_with_covariances():
+    """More than half a cluster saves: made clusters of unequal shape are found from ten clusters and from one; J never rises."""
+    rng = np.random.default_rng(0)
+    kinds = np.repeat([0, 1, 2], 150)
+    roots = rng.normal(size=(3, 2, 2))
+    X = np.einsum("nij,nj->ni", roots[kinds], rng.normal(size=(450, 2))) + np.array([[0, 0], [9, 0], [0, 9]])[kinds]
+    price = 1.5 * 150.0  # times lambda^2 = 1
+    sized = {"covariance": "full-sized", "covariance_price": price}
+    for most in (10, 1):
+        model = DPMeans(1.0, init=np.zeros(450, int), max_clusters=most, covariance="full-sized").fit(X)
+        assert model.n_clusters_ == most
+        model = DPMeans(1.0, init=model.labels_, max_clusters=10, **sized).fit(X)
+        assert adjusted_rand_score(kinds, model.labels_) > 0.98
+        own = DPMeans(1.0, init=model.labels_, max_clusters=3, covariance="full-sized").fit(X)
+        assert model.objective_ == pytest.approx(own.objective_ + 2 * price, rel=1e-9)
+        assert model.objective_path_[-1] == model.objective_
+        assert (np.diff(model.objective_path_) <= 1e-9 * np.abs(model.objective_path_[0])).all()
+    assert DPMeans(1.0, init=np.zeros(450, int), max_clusters=2, **sized).fit(X).n_clusters_ == 2
+    assert DPMeans(1.0, init=kinds, max_clusters=10, covariance="full-sized", covariance_price=1e9).fit(X).n_clusters_ == 1
+    with pytest.warns(UserWarning, match="covariance_price=2.0 is ignored"):
+        DPMeans(20.0, covariance_price=2.0).fit(X)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -107,11 +214,12 @@ def test_a_spherical_refit_forgets_the_covariances():
     np.testing.assert_array_equal(model.predict(X), DPMeans(20.0).fit(X).labels_)
 
 
+@pytest.mark.filterwarnings("ignore:.*clusters have at most")
 def test_rows_of_weight_nought_have_a_label_and_no_say():
     X, _ = clouds(1)
     wide = np.vstack([X, X[:3] + 100.0])
-    plain = DPMeans(20.0, covariance="full").fit(X)
-    model = DPMeans(20.0, covariance="full").fit(wide, sample_weight=np.r_[np.ones(60), np.zeros(3)])
+    plain = DPMeans(20.0, covariance="full", random_state=0).fit(X)
+    model = DPMeans(20.0, covariance="full", random_state=0).fit(wide, sample_weight=np.r_[np.ones(60), np.zeros(3)])
     np.testing.assert_array_equal(model.labels_[:60], plain.labels_)
     np.testing.assert_allclose(model.covariances_, plain.covariances_, rtol=1e-9)
     np.testing.assert_array_equal(model.predict(wide), model.labels_)
@@ -124,6 +232,7 @@ BAD = [
     ({"covariance": np.eye(3)}, "covariance must be finite and symmetric"),
     ({"covariance": np.full((2, 2), np.nan)}, "covariance must be finite"),
     ({"covariance": np.array([np.eye(2)] * 40)}, "with K = "),
+    ({"covariance_price": -1.0}, "covariance_price must be"),
     ({"covariance": -np.eye(2)}, "not positive definite"),
     ({"covariance": "diagonal"}, "covariance must be one of"),
     ({"covariance": None}, "covariance must be"),

@@ -115,6 +115,11 @@ def redundancy(Z):
     return kept
 
 
+def distinct(Z):
+    """Columns to keep: those with rows, the first of equal ones (appendix F)."""
+    return [k for k in range(Z.shape[1]) if Z[:, k].any() and not any((Z[:, j] == Z[:, k]).all() for j in range(k))]
+
+
 # ----------------------------------------------------------------------------------------
 # Sweep
 # ----------------------------------------------------------------------------------------
@@ -206,7 +211,7 @@ def descend(X, Z, A, penalty, step, max_iter, first=True):
     return Fit(Z, A, J, path, len(path), converged)
 
 
-def bp_means(X, Z0, A0, penalty, cap=64, exact=False, order=None, max_iter=1000):
+def bp_means(X, Z0, A0, penalty, cap=64, exact=False, order=None, max_iter=1000, kept=redundancy):
     """BP-means: sweep, drop redundant features, least squares.
 
     Parameters
@@ -221,13 +226,15 @@ def bp_means(X, Z0, A0, penalty, cap=64, exact=False, order=None, max_iter=1000)
         No feature is born once there are so many.
     exact : bool
         Settle all bits of a row at once (up to 16 features).
+    kept : callable
+        Columns that stay: `redundancy`, or `distinct` as printed.
     """
-    X, Z, A = start(X, Z0, A0, redundancy)
+    X, Z, A = start(X, Z0, A0, kept)
 
     def step(Z, A):
         Z, _, changed = sweep(X, Z, A, penalty, cap, order, exact)
-        kept = redundancy(Z)
-        return Z[:, kept], changed or len(kept) < Z.shape[1]
+        stay = kept(Z)
+        return Z[:, stay], changed or len(stay) < Z.shape[1]
 
     return descend(X, Z, A, penalty, step, max_iter)
 

@@ -1,0 +1,61 @@
+"""Starts of DP-means: labels of k-means, and a single centre at a random row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from craftc._common.dense_data import DenseData
+from craftc._common.labels import compact
+from craftc._common.random import DPMeansStream, uniform
+from craftc._common.threads import threads_for
+from craftc._common.typing import Floats, Labels
+from craftc._kernels import dpmeans as _kernel
+from craftc.dpmeans.descent import Descent, SphericalFit, nearest
+
+_STARTS = 10
+_NO_ORDER = np.empty(0, np.int32)
+
+
+def k_means_labels(data: DenseData, K: int, seed: int, max_iter: int) -> Labels:
+    """Labels of k-means: the lowest error of ten k-means++ starts (Arthur & Vassilvitskii 2007)."""
+    best: SphericalFit | None = None
+    for start in range(_STARTS):
+        labels = compact(nearest(data.X, _seeds(data, K, seed, start), data.n_threads)[0])
+        descent = Descent(data, 0.0, int(labels.max()) + 1, labels, _NO_ORDER)
+        path: list[float] = []
+        fit = descent.result(path, *descent.run(descent.serial, path, max_iter))
+        if best is None or fit.objective < best.objective - 1e-12 * data.scatter:
+            best = fit
+    assert best is not None
+    return best.labels
+
+
+def random_row(data: DenseData, seed: int, start: int) -> Floats:
+    """(1, D) a row, drawn in proportion to the weights."""
+    draw = float(uniform(seed, DPMeansStream.ROW, start))
+    return data.X[[_drawn(_weights(data), draw)]].astype(np.float64)
+
+
+def _seeds(data: DenseData, K: int, seed: int, start: int) -> Floats:
+    """(at most K, D) different rows, each drawn in proportion to its squared distance to the nearest one before."""
+    draws = uniform(seed, DPMeansStream.SEED, start, np.arange(K))
+    squared, weights = np.full(len(data), np.inf), _weights(data)
+    rows = [_drawn(weights, draws[0])]
+    threads = threads_for(data.n_threads, 2 * data.X.size)
+    while len(rows) < K:
+        _kernel.update_nearest(data.X, data.X[rows[-1]].astype(np.float64), squared, threads)
+        chances = weights * squared
+        if not chances.any():
+            break
+        rows.append(_drawn(chances, draws[len(rows)]))
+    return data.X[rows].astype(np.float64)
+
+
+def _weights(data: DenseData) -> Floats:
+    return data.weight.astype(np.float64) if len(data.weight) else np.ones(len(data))
+
+
+def _drawn(chances: Floats, draw: float) -> int:
+    """The index whose share of the sum contains the uniform number."""
+    running = np.cumsum(chances)
+    return min(int(np.searchsorted(running, draw * running[-1], side="right")), int(np.flatnonzero(chances)[-1]))
