@@ -165,16 +165,16 @@ def check_countable(weight: NDArray[np.float64] | None) -> None:
         )
 
 
-def check_penalties(fusion_penalty: Any) -> NDArray[np.float64]:
-    """A fusion penalty, or a path of them, as an array; raise unless finite, >= 0 and decreasing."""
-    penalties = np.atleast_1d(np.asarray(fusion_penalty))
+def check_penalties(value: Any, name: str = "fusion_penalty") -> NDArray[np.float64]:
+    """A penalty, or a path of them, as an array; raise unless finite, >= 0 and decreasing."""
+    penalties = np.atleast_1d(np.asarray(value))
     numeric = penalties.dtype.kind in "fiu" and penalties.ndim == 1 and len(penalties) > 0
     if not numeric or not np.isfinite(penalties).all() or (penalties < 0).any():
-        raise ValueError(f"fusion_penalty must be a finite number >= 0 or an array of them, got {fusion_penalty!r}.")
+        raise ValueError(f"{name} must be a finite number >= 0 or an array of them, got {value!r}.")
     penalties = penalties.astype(np.float64)
     if (np.diff(penalties) >= 0).any():
         raise ValueError(
-            "fusion_penalty must decrease along a path, because each optimum is the start of the next; got values that rise or repeat. "
+            f"{name} must decrease along a path, because each optimum is the start of the next; got values that rise or repeat. "
             "Sort them, the largest first."
         )
     return penalties

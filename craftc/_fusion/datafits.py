@@ -66,12 +66,12 @@ class Multinomial:
     y : ndarray (n,) of int
         Classes 0..c-1.
     c : int
+    objective_floor : float
     """
 
-    objective_floor = 1e-12
-
-    def __init__(self, y: NDArray[np.intp], c: int) -> None:
+    def __init__(self, y: NDArray[np.intp], c: int, objective_floor: float = 1e-12) -> None:
         self.y, self.c, self.q, self.basis = y, c, c - 1, centred_basis(c)
+        self.objective_floor = objective_floor
         self.row = np.arange(len(y))
         self.target = self.basis[y]
         q = c - 1

@@ -91,6 +91,7 @@ class RegularizationPath:
     max_iter : int
         Newton steps of the whole path; of the other solvers, iterations at every penalty.
     solver : {"certified", "admm", "ama", "paper"}
+        "paper" takes the clusters from its own flags; the others end with the merge test.
     n_threads : int
     """
 
@@ -157,6 +158,8 @@ class RegularizationPath:
                 break
             else:
                 share *= 1e-2
+        if isinstance(self._solver, PaperAdmm):
+            return self._flagged(found.fused, radius, bound)
         optimum = Optimum(nu, self.label, self.theta, objective, bound, self.objective_floor)
         merged = self._merge_test(found.fused, radius, optimum)
         while merged is not None:
@@ -179,6 +182,15 @@ class RegularizationPath:
             before, theta, _ = self._previous
             self.theta = self.theta + (self.theta - theta) * ((nu - self.nu) / (self.nu - before))
         self._previous = last
+
+    def _flagged(self, fused: Flags, radius: Floats, bound: float) -> Optimum:
+        """The mean coefficients of the components of fused edges, and their objective; `bound`: of the iterate on all nodes."""
+        group, _ = _kernel.components(self.coarsening.m + 1, self.coarsening.edge, fused)
+        self._coarsen(zero_node_last(group))
+        point = self.datafit.at(self.coarsening.X, self.theta)
+        self.theta, point = self.datafit.with_best_intercept(self.coarsening.X, self.theta, point)
+        subproblem = self._subproblem(radius, _SHARE)
+        return Optimum(self.nu, self.label, self.theta, self._objective(point, subproblem), bound, self.objective_floor)
 
     def _merge_test(self, fused: Flags, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
         """Merge clusters that are close, or whose edges stayed fused, if the optimum on fewer columns is as good."""
@@ -239,14 +251,16 @@ class RegularizationPath:
 
     def _solve(self, solver: Solver, radius: Floats, share: float) -> tuple[SolverResult, Subproblem]:
         """theta becomes the optimum on the partition, and `dual` that of its edges."""
-        coarsening = self.coarsening
-        accuracy = max(share * self.tol, _ROUNDING)
-        subproblem = Subproblem(coarsening, coarsening.radius(radius), self.ridge, self.coefficient_scale, accuracy, self.objective_floor,
-                                self.n_threads)  # fmt: skip
+        coarsening, subproblem = self.coarsening, self._subproblem(radius, share)
         found = solver.solve(subproblem, self.theta, coarsening.gather(self.dual))
         self.theta = found.theta
         coarsening.spread(found.dual, radius, self.dual)
         return found, subproblem
+
+    def _subproblem(self, radius: Floats, share: float) -> Subproblem:
+        accuracy = max(share * self.tol, _ROUNDING)
+        return Subproblem(self.coarsening, self.coarsening.radius(radius), self.ridge, self.coefficient_scale, accuracy,
+                          self.objective_floor, self.n_threads)  # fmt: skip
 
     def _objective(self, point: Evaluation, subproblem: Subproblem) -> float:
         return point.value + 0.5 * float((subproblem.weight * self.theta**2).sum()) + subproblem.penalty(self.theta)
@@ -326,7 +340,13 @@ class RegularizationPath:
 
 
 def follow(
-    path: RegularizationPath, penalties: Iterable[float], ends: Callable[[list[int]], bool], *, verbose: int, estimator: Any
+    path: RegularizationPath,
+    penalties: Iterable[float],
+    ends: Callable[[list[int]], bool],
+    *,
+    verbose: int,
+    estimator: Any,
+    name: str = "penalty",
 ) -> list[Optimum]:
     """Optima along penalties, until `ends` accepts their numbers of clusters; warn if any optimum was not reached."""
     optima: list[Optimum] = []
@@ -336,7 +356,7 @@ def follow(
         optima.append(optimum)
         counts.append(optimum.n_clusters)
         if verbose:
-            print(f"penalty {nu:.6g}: {counts[-1]} clusters, J {optimum.objective:.6g}, relative gap {optimum.relative_gap:.1e}")
+            print(f"{name} {nu:.6g}: {counts[-1]} clusters, J {optimum.objective:.6g}, relative gap {optimum.relative_gap:.1e}")
         if ends(counts):
             break
     if not path.converged(optima):

@@ -25,7 +25,7 @@ from craftc._fusion.datafits import Multinomial, column_sums
 from craftc._fusion.graph import Graph, components, with_zero_node, zero_node_last
 from craftc._fusion.path import Optimum, RegularizationPath, follow
 from craftc.covariates.evidence import MapFit, carried, log_evidence, map_fit, sigma_by_folds
-from craftc.covariates.similarity import graph_of
+from craftc.covariates.similarity import graph_of, zero_graph
 
 SOLVERS = ("certified", "admm", "paper")
 SELECTIONS = ("evidence", "evidence-full", "evidence-accuracy")
@@ -48,6 +48,16 @@ class PathPoint(NamedTuple):
     coefficients: Floats  # (n_clusters, c) of the optimum
 
 
+class SelectionPoint(NamedTuple):
+    """An optimum on the path of the group lasso."""
+
+    sparsity: float
+    n_covariates: int  # not zero
+    objective: float
+    gap: float
+    evidence: float  # ln evidence of these covariates, each with a coefficient of its own
+
+
 class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator):
     """Convex clustering of covariates: a multinomial classifier in which similar covariates share exactly equal coefficients.
 
@@ -67,18 +77,23 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     ridge : float, default=0.1
         Weight of ``|B|^2``. 0 is the paper's own problem. It has no certificate, and no optimum if the fused model separates the
         classes (as in the paper's experiment); a warning reports that. The gap is then an estimate: how far the objective can fall if
-        the optimum is no larger than the solution.
-    sparsity : float, default=0.0
-        gamma, the weight of a group lasso: irrelevant covariates get coefficients of exactly zero and form one cluster.
+        the optimum is no larger than the solution, relative to at least a thousandth of the loss of guessing, n log c. The descent ends
+        there, at coefficients that are finite.
+    sparsity : float or array, default=0.0
+        gamma, the weight of a group lasso: irrelevant covariates get coefficients of exactly zero and form one cluster. A decreasing
+        array, such as the paper's ``2.0 ** -np.arange(30)``: selection before clustering. The optima without fusion are found for all
+        values, the covariates of the value of largest evidence are selected, and only these are clustered, without a group lasso.
     solver : {"certified", "admm", "paper"}, default="certified"
         "certified": coarsen, solve, certify, split. It finds the optimum on clusters, and flows inside them that prove they are fused.
         "admm": the paper's ADMM on all covariates with one vector per edge, over-relaxed, with penalties weighted by S and balanced, until
-        the duality gap is small. "paper": the paper's ADMM with its own stopping rule, which does not bound the gap.
-        All end with a merge test: covariates whose edges stayed fused become one cluster if the objective does not increase.
+        the duality gap is small. Both end with a merge test: covariates whose edges stayed fused become one cluster if the objective does
+        not increase. "paper": the paper's ADMM with its own stopping rule, which does not bound the gap, and its own flags: covariates
+        are one cluster where z_ij = z_ji, and get the mean of their coefficients.
     selection : {"evidence", "evidence-full", "evidence-accuracy"}, default="evidence"
         Criterion that selects a point of the path: Laplace's approximation of the evidence with the diagonal of the Hessian, or with the
         full Hessian. "evidence-accuracy" chooses the prior's sigma by cross-validated accuracy, as in the paper, instead of
-        log-probability.
+        log-probability. Sigma is chosen on the finest clustering of the path with at most 200 clusters; the paper takes the model without
+        clusters.
     tol : float, default=1e-6
         Relative duality gap.
     max_iter : int, default=10000
@@ -103,6 +118,10 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         Objective of the convex problem at that penalty, and its duality gap relative to the dual bound.
     sigma_ : float
         Standard deviation of the coefficients' prior in the evidence (paths only).
+    sparsity_ : float
+        gamma of the solution, or of the selection.
+    sparsity_path_ : pandas.DataFrame
+        Only for an array `sparsity`. Per gamma: sparsity, n_covariates (not zero), objective, gap, evidence.
     best_ : PathPoint
         The chosen point of the path, a named tuple with the columns of `path_`.
     path_ : pandas.DataFrame
@@ -132,7 +151,6 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "ridge": Number(least=0),
-        "sparsity": Number(least=0),
         "solver": Choice(SOLVERS),
         "selection": Choice(SELECTIONS),
         "tol": Number(above=0),
@@ -146,7 +164,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         *,
         similarity: Any = None,
         ridge: float = 0.1,
-        sparsity: float = 0.0,
+        sparsity: float | ArrayLike = 0.0,
         solver: str = "certified",
         selection: str = "evidence",
         tol: float = 1e-6,
@@ -188,14 +206,20 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         if c < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}; a classifier needs two.")
         penalties = self._penalties(rows.shape[0])
-        graph = graph_of(self.similarity, rows, float(self.sparsity))
-        datafit = Multinomial(codes, c)
+        gammas = check_penalties(self.sparsity, "sparsity")
+        least = 1e-12 if self.ridge > 0 else _SEPARATED * len(codes) * float(np.log(c))
+        datafit = Multinomial(codes, c, least)
         if not issparse(rows) and rows.size > _LARGE and np.count_nonzero(rows) < _SPARSE * rows.size:
             rows = csr_array(rows)
+        gamma, selected, n_iter = float(gammas[0]), np.ones(rows.shape[1], bool), 0
+        self._selection_points: list[SelectionPoint] = []
         # products of small matrices: more BLAS threads would cost more than they save, and change the last bits
         with threadpool_limits(1, "blas"):
-            path = RegularizationPath(rows, datafit, graph, float(self.ridge), float(self.tol), int(self.max_iter), self.solver,
-                                      effective_n_threads(self.n_threads))  # fmt: skip
+            if len(gammas) > 1:
+                gamma, selected, n_iter = self._select(rows, datafit, gammas)
+                rows = rows[:, selected]
+            graph = graph_of(self.similarity, rows, gamma if len(gammas) == 1 else 0.0, selected)
+            path = self._regularization_path(rows, datafit, graph)
             if self.ridge == 0:
                 self._warn_of_separation(rows, datafit, graph)
             optima = follow(path, penalties, partial(self._ends, graph.d), verbose=self.verbose, estimator=self)
@@ -204,7 +228,10 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
             scores, fit = np.full(1, np.nan), None
             if len(penalties) > 1:
                 scores, fit = self._scores(rows, datafit, parts)
-        self.classes_, self.n_iter_ = classes, max(1, path.n_iter)
+        parts = [_among_all(part, selected) for part in parts]
+        optima = [optimum._replace(label=_among_all(optimum.label, selected)) for optimum in optima]
+        self.sparsity_ = gamma
+        self.classes_, self.n_iter_ = classes, max(1, n_iter + path.n_iter)
         labels = [canonical(part[:-1]) for part in parts]
         self._points = [
             PathPoint(o.nu, int(label.max()) + 1, label, o.objective, o.relative_gap, float(score), _coefficients(o, label, datafit))
@@ -217,6 +244,27 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     def _ends(self, d: int, counts: list[int]) -> bool:
         """Whether a path with these numbers of clusters is complete."""
         return self.fusion_penalty is None and counts[-_ALONE:] == [d] * _ALONE
+
+    def _regularization_path(self, X: Any, datafit: Multinomial, graph: Graph) -> RegularizationPath:
+        return RegularizationPath(X, datafit, graph, float(self.ridge), float(self.tol), int(self.max_iter), self.solver,
+                                  effective_n_threads(self.n_threads))  # fmt: skip
+
+    def _select(self, X: Any, datafit: Multinomial, gammas: Floats) -> tuple[float, NDArray[np.bool_], int]:
+        """The gamma of largest evidence of those that select a covariate, the covariates (d,) that it selects, and the iterations."""
+        path = self._regularization_path(X, datafit, zero_graph(X.shape[1]))
+        optima = follow(path, gammas, lambda counts: False, verbose=self.verbose, estimator=self, name="sparsity")
+        parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
+        counts = np.array([int(part[-1]) for part in parts])
+        if not counts.any():
+            raise ValueError(f"No covariate has a coefficient at sparsity={gammas[-1]:.6g}, the smallest value; continue to smaller ones.")
+        scores = self._scores(X, datafit, parts)[0]
+        self._selection_points = [
+            SelectionPoint(o.nu, int(count), o.objective, o.relative_gap, float(score))
+            for o, count, score in zip(optima, counts, scores, strict=True)
+        ]
+        chosen = int(np.where(counts > 0, scores, -np.inf).argmax())
+        part = parts[chosen]
+        return float(gammas[chosen]), part[:-1] < part[-1], path.n_iter
 
     def _warn_of_separation(self, X: Any, datafit: Multinomial, graph: Graph) -> None:
         """Without a ridge there is no optimum if sums over the components of S separate the classes."""
@@ -335,6 +383,14 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         check_is_fitted(self, "_points")
         return need_pandas().DataFrame(self._points)
 
+    @property
+    def sparsity_path_(self) -> Any:
+        """The path of the selection as a frame."""
+        check_is_fitted(self, "_points")
+        if not self._selection_points:
+            raise AttributeError("sparsity_path_ exists only where sparsity is an array, which selects covariates before clustering.")
+        return need_pandas().DataFrame(self._selection_points)
+
     # ---- parameters ----
 
     def _penalties(self, n: int) -> Floats:
@@ -345,6 +401,13 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     def _check_parameters(self) -> None:
         check_parameters(self)
         effective_n_threads(self.n_threads)
+
+
+def _among_all(label: Labels, selected: NDArray[np.bool_]) -> Labels:
+    """(d + 1,) labels of the selected covariates and the zero node as labels of all; the others are in the cluster of the zero node."""
+    out = np.full(len(selected) + 1, label[-1], label.dtype)
+    out[:-1][selected] = label[:-1]
+    return out
 
 
 def _coefficients(optimum: Optimum, label: Labels, datafit: Multinomial) -> Floats:

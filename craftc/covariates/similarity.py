@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
@@ -101,8 +101,18 @@ def _standardised(X: Any) -> Floats:
     return np.asarray(((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).T)
 
 
-def graph_of(similarity: Any, X: Any, sparsity: float) -> Graph:
-    """The edges of a similarity (None: "correlation"), and the edges to the zero node that the group lasso adds."""
+def zero_graph(d: int) -> Graph:
+    """An edge from every covariate to the zero node: along its path the group lasso takes the place of the fusion penalty."""
+    edge = np.stack([np.arange(d), np.full(d, d)], axis=1)
+    return Graph(d, np.ascontiguousarray(edge, np.int32), np.ones(d), np.zeros(d, bool))
+
+
+def graph_of(similarity: Any, X: Any, sparsity: float, selected: NDArray[np.bool_] | None = None) -> Graph:
+    """The edges of a similarity (None: "correlation"), and the edges to the zero node that the group lasso adds.
+
+    X has the selected covariates only (None: all), and the graph a node for each of them; a similarity that is given has a row for every
+    covariate.
+    """
     d = X.shape[1]
     if similarity is None or isinstance(similarity, str):
         built_in: dict[str, Callable[[], Any]] = {
@@ -111,10 +121,14 @@ def graph_of(similarity: Any, X: Any, sparsity: float) -> Graph:
         }
         name = "correlation" if similarity is None else similarity
         check_choice("similarity", name, SIMILARITIES, "or a callable, or an array (d, d)")
-        similarity = built_in[name]()
+        edge, weight = edges_of(built_in[name](), d, "similarity", "covariate")
     elif callable(similarity):
-        similarity = similarity(X)
-    edge, weight = edges_of(similarity, d, "similarity", "covariate")
+        edge, weight = edges_of(similarity(X), d, "similarity", "covariate")
+    else:
+        selected = np.ones(d, bool) if selected is None else selected
+        edge, weight = edges_of(similarity, len(selected), "similarity", "covariate")
+        kept = selected[edge].all(axis=1)
+        edge, weight = (np.cumsum(selected) - 1)[edge[kept]], weight[kept]
     group_lasso = np.zeros(len(edge), bool)
     if sparsity > 0:
         edge = np.concatenate([edge, np.stack([np.arange(d), np.full(d, d)], axis=1)])

@@ -191,9 +191,9 @@ PARAMETERS = [
     ({"ridge": -0.1}, "ridge must be a number >= 0"),
     ({"ridge": np.nan}, "ridge must be a number >= 0"),
     ({"ridge": "some"}, "ridge must be a number >= 0"),
-    ({"sparsity": -1}, "sparsity must be a number >= 0"),
-    ({"sparsity": np.inf}, "sparsity must be a number >= 0"),
-    ({"sparsity": None}, "sparsity must be a number >= 0"),
+    ({"sparsity": -1}, "sparsity must be a finite number >= 0"),
+    ({"sparsity": np.inf}, "sparsity must be a finite number >= 0"),
+    ({"sparsity": None}, "sparsity must be a finite number >= 0"),
     ({"solver": "magic"}, "solver must be one of 'certified'"),
     ({"solver": None}, "solver must be one of"),
     ({"selection": "luck"}, "selection must be one of 'evidence', 'evidence-full', 'evidence-accuracy'"),
@@ -266,3 +266,63 @@ def test_input_is_left_as_it_is():
     for ours, before in zip((X, y, S), kept, strict=True):
         np.testing.assert_array_equal(ours, before)
     np.testing.assert_array_equal(near.toarray(), S)
+
+
+# ---- selection before clustering ----
+
+
+def of_few(seed=0, d=12):
+    """Two groups of three covariates that matter, and others that do not."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, d))
+    weight = np.r_[np.full(3, 1.5), np.full(3, -1.5), np.zeros(d - 6)]
+    return X, (X @ weight + rng.logistic(size=400) > 0).astype(int), np.ones((d, d)) - np.eye(d)
+
+
+@pytest.mark.parametrize("solver", ["certified", "admm", "paper"])
+@pytest.mark.parametrize("similarity", ["array", "sparse", "callable"])
+def test_selection_before_clustering(similarity, solver):
+    X, y, S = of_few()
+    given = {"array": S, "sparse": sparse.csr_array(S), "callable": lambda X: np.ones((X.shape[1], X.shape[1]))}[similarity]
+    gammas = 64.0 * 2.0 ** -np.arange(12)
+    model = ConvexCovariateClustering(similarity=given, sparsity=gammas, solver=solver).fit(X, y)
+    frame = model.sparsity_path_
+    assert frame.columns.tolist() == ["sparsity", "n_covariates", "objective", "gap", "evidence"]
+    np.testing.assert_array_equal(frame.sparsity, gammas)
+    assert model.sparsity_ == gammas[frame.evidence.to_numpy().argmax()]
+    assert (model.coef_[:, 6:] == 0).all()
+    assert (model.coef_[:, :6] != 0).all()
+    assert model.covariate_labels_.tolist() == [0, 0, 0, 1, 1, 1] + [2] * 6
+    assert all((labels[6:] == labels[6]).all() for labels in model.path_.labels)
+    alone = ConvexCovariateClustering(0.0, similarity=S, sparsity=model.sparsity_).fit(X, y)
+    assert np.flatnonzero(alone.coef_[0]).tolist() == list(range(6))
+    point = frame[frame.sparsity == model.sparsity_].iloc[0]
+    assert alone.objective_ == pytest.approx(point.objective, rel=1e-4 if solver == "paper" else 1e-6)
+    again = ConvexCovariateClustering(model.path_.fusion_penalty.to_numpy(), similarity=S[:6, :6], solver=solver).fit(X[:, :6], y)
+    np.testing.assert_array_equal(again.coef_, model.coef_[:, :6])
+    assert model.transform(X).shape == (400, 3)
+
+
+def test_the_evidence_of_a_selection_is_that_of_its_covariates():
+    X, y, S = of_few()
+    model = ConvexCovariateClustering(1.0, similarity=S, sparsity=np.array([40.0, 4.0, 0.4])).fit(X, y)
+    datafit = Multinomial(y, 2)
+    scores = []
+    for gamma in (40.0, 4.0, 0.4):
+        own = np.flatnonzero(ConvexCovariateClustering(0.0, similarity=S, sparsity=gamma).fit(X, y).coef_[0])
+        columns = np.column_stack([X[:, own], np.ones(400)])
+        scores.append((own, columns))
+    sigma = sigma_by_folds(scores[-1][1], y, 2, False)
+    evidence = [log_evidence(columns, datafit, map_fit(columns, datafit, sigma), sigma, False) for _, columns in scores]
+    np.testing.assert_allclose(model.sparsity_path_.evidence, evidence, rtol=1e-6)
+    assert model.sparsity_path_.n_covariates.tolist() == [len(own) for own, _ in scores]
+
+
+def test_selections_that_cannot_be():
+    X, y, S = of_few()
+    with pytest.raises(ValueError, match="No covariate has a coefficient at sparsity=1000, the smallest value"):
+        ConvexCovariateClustering(similarity=S, sparsity=[2000.0, 1000.0]).fit(X, y)
+    with pytest.raises(ValueError, match="sparsity must decrease along a path"):
+        ConvexCovariateClustering(similarity=S, sparsity=[1.0, 2.0]).fit(X, y)
+    with pytest.raises(AttributeError, match="sparsity_path_ exists only where sparsity is an array"):
+        model_of(1.0, S).fit(X, y).sparsity_path_  # noqa: B018

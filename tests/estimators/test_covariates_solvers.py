@@ -179,6 +179,57 @@ def test_admm_cut_short_says_so():
 # ---- the paper's iteration ----
 
 
+@pytest.mark.parametrize(("kind", "nu"), [("dense", 1.0), ("dense", 4.0), ("knn", 1.0), ("blocks", 0.2)])
+def test_the_paper_takes_clusters_from_its_flags(kind, nu):
+    """No merge test: the components of the edges with z_ij = z_ji, at the mean of their coefficients."""
+    X, y, S = ref.recipe(kind, 12, 60, 3, 2)
+    theirs = ref_paper.paper_admm(X, y, S, nu, 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = model_of(nu, S, solver="paper").fit(X, y)
+    np.testing.assert_array_equal(model.covariate_labels_, ref.canonical(theirs.labels))
+    for group in range(model.n_clusters_):
+        mean = theirs.B[:, theirs.labels == theirs.labels[np.argmax(model.covariate_labels_ == group)]].mean(axis=1)
+        np.testing.assert_allclose(model.coef_[:, np.argmax(model.covariate_labels_ == group)], mean - mean.mean(), atol=2e-4)
+    assert model.objective_ == pytest.approx(objective_of(model, X, y, S, nu), rel=1e-12)
+
+
+def synthetic(seed, d=40, n=40):
+    """The paper's table whose similarity disagrees with the classes: 13 groups."""
+    cluster, half = np.repeat(np.arange(10), d // 10), d // 20
+    block = cluster + 1
+    block[:half], block[half : 3 * half], block[3 * half : 5 * half] = 0, 1, 2
+    S = np.where(block[:, None] == block, 0.9, 0.0) + 0.1 * np.eye(d)
+    y = np.repeat(np.arange(4), n // 4)
+    means = np.where(cluster % 4 == np.arange(4)[:, None], 5.0, 0.0)
+    X = means[y] + np.random.default_rng(seed).normal(size=(n, d)) @ np.linalg.cholesky(S).T
+    return X, y, S, np.unique(100 * cluster + block, return_inverse=True)[1]
+
+
+@pytest.mark.slow_except(1)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_papers_own_setting_finds_its_groups(seed):
+    """ridge=0, its stopping rule, its flags and sigma by accuracy: without any of them another clustering is chosen."""
+    X, y, S, groups = synthetic(seed)
+    with pytest.warns(UserWarning, match="optimum may not exist"):
+        model = ConvexCovariateClustering(40 * 2.0 ** (-0.2 * np.arange(130)), similarity=S, ridge=0, solver="paper",
+                                          selection="evidence-accuracy").fit(X, y)  # fmt: skip
+    np.testing.assert_array_equal(model.covariate_labels_, ref.canonical(groups))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_path_without_ridge_on_separable_classes_ends_quietly(seed):
+    """One warning; coefficients stay small, and the gap is relative to the loss of guessing."""
+    X, y, S, _ = synthetic(seed)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        model = ConvexCovariateClustering(similarity=S, ridge=0).fit(X, y)
+    assert [str(warning.message)[:33] for warning in heard] == ["The classes are linearly separabl"]
+    assert model.path_.gap.max() <= 1e-6
+    assert max(np.abs(c).max() for c in model.path_.coefficients) < 10.0
+    assert model.path_.objective.max() < 1e-6 * 40 * np.log(4)
+
+
 @pytest.mark.slow_except(1)
 @pytest.mark.parametrize(
     ("kind", "c", "weights", "relax"),
