@@ -178,6 +178,24 @@ def algorithms(report: Report, X: Table, penalty: float, sampled: list[str], qui
     markdown(report, titles, lines)
 
 
+def counts(report: Report, X: Table, n_seeds: int) -> None:
+    heading(
+        report,
+        "Figure 1: numbers of features as printed, by lambda^2",
+        f"Seeds 0 to {n_seeds - 1}; 1000 starts of BP-means, 300 for each K; exchanges=False, sweeps. The paper: 5, 6 and 5.",
+    )
+    lines = []
+    for penalty in (12.0, 15.0, 20.0, 25.0):
+        cells: list[list[int]] = [[], [], []]
+        for seed in range(n_seeds):
+            printed: dict[str, Any] = {"exchanges": False, "assignment": "sweep", "random_state": seed, "n_threads": 1}
+            cells[0].append(BPMeans(penalty, collapsed=True, n_init=1000, **printed).fit(X).n_features_)
+            cells[1].append(BPMeans(penalty, n_init=1000, **printed).fit(X).n_features_)
+            cells[2].append(KFeatures(feature_penalty=penalty, n_init=300, **printed).fit(X).n_features_)
+        lines.append([f"{penalty:g}", *(" ".join(map(str, found)) for found in cells)])
+    markdown(report, ["lambda^2", "collapsed BP-means", "BP-means", "stepwise K-features"], lines)
+
+
 def more_starts(report: Report, X: Table) -> None:
     counts = (3, 10, 20, 30, 60, 100)
     heading(
@@ -232,13 +250,13 @@ def covariances(report: Report) -> None:
     X, kinds = scale(data.data), data.target
     within = np.mean([np.cov(X[kinds == k].T, bias=True) for k in range(3)], axis=0)
     makers: dict[str, Any] = {
-        "n_clusters=3 (spherical)": DPMeans(n_clusters=3),
-        "0, max_clusters=3 (k-means, 20 starts)": DPMeans(0, max_clusters=3, n_init=20, init="random"),
-        '20, init="random" (DP-means(R))': DPMeans(20.0, init="random"),
+        "n_clusters=3": DPMeans(n_clusters=3),
+        '0, max_clusters=3, n_init=20, init="random"': DPMeans(0, max_clusters=3, n_init=20, init="random"),
+        '20, init="random"': DPMeans(20.0, init="random"),
         'n_clusters=3, covariance="full"': DPMeans(n_clusters=3, covariance="full"),
         'n_clusters=3, covariance="full-sized"': DPMeans(n_clusters=3, covariance="full-sized"),
-        'n_clusters=3, covariance="full-sized", covariance_price=3e4': DPMeans(
-            n_clusters=3, covariance="full-sized", covariance_price=3e4
+        'n_clusters=3, covariance="full-sized", covariance_price=13000': DPMeans(
+            n_clusters=3, covariance="full-sized", covariance_price=13000
         ),
         '40, covariance=Sigma, mode="delayed"': DPMeans(40.0, covariance=within, mode="delayed"),
     }
@@ -366,6 +384,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sampled = gibbs(report, X, 100 if options.quick else 1000)
         for penalty in PENALTIES:
             algorithms(report, X, penalty, sampled, options.quick)
+        counts(report, X, 2 if options.quick else 5)
         more_starts(report, X)
     faces(report, folder, options.quick)
     covariances(report)
