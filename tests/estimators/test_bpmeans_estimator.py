@@ -137,7 +137,7 @@ def test_tabletop_stepwise(tabletop):
     for model in (stepwise, stepped):
         assert model.n_features_ == 5
         assert model.objective_ <= 261.25
-        assert model.penalty_interval_ == pytest.approx((10.6, 44.55), abs=0.4)
+        assert model.penalty_interval_ == pytest.approx((11.3, 44.55), abs=0.2)  # six features reach 149.9
 
 
 def test_tabletop_counts_its_features(tabletop):
