@@ -432,7 +432,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         set_convergence(self, fit)
         D, rows = data.X.shape[1], np.bincount(fit.labels)
         few = rows[rows <= D]
-        if model.known is None and len(few):
+        if model.known is None and not model.sized and len(few):
             warnings.warn(
                 f"{len(few)} of {len(rows)} clusters have at most D = {D} rows ({', '.join(map(str, few[:10]))}): their covariances "
                 "are singular up to covariance_prior. Give labels as init, fewer clusters, a larger covariance_prior, or "
