@@ -209,16 +209,15 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         gammas = check_penalties(self.sparsity, "sparsity")
         least = 1e-12 if self.ridge > 0 else _SEPARATED * len(codes) * float(np.log(c))
         datafit = Multinomial(codes, c, least)
-        if not issparse(rows) and rows.size > _LARGE and np.count_nonzero(rows) < _SPARSE * rows.size:
-            rows = csr_array(rows)
         gamma, selected, n_iter = float(gammas[0]), np.ones(rows.shape[1], bool), 0
         self._selection_points: list[SelectionPoint] = []
         # products of small matrices: more BLAS threads would cost more than they save, and change the last bits
         with threadpool_limits(1, "blas"):
             if len(gammas) > 1:
-                gamma, selected, n_iter = self._select(rows, datafit, gammas)
+                gamma, selected, n_iter = self._select(_compact(rows), datafit, gammas)
                 rows = rows[:, selected]
             graph = graph_of(self.similarity, rows, gamma if len(gammas) == 1 else 0.0, selected)
+            rows = _compact(rows)
             path = self._regularization_path(rows, datafit, graph)
             if self.ridge == 0:
                 self._warn_of_separation(rows, datafit, graph)
@@ -401,6 +400,12 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     def _check_parameters(self) -> None:
         check_parameters(self)
         effective_n_threads(self.n_threads)
+
+
+def _compact(X: Any) -> Any:
+    """A large table of few numbers that are not zero as a sparse one."""
+    few = not issparse(X) and X.size > _LARGE and np.count_nonzero(X) < _SPARSE * X.size
+    return csr_array(X) if few else X
 
 
 def _among_all(label: Labels, selected: NDArray[np.bool_]) -> Labels:
