@@ -251,8 +251,8 @@ def covariances(report: Report) -> None:
     within = np.mean([np.cov(X[kinds == k].T, bias=True) for k in range(3)], axis=0)
     makers: dict[str, Any] = {
         "n_clusters=3": DPMeans(n_clusters=3),
-        '0, max_clusters=3, n_init=20, init="random"': DPMeans(0, max_clusters=3, n_init=20, init="random"),
-        '20, init="random"': DPMeans(20.0, init="random"),
+        '0, max_clusters=3, n_init=20, init="random-row"': DPMeans(0, max_clusters=3, n_init=20, init="random-row"),
+        '20, init="random-row"': DPMeans(20.0, init="random-row"),
         'n_clusters=3, covariance="full"': DPMeans(n_clusters=3, covariance="full"),
         'n_clusters=3, covariance="full-sized"': DPMeans(n_clusters=3, covariance="full-sized"),
         'n_clusters=3, covariance="full-sized", covariance_price=13000': DPMeans(

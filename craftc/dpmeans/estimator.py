@@ -37,7 +37,7 @@ from craftc.dpmeans.seeding import k_means_labels, random_row
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
-INITS = ("auto", "single", "random", "random-labels", "farthest")
+INITS = ("auto", "single", "random", "random-row", "farthest")
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
 _START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
 _NO_CAP = np.iinfo(np.int32).max
@@ -73,11 +73,11 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         (classification EM; not in the paper), which is well posed. An array (D, D): one known covariance of all clusters; a row opens a
         cluster where its squared Mahalanobis distance to every centre exceeds lambda^2. An array (K, D, D): known covariances of
         clusters whose number is that of the start.
-    init : {"auto", "single", "random", "random-labels", "farthest"} or ndarray (n,), default="single"
-        Start: all rows in one cluster with their mean ("auto" is the same) or a random row (the paper's DP-means(R)) as its centre, random
-        labels, the nearest of farthest-first seeds, or given labels. Starts of several clusters have n_clusters, else max_clusters, else
-        8 of them. "full" and "full-sized" replace "single" and "auto" by the labels of k-means with n_clusters, else as many clusters as
-        the spherical fit has.
+    init : {"auto", "single", "random-row", "random", "farthest"} or ndarray (n,), default="single"
+        Start: all rows in one cluster with their mean ("auto" is the same) or a random row (the DP-means(R) of the CRAFT paper) as its
+        centre, random labels, the nearest of farthest-first seeds, or given labels. Starts of several clusters have n_clusters, else
+        max_clusters, else 8 of them. "full" and "full-sized" replace "single" and "auto" by the labels of k-means with n_clusters, else
+        as many clusters as the spherical fit has.
     n_init : int, default=1
         Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders.
     max_iter : int, default=300
@@ -235,7 +235,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         best: SphericalFit | None = None
         for start in range(int(self.n_init) if given is None else 1):
             labels = given if given is not None else chosen if chosen is not None else self._start_labels(data, seed, start)
-            row = random_row(data, seed, start) if given is None and self.init == "random" else None
+            row = random_row(data, seed, start) if given is None and self.init == "random-row" else None
             fit = self._descend(data, penalty, cap, labels, data.order(seed, start), start, row)
             if best is None or fit.objective < best.objective - 1e-12 * data.scatter:
                 best = fit
@@ -384,10 +384,10 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
     def _start_labels(self, data: DenseData, seed: int, start: int) -> Labels:
         """Start partition."""
         n = len(data)
-        if self.init in ("auto", "single", "random"):
+        if self.init in ("auto", "single", "random-row"):
             return np.zeros(n, np.int32)
         K = min(int(self.n_clusters or self.max_clusters or _START_CLUSTERS), n)
-        if self.init == "random-labels":
+        if self.init == "random":
             return compact((uniform(seed, DPMeansStream.LABEL, start, np.arange(n)) * K).astype(np.int32))
         rows, _ = farthest_first(data, K)
         return compact(nearest(data.X, data.X[np.unique(rows)].astype(np.float64), data.n_threads)[0])

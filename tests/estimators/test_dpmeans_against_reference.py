@@ -120,7 +120,7 @@ def alone(model, X, weight, start):
     return (ours.objective, ours.labels), (theirs.objective, theirs.labels)
 
 
-@pytest.mark.parametrize("init", ["single", "random-labels"])
+@pytest.mark.parametrize("init", ["single", "random"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(8))
 def test_orders_and_starts(seed, mode, init):
@@ -198,7 +198,7 @@ def test_the_first_centre_is_a_random_row(seed, mode):
     """DP-means(R): in the first sweep a row joins that row or opens a cluster; the loop over rows, one at a time."""
     X = random_points(seed, "clouds")
     penalty = random_penalty(seed, X)
-    one = DPMeans(penalty, mode=mode, init="random", random_state=seed, max_iter=1)
+    one = DPMeans(penalty, mode=mode, init="random-row", random_state=seed, max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         one.fit(X)
@@ -212,7 +212,7 @@ def test_the_first_centre_is_a_random_row(seed, mode):
         centers += [x] if far else []
         labels.append(len(centers) - 1 if far else int(np.argmin(distances)) if mode != "delayed" else 0)
     np.testing.assert_array_equal(one.labels_, [list(dict.fromkeys(labels)).index(k) for k in labels])
-    full = DPMeans(penalty, mode=mode, init="random", random_state=seed).fit(X)
+    full = DPMeans(penalty, mode=mode, init="random-row", random_state=seed).fit(X)
     assert full.converged_
     assert full.objective_ <= one.objective_ * (1 + 1e-12)
 

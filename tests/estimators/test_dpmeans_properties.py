@@ -47,7 +47,7 @@ def assert_same_bits(a, b):
     mode=st.sampled_from(MODES),
     polish=st.booleans(),
     penalty=st.sampled_from([0.0, 0.3, 2.0, 10.0, 100.0]),
-    init=st.sampled_from(["single", "random", "random-labels", "farthest"]),
+    init=st.sampled_from(["single", "random-row", "random", "farthest"]),
     cap=st.sampled_from([None, 3]),
     weighted=st.booleans(),
     dtype=st.sampled_from([np.float64, np.float32]),
@@ -136,7 +136,7 @@ def test_polish_never_hurts_and_leaves_no_move_of_one_row(seed, mode):
             assert ref.objective(X, labels, 6.0) >= polished.objective_ * (1.0 - 1e-11)
 
 
-@pytest.mark.parametrize("init", ["single", "random-labels"])
+@pytest.mark.parametrize("init", ["single", "random"])
 @pytest.mark.parametrize("mode", MODES)
 def test_more_starts_never_hurt_and_the_seed_decides(mode, init):
     X = clouds(1, 80, 2)
@@ -322,7 +322,7 @@ def test_data_frames_and_whole_numbers():
 @pytest.mark.parametrize("penalty", ["auto", 0.0, 1.0, np.inf])
 def test_one_row_and_equal_rows(mode, penalty):
     for X in ([[0.1, 1e4 + 1 / 3]], np.full((9, 2), 1e4 + 0.1), np.full((9, 1), 1 / 3, np.float32)):
-        model = DPMeans(penalty, mode=mode, polish=True, n_init=2, init="random-labels", random_state=0).fit(X)
+        model = DPMeans(penalty, mode=mode, polish=True, n_init=2, init="random", random_state=0).fit(X)
         single = DPMeans(penalty, mode=mode, polish=True).fit(X)
         assert (single.n_clusters_, single.objective_, single.n_iter_) == (1, 0.0, 2)
         assert model.inertia_ == 0.0
