@@ -73,11 +73,11 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         (classification EM; not in the paper), which is well posed. An array (D, D): one known covariance of all clusters; a row opens a
         cluster where its squared Mahalanobis distance to every centre exceeds lambda^2. An array (K, D, D): known covariances of
         clusters whose number is that of the start.
-    init : {"auto", "single", "random-row", "random", "farthest"} or ndarray (n,), default="single"
-        Start: all rows in one cluster with their mean ("auto" is the same) or a random row (the DP-means(R) of the CRAFT paper) as its
-        centre, random labels, the nearest of farthest-first seeds, or given labels. Starts of several clusters have n_clusters, else
-        max_clusters, else 8 of them. "full" and "full-sized" replace "single" and "auto" by the labels of k-means with n_clusters, else
-        as many clusters as the spherical fit has.
+    init : {"auto", "single", "random-row", "random", "farthest"} or ndarray (n,), default="auto"
+        Start: all rows in one cluster, whose centre is their mean ("single") or a random row (the DP-means(R) of the CRAFT paper), random
+        labels, the nearest of farthest-first seeds, or given labels. Starts of several clusters have n_clusters, else max_clusters, else
+        8 of them. "auto" is "single"; with the covariances "full" and "full-sized" their start is then not the labels of the spherical
+        fit but those of k-means with n_clusters, else as many clusters as that fit has.
     n_init : int, default=1
         Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders.
     max_iter : int, default=300
@@ -164,7 +164,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         mode: str = "serial",
         polish: bool = False,
         covariance: str | NDArray[np.float64] = "spherical",
-        init: str | ArrayLike = "single",
+        init: str | ArrayLike = "auto",
         n_init: int = 1,
         max_iter: int = 300,
         random_state: Any = None,
@@ -408,10 +408,9 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
     def _descend_gaussian(
         self, data: DenseData, weight: Floats | None, start: SphericalFit, penalty: float, seed: int
     ) -> gaussian.GaussianFit:
-        """Appendix E from labels of k-means, or from those of the spherical fit where a start is given."""
+        """Appendix E from labels of k-means, or of the spherical fit unless `init` is "auto"."""
         D, labels, max_iter = data.X.shape[1], start.labels.copy(), int(self.max_iter)
-        single = isinstance(self.init, str) and self.init in ("auto", "single")
-        if isinstance(self.covariance, str) and single:
+        if isinstance(self.covariance, str) and isinstance(self.init, str) and self.init == "auto":
             labels = k_means_labels(data, min(int(self.n_clusters or len(start.sizes)), len(data)), seed, max_iter)
         prior = 1e-3 * data.scatter / (data.total * D) if self.covariance_prior is None else float(self.covariance_prior)
         model = gaussian.model_of(self.covariance, penalty, prior, int(labels.max()) + 1, D)

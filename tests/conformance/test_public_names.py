@@ -32,7 +32,7 @@ SIGNATURES = {
     ),
     "DPMeans": (
         "(cluster_penalty='auto', *, n_clusters=None, max_clusters=None, mode='serial', polish=False, covariance='spherical', "
-        "init='single', n_init=1, max_iter=300, random_state=None, n_threads=None, verbose=0, covariance_prior=None, "
+        "init='auto', n_init=1, max_iter=300, random_state=None, n_threads=None, verbose=0, covariance_prior=None, "
         "covariance_price=None)"
     ),
     "FeatureSelectionMixture": (
