@@ -1,4 +1,4 @@
-"""ConvexCovariateClustering and ConvexClustering beside generic solvers and a plain NumPy program: seconds, gaps, memory.
+"""ConvexCovariateClustering and ConvexClustering compared with generic solvers and a plain NumPy program: seconds, gaps, memory.
 
     python benches/peers/covariates.py [--parts paths nu0 words edges rows] [--threads 1 2] [--repeat 3] [--out FILE.json]
 

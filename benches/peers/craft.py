@@ -1,4 +1,4 @@
-"""CRAFT beside its peers and the machine's floor, all in one run: ratios, objectives and memory.
+"""CRAFT compared with its peers and the machine's floor, all in one run: ratios, objectives and memory.
 
     python benches/peers/craft.py [--data DIR] [--rounds 9] [--no-kprototypes] [--out FILE.json]
 
@@ -107,7 +107,7 @@ def read_table(data: Path, name: str) -> tuple[Any, list[str], list[str]]:
 
 
 def one_hot(frame: Any, numeric: list[str], categorical: list[str]) -> np.ndarray:
-    """Standardised numbers beside indicator columns: what KMeans users do."""
+    """Standardised numbers with indicator columns: what KMeans users do."""
     import pandas as pd
 
     numbers = (frame[numeric] - frame[numeric].mean()) / frame[numeric].std(ddof=0)
@@ -203,7 +203,7 @@ def million_rows(n: int = 1_000_000, p: int = 8, q: int = 8, levels: int = 10, K
 
 
 def one_pass(rounds: int) -> dict[str, Any]:
-    """One pass after the first over 1 000 000 x (8 + 8), K = 16, every feature selected, beside the machine's floor."""
+    """One pass after the first over 1 000 000 x (8 + 8), K = 16, every feature selected, and the machine's floor."""
     from craftc._common.weights import integer_weights
     from craftc.craft.background import Background
     from craftc.craft.clusters import Clusters
@@ -277,7 +277,7 @@ def peak_resident() -> int:
 
 
 def small_tables(rounds: int) -> dict[str, Any]:
-    """Tables below 2 000 rows: 2 threads beside 1."""
+    """Tables below 2 000 rows: 2 threads and 1."""
     from craftc import CRAFT
     from craftc.datasets import load_heart, make_mixed
 

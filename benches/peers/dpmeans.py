@@ -1,4 +1,4 @@
-"""DP-means beside its peers and the machine's floor on mixtures of round Gaussians: seconds, objectives at one penalty, memory.
+"""DP-means compared with its peers and the machine's floor on mixtures of round Gaussians: seconds, objectives at one penalty, memory.
 
     python benches/peers/dpmeans.py [--shapes A B C] [--huge] [--dtypes float32 float64] [--threads 1 2] [--repeat 3]
                                     [--peers NAME ...] [--pdc-python PATH] [--memory] [--out FILE.json]
@@ -6,7 +6,7 @@
 Every peer lives in a process of its own, with its threads fixed before numpy loads, and is warmed up on the first rows; the processes
 then fit in turn, each by its own clock, and the medians are shown. Everybody is judged by the same objective: exact means of the labels
 found, SSE + (K - 1) lam2 in float64. The floor of a pass is the larger of N D s bytes / read bandwidth and 2 N K D flops / multiply-add
-peak, both measured in this run; the K-means peers are told the true K. pdc-dp-means pins an old scikit-learn: give it the python of an
+peak, both measured in this run; the K-means peers are given the true K. pdc-dp-means pins an old scikit-learn: give it the python of an
 environment of its own.
 """
 
@@ -318,11 +318,11 @@ def show(rows: dict[str, Any], least: float, memory: bool) -> None:
         extra = f" {row['memory'] / 1e6:9.1f}" if memory else ""
         print(
             f"  {name:<15}{row['seconds']:9.4f}{row['iterations']:7d}{1e3 * per_pass:10.3f}{per_pass / least:8.1f}"
-            f"{row['J']:15.0f}{row['K']:6d}{extra} {beside(ratios)}"
+            f"{row['J']:15.0f}{row['K']:6d}{extra} {in_columns(ratios)}"
         )
 
 
-def beside(words: list[str]) -> str:
+def in_columns(words: list[str]) -> str:
     """The last columns: the seconds of each of ours over those of the row."""
     return " ".join(f"{word:>{len(our) + 2}}" for word, our in zip(words, OURS, strict=True))
 
@@ -365,7 +365,7 @@ def main() -> None:
         truth = objective(X, labels, shape.lam2)[0]
         print(f"\n{name}: {shape.N} x {shape.D}, K = {shape.K}, lam2 = {shape.lam2:g}; J of the true labels {truth:.0f}")
         extra = f" {'extra MB':>9}" if arguments.memory else ""
-        ratios = beside([f"{our}/" for our in OURS])
+        ratios = in_columns([f"{our}/" for our in OURS])
         print(f"  {'':<15}{'seconds':>9}{'iter.':>7}{'ms/iter.':>10}{'/floor':>8}{'J':>15}{'K':>6}{extra} {ratios}")
         for dtype in arguments.dtypes:
             with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""FeatureSelectionMixture beside scikit-learn's variational DP mixture and the machine's floor: seconds, bounds, clusters, memory.
+"""FeatureSelectionMixture compared with scikit-learn's variational DP mixture and the machine's floor: seconds, bounds, clusters, memory.
 
     python benches/peers/mixture.py [--data DIR] [--tables chart usps long] [--threads 1 2] [--repeat 5] [--out FILE.json]
 
@@ -165,8 +165,8 @@ def main() -> None:
             continue
         X, work, whole = table(name, arguments.data), TABLES[name], name == "chart"
         extra = memories(name, arguments.data)
-        told = f"{work.n_components} components, {work.n_init} start{'s'[: work.n_init - 1]}"
-        print(f"\n{name}: {len(X)} x {X.shape[1]}, {told}; input {X.nbytes / 1e6:.1f} MB")
+        settings = f"{work.n_components} components, {work.n_init} start{'s'[: work.n_init - 1]}"
+        print(f"\n{name}: {len(X)} x {X.shape[1]}, {settings}; input {X.nbytes / 1e6:.1f} MB")
         print(f"  {'':<30}{'ms per fit' if whole else 'ms per sweep':>13}{'/floor':>8}{'bound':>15}{'K':>5}{'sweeps':>8}{'extra MB':>10}")
         rows = measured(X, work, arguments.threads, arguments.repeat, whole)
         for title, row in rows.items():

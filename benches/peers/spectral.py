@@ -1,4 +1,4 @@
-"""GraphSpectralFeatures beside a plain NumPy program and the machine's floor: value and gradient, whole fits, memory.
+"""GraphSpectralFeatures compared with a plain NumPy program and the machine's floor: value and gradient, whole fits, memory.
 
     python benches/peers/spectral.py [--data DIR] [--parts evaluation fits memory] [--threads 1 2] [--repeat 5] [--out FILE.json]
 

@@ -1,11 +1,11 @@
-"""The number of clusters out of the data: noise, made clusters and real tables, beside peers.
+"""The number of clusters out of the data: noise, made clusters and real tables, with peers.
 
     python benches/replication/automatic.py [--data DIR] [--quick] [--seeds N] [--out FILE]
 
 Four questions to `CRAFT().fit(table)` with nothing set: does it leave noise in one piece, does it
 find the clusters that were put in, what does it make of real tables, and how much does the result
 depend on the seed. The real tables (`NAME.csv.gz` and `schema.json`) come from a folder: `--data`,
-else the environment variable CRAFTC_DATA, else ../shared/data beside the checkout. What is not
+else the environment variable CRAFTC_DATA, else ../shared/data next to the checkout. What is not
 there is named and skipped. Needs pandas; k-modes and k-prototypes only where kmodes is installed.
 
 "reference" is a plain NumPy program of the same search, written apart from this package and run
@@ -65,7 +65,7 @@ class Table:
     truth: NDArray[Any]
 
     def numbers(self) -> NDArray[np.float64]:
-        """Standardised numbers beside indicators; a missing number is the mean."""
+        """Standardised numbers with indicators; a missing number is the mean."""
         if self.categorical:
             return np.nan_to_num(one_hot(self.frame, self.numeric, self.categorical))
         X = self.frame[self.numeric].to_numpy(np.float64)
@@ -85,7 +85,7 @@ def table_of(numeric: Any, codes: Any, truth: Any = None) -> Table:
 
 
 def craft(table: Table, seed: int = 0, **parameters: Any) -> tuple[CRAFT, float]:
-    """CRAFT as it comes unless told otherwise, and its seconds, the reading of the frame included."""
+    """CRAFT as it comes unless options say otherwise, and its seconds, the reading of the frame included."""
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -217,7 +217,7 @@ def noise(report: Report, n_seeds: int, n_peers: int) -> None:
 #: Numeric and categorical columns that clusters may own.
 KINDS = {"numeric": (16, 0), "categorical": (0, 16), "mixed": (8, 8)}
 
-#: Reference program: K and ARI of CRAFT, of the mixture, ARI of the method told the true K.
+#: Reference program: K and ARI of CRAFT, of the mixture, ARI of the method given the true K.
 MADE = {
     ("numeric", 3): ("3 1.00", "3 1.00", "1.00"),
     ("numeric", 5): ("5 1.00", "5 1.00", "1.00"),
@@ -266,29 +266,29 @@ def recovery(report: Report, n_sets: int) -> None:
         f"Mean K and ARI over {n_sets} tables of 1000 rows per line: 16 columns that clusters may own and 8 that say "
         "nothing; 6 own columns per cluster, N(2.5, 1) or N(-2.5, 1) against N(0, 1), or one of 4 levels e^2.5 = 12 "
         "times as likely as each other one against all alike. Bayes: the rule that knows all this, the ceiling. BGM as "
-        "above. true K: k-means, k-modes or k-prototypes told K. How the reference drew its own categories is not "
+        "above. true K: k-means, k-modes or k-prototypes given K. How the reference drew its own categories is not "
         "known, nor are its numbers.",
     )
     report.say(row((*[""] * 7, "|", "reference"), widths[:9]))
     report.say(row(("columns", "K*", "CRAFT", "Bayes", "ms/fit", "BGM", "true K", "|", "CRAFT", "BGM", "true K"), widths))
     for kind in KINDS:
         for k in (3, 5, 10):
-            scores: dict[str, list[float]] = {"craft": [], "bayes": [], "bgm": [], "told": []}
+            scores: dict[str, list[float]] = {"craft": [], "bayes": [], "bgm": [], "given K": []}
             found, theirs, seconds = [], [], []
             for seed in range(n_sets):
                 table, rule = made(kind, k, seed)
                 model, took = craft(table)
                 labels = mixture(table)
-                told = with_true_k(table, k)
+                informed = with_true_k(table, k)
                 found.append(model.n_clusters_)
                 theirs.append(count(labels))
                 seconds.append(took)
-                for name, guess in (("craft", model.labels_), ("bayes", rule), ("bgm", labels), ("told", told)):
+                for name, guess in (("craft", model.labels_), ("bayes", rule), ("bgm", labels), ("given K", informed)):
                     if guess is not None:
                         scores[name].append(adjusted_rand_score(table.truth, guess))
-            told_k = short(float(np.mean(scores["told"]))) if scores["told"] else "-"
+            given_k = short(float(np.mean(scores["given K"]))) if scores["given K"] else "-"
             bayes, speed = short(float(np.mean(scores["bayes"]))), f"{1000 * np.mean(seconds):.0f}"
-            cells = both(found, scores["craft"]), bayes, speed, both(theirs, scores["bgm"]), told_k
+            cells = both(found, scores["craft"]), bayes, speed, both(theirs, scores["bgm"]), given_k
             report.say(row((kind, k, *cells, "|", *MADE[kind, k]), widths))
 
 
@@ -339,10 +339,10 @@ class Excess:
     truth: float | None = None  # the same of a descent from the true labels
 
     @classmethod
-    def of(cls, name: str, models: Sequence[CRAFT], n: int, told: CRAFT | None = None) -> Excess:
+    def of(cls, name: str, models: Sequence[CRAFT], n: int, from_truth: CRAFT | None = None) -> Excess:
         objectives = np.array([model.objective_ for model in models])
         best = objectives.min()
-        truth = None if told is None else 100 * (told.objective_ - best) / n
+        truth = None if from_truth is None else 100 * (from_truth.objective_ - best) / n
         return cls(name, 100 * (objectives - best) / n, [model.n_clusters_ for model in models], truth)
 
 
@@ -412,8 +412,8 @@ def search(report: Report, results: Sequence[Excess], n_sets: int, n_seeds: int)
             for seed in range(n_sets):
                 table, _ = made(kind, k, seed)
                 models = [craft(table, start)[0] for start in range(n_seeds)]
-                told, _ = craft(table, init=table.truth, n_init=1)
-                these.append(Excess.of(kind, models, len(table.frame), told))
+                from_truth, _ = craft(table, init=table.truth, n_init=1)
+                these.append(Excess.of(kind, models, len(table.frame), from_truth))
             line(f"{kind}, {k} clusters", these)
             synthetic += these
     for each in results:

@@ -1,10 +1,10 @@
-"""Groups of covariates for a classifier: the paper's tables beside ours, and words grouped by their vectors.
+"""Groups of covariates for a classifier: the paper's tables and ours, and words grouped by their vectors.
 
     python benches/replication/covariates.py [--data DIR] [--seeds N] [--quick] [--out FILE]
 
 Andrade, Fukumizu & Okajima, "Convex Covariate Clustering for Classification", arXiv 1903.01680. The synthetic tables are made by the
 paper's recipe. The texts are `rt_polarity.jsonl.gz` and `newsgroups20.jsonl.gz`, the vectors `glove50.csv.gz`, from `--data`, else the
-environment variable CRAFTC_DATA, else ../shared/data beside the checkout; what is not there is named and skipped. The paper's word
+environment variable CRAFTC_DATA, else ../shared/data next to the checkout; what is not there is named and skipped. The paper's word
 lists and vectors are others, and it standardises the columns after tf-idf, so its accuracies compare in kind only. CVXPY with ECOS and
 CLARABEL joins in where it is installed. One thread throughout, CPU seconds.
 
@@ -360,7 +360,7 @@ def grouped_words(report: Report, name: str, data: Texts, exponents: Sequence[in
         f"tf-idf, 8-nearest-neighbour similarity of GloVe vectors, {len(path)} penalties; the largest relative gap is "
         f"{path.gap.max():.0e}. Accuracy on the texts left out, of a ridge logistic regression on the groups' sums, its ridge by 3 folds, "
         "the same for all methods. Ours: the evidence's choice, and the points of the path nearest to 100, 500 and 1000 groups. k-means "
-        "is told that number, of the path of convex clustering the nearest point is taken; both see only the vectors. s: CPU seconds of "
+        "gets that number, of the path of convex clustering the nearest point is taken; both see only the vectors. s: CPU seconds of "
         "the grouping (of the whole path where there is one).",
     )
     chosen = model.n_clusters_

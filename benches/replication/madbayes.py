@@ -5,7 +5,7 @@
 Broderick, Kulis & Jordan, "MAD-Bayes: MAP-based Asymptotic Derivations from Bayes", ICML 2013.
 Tabletop (`tabletop.npz` with X, the principal component scores of the 100 pictures) and the faces
 (`olivetti.csv.gz`, 400 pictures of 64 x 64 pixels, in place of the paper's) come from `--data`, else
-the environment variable CRAFTC_DATA, else ../shared/data beside the checkout; without a file its
+the environment variable CRAFTC_DATA, else ../shared/data next to the checkout; without a file its
 tables are skipped. The others make their data. One thread throughout, CPU seconds.
 
 The authors' objectives are those that their own program's documentation lists, best of 1000 starts;
@@ -223,7 +223,7 @@ def faces(report: Report, folder: Path | None, quick: bool) -> None:
     X = np.loadtxt(path, delimiter=",", skiprows=1, usecols=range(4096))[:: 4 if quick else 1] / 255.0
     heading(
         report,
-        "Figure 3, faces: squared error per picture, K-features beside k-means",
+        "Figure 3, faces: squared error per picture, K-features and k-means",
         f"{len(X)} pictures of olivetti, grey levels from 0 to 1 (the paper has 400 pictures of FEI; it prints pictures of "
         "the features and no errors). K features make 2^K sums of features, k-means has K centres. Ten starts each.",
     )

@@ -99,7 +99,7 @@ class Sweep:
 
 
 class Rows:
-    """20 000 x 64 beside given features: memberships by sweeps and by all combinations, what they leave over, inner products."""
+    """20 000 x 64, features given: memberships by sweeps and by all combinations, what they leave over, inner products."""
 
     params: Any = (["float32", "float64"],)
     param_names = ("dtype",)
@@ -148,7 +148,7 @@ class Fit:
 
 
 class LongTable:
-    """A whole fit of 20 000 x 64, told how many features or their lambda^2, and the memberships of its rows."""
+    """A whole fit of 20 000 x 64, given the number of features or lambda^2, and the memberships of its rows."""
 
     params: Any = (["KFeatures", "BPMeans"],)
     param_names = ("model",)

@@ -85,7 +85,7 @@ class Factorisation:
 
 
 class HalsRows:
-    """What a fit calls, once more: scores of all rows beside given factors."""
+    """What a fit calls, once more: scores of all rows for given factors."""
 
     params: Any = (TABLES,)
     param_names = ("table",)

@@ -134,7 +134,7 @@ def kept_by_fractions(Z):
 
 
 def kept_by_kernel(Z):
-    """What is left of the columns of Z as a start; the features are told by their columns, which differ."""
+    """What is left of the columns of Z as a start; the features are recognised by their columns, which differ."""
     X = np.random.default_rng(0).normal(size=(len(Z), 2))
     run = begun(X, Z, 1.0)
     return restarts.unpack(run.masks, run.n_features)

@@ -47,7 +47,7 @@ def case(seed, n, p1, levels, *, dense=False, softmax=True, dtype=np.float64, ho
     """Conditionals of random rows and weights, and all that a loop needs to know.
 
     Some columns of the blocks are not used; a variable of two levels has one indicator, and one level of a variable of more than three
-    was never seen and is a hole.
+    was never seen and is missing.
     """
     rng = np.random.default_rng(seed)
     P = len(levels)
