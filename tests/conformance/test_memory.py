@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Constant columns:UserWarning"),
     pytest.mark.filterwarnings("ignore:Columns without variance:UserWarning"),
     pytest.mark.filterwarnings("ignore:BPMeans found:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.* clusters have at most D:UserWarning"),
 ]
 
 #: Numbers of clusters on both sides of the lanes of a vector and of the default max_clusters.
