@@ -182,7 +182,7 @@ def draw_recovery(curves: Curves, folder: Path) -> Path:
                     heights = [scores[line] for scores in curves[layout, name, m]]
                     axes.plot(levels, heights, style, marker="o", color=f"C{colour}", label=f"{name}, m = {short(m)}")
             axes.set(title=f"figure {layout}: {title}", xlabel=f"noise ({unit})", ylim=(0, 1.05))
-    panels[1, 0].legend(fontsize=7)
+    panels[1, 0].legend(fontsize=7, handlelength=4)
     path = folder / "craft-recovery.png"
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
