@@ -151,8 +151,8 @@ def test_cholesky_ends():
 
 
 @pytest.mark.slow_except(3)
-@pytest.mark.parametrize("seed", [5, 6, 8])
-@pytest.mark.parametrize("scale", [1e6, 1e9, 1e15])
+@pytest.mark.parametrize("seed", [5, 8])
+@pytest.mark.parametrize("scale", [1e6, 1e15])
 @pytest.mark.parametrize("options", [{"ridge": 0.0, "max_iter": 200}, {}, {"sparsity": 0.5}], ids=str)
 def test_covariates_of_very_different_scales(seed, scale, options):
     rng = np.random.default_rng(seed)
