@@ -28,7 +28,7 @@ def fingerprints(level, threads):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow_except(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_instruction_sets(level):
     ran, found = fingerprints(level, 1)

@@ -85,6 +85,7 @@ def expected_failures(estimator):
     }
 
 
+@pytest.mark.slow_except(220)
 @pytest.mark.filterwarnings("ignore:Columns .* are near-duplicates:UserWarning")  # some checks round their columns into each other
 @parametrize_with_checks(
     [AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL, *FEATURES, *MIXTURES, *COVARIATES, *ROWS, *GRAPHS],

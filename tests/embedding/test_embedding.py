@@ -99,7 +99,7 @@ def installed(request):
     return ROOT if request.param == "checkout" else request.getfixturevalue("wheel")
 
 
-@pytest.mark.slow_except(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("downstream", MODULES)
 def test_a_downstream_extension_computes_what_craftc_computes(downstream, installed, tmp_path):
     need("setuptools", *(["Cython"] if downstream == "downstream_cython" else []))

@@ -21,7 +21,7 @@ from tests.reference import bpmeans as ref
 # ---- how many features ----
 
 
-@pytest.mark.slow_except(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [4.0, 8.0, 40.0, 300.0, 1e9])
 @pytest.mark.parametrize("seed", range(4))
 def test_stepwise_takes_the_best_of_its_path(seed, penalty):
@@ -231,6 +231,7 @@ def test_clone_pickle_and_output_names(name):
     assert model.set_output(transform="pandas").transform(X).columns.tolist() == names
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("name", ["births", "collapsed", "drop", "sweep"])
 def test_a_solution_as_a_start_stays(name):
     X = sums(3)

@@ -147,6 +147,7 @@ def test_more_starts_never_end_higher(seed, name, n_init, exchanges, base, shape
     assert ends[2] <= ends[1] + 1e-11 * square(X)
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("name", ["births", "stepped", "drop", "stepwise"])
 def test_more_starts_where_exchanges_are_limited(name, monkeypatch):
     """Large tables give the exchanges of a solution no more sweeps than the starts up to it took, and the threads to a single start."""
@@ -171,7 +172,7 @@ def test_without_exchanges_the_best_start_stays_as_it_ended(seed):
 # ---- moved, scaled, shuffled, laid out ----
 
 
-@pytest.mark.slow_except(10)
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("k", [-300, -40, 1, 7, 100, 300])
 @every_model
 def test_a_power_of_two_scales_every_bit(name, k):
@@ -261,7 +262,7 @@ def test_an_offset_of_ten_thousand(seed, name, shape):
     np.testing.assert_allclose(far.features_[0] - 1e4, near.features_[0] - 100.0, atol=1e-7)
 
 
-@pytest.mark.slow_except(4)
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("order", ["F", "strided", "columns", "read-only"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["births", "collapsed", "drop"])
@@ -282,6 +283,7 @@ def test_any_memory_layout(name, order, dtype):
     np.testing.assert_array_equal(again.assignments_, Z)
 
 
+@pytest.mark.slow
 def test_data_frames_and_whole_numbers():
     X, names = np.rint(sums(0)), list("abcdef")
     expected = model_of("births").fit(X)

@@ -17,7 +17,7 @@ from tests.common import ROOT
 from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model, model_of, sums
 
 
-@pytest.mark.slow_except(4)
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("shape", [(90, 6), (30, 50)], ids=["rows", "products"])
 @every_model
 def test_restarts_side_by_side_on_any_number_of_threads(name, shape, monkeypatch):
@@ -39,7 +39,7 @@ WIDE = {
 }
 
 
-@pytest.mark.slow_except(4)
+@pytest.mark.slow_except(1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:BPMeans found 64:UserWarning")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", WIDE)

@@ -179,6 +179,7 @@ def test_admm_cut_short_says_so():
 # ---- the paper's iteration ----
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize(("kind", "nu"), [("dense", 1.0), ("dense", 4.0), ("knn", 1.0), ("blocks", 0.2)])
 def test_the_paper_takes_clusters_from_its_flags(kind, nu):
     """No merge test: the components of the edges with z_ij = z_ji, at the mean of their coefficients."""
