@@ -407,4 +407,4 @@ def test_ignored_parameters_warn_once(parameters, message):
     ],
 )
 def test_parameters_with_an_effect_do_not_warn(parameters):
-    CRAFT(**parameters).fit(np.random.default_rng(0).normal(size=(40, 3)))  # warnings are errors
+    CRAFT(**parameters, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 3)))  # warnings are errors
