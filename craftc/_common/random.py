@@ -109,6 +109,12 @@ def spread(n: int, m: int, seed: int, *key: Any) -> Any:
     return ((np.arange(m) + uniform(seed, *key, np.arange(m))) * (n / m)).astype(np.intp)
 
 
+def drawn(running: Any, draw: float) -> int:
+    """The index whose share of a running sum of chances contains the uniform number."""
+    beyond = int(np.searchsorted(running, draw * running[-1], side="right"))
+    return min(beyond, int(np.searchsorted(running, running[-1])))  # a product that is rounded up to the sum draws the last chance
+
+
 def seed_of(random_state: Any) -> int:
     """One integer seed from scikit-learn's ``random_state`` (None, int or RandomState)."""
     if isinstance(random_state, (int, np.integer)) and random_state >= 0:

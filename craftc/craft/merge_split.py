@@ -257,14 +257,14 @@ class MergeSplitSearch:
         sides, score = self._scored(part, k, rows, candidates, n_candidates)
         promising = three_best(score)
         for c in promising:
-            moments = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._leaving_moments(rows, candidates.some(np.array([c])))
-            split = self._local_passes(part, k, rows, self._leaving_rows(rows, c, candidates), moments, _LOCAL_PASSES)
+            one = candidates.some(np.array([c]))
+            moments = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._leaving_moments(rows, one)
+            split = self._local_passes(part, k, rows, self._sides_of(rows, one), moments, _LOCAL_PASSES)
             if split is not None and (best is None or split.delta < best.delta - 1e-9):
                 best = split
         if best is None and at_any_price and promising:
-            c = promising[0]
-            moments = self._leaving_moments(rows, candidates.some(np.array([c])))
-            best = self._local_passes(part, k, rows, self._leaving_rows(rows, c, candidates), moments, 0)
+            one = candidates.some(np.array(promising[:1]))
+            best = self._local_passes(part, k, rows, self._sides_of(rows, one), self._leaving_moments(rows, one), 0)
         return best
 
     def _screened(self, part: Partition, k: int, rows: NDArray[np.int32], candidates: Candidates, n: int) -> Candidates:
@@ -273,17 +273,10 @@ class MergeSplitSearch:
         if len(rows) > MOST_ROWS:
             rows = rows[spread(len(rows), MOST_ROWS, config.seed, CraftStream.SCREENING_SAMPLE, len(rows))]
         z = (table.numeric[rows].astype(np.float64) - self.pricing.centre[: grid.p]) * self.pricing.scale[: grid.p]
-        codes = table.codes[rows]
-        leaving = np.zeros((len(rows), n), np.uint8)
-        for d in np.flatnonzero(candidates.numeric_slot >= 0):
-            leaving[:, candidates.numeric_slot[d]] = z[:, d] > candidates.threshold[d]
-        for position in np.flatnonzero(candidates.level_slot >= 0):
-            column = int(np.searchsorted(grid.level_start, position, side="right")) - 1
-            leaving[:, candidates.level_slot[position]] = codes[:, column] == position - grid.level_start[column]
         weight = config.weight[rows] if len(config.weight) else np.ones(len(rows), np.int64)
         scores = net_gains(
-            z, codes, weight, grid.level_start, grid.n_levels, leaving, feature_prices(config.background, config.spec)[0],
-            float(part.groups[k, 0]) * self.pricing.count_weight,
+            z, table.codes[rows], weight, grid.level_start, grid.n_levels, self._leaving_rows(rows, candidates, n),
+            feature_prices(config.background, config.spec)[0], float(part.groups[k, 0]) * self.pricing.count_weight,
         )  # fmt: skip
         return candidates.some(np.sort(np.argsort(-scores, kind="stable")[:_SCREENED]))
 
@@ -328,16 +321,21 @@ class MergeSplitSearch:
         leaving: Integers = self._sides(rows, candidate, 1, -1)[0]
         return leaving
 
-    def _leaving_rows(self, rows: NDArray[np.int32], c: int, candidates: Candidates) -> Labels:
-        """(m,) 1 for the rows that leave under candidate c."""
-        table, grid = self.config.table, self.pricing.grid
-        at = np.flatnonzero(candidates.level_slot == c)
-        if len(at):
-            d = int(np.searchsorted(grid.level_start, at[0], side="right")) - 1
-            return np.asarray(table.codes[rows, d] == at[0] - grid.level_start[d], dtype=np.int32)
-        d = int(np.flatnonzero(candidates.numeric_slot == c)[0])
-        z = (table.numeric[rows, d].astype(np.float64) - self.pricing.centre[d]) * self.pricing.scale[d]
-        return np.asarray(z > candidates.threshold[d], dtype=np.int32)
+    def _leaving_rows(self, rows: NDArray[np.int32], candidates: Candidates, n: int) -> NDArray[np.uint8]:
+        """(m, n) 1 for the rows that leave under every candidate."""
+        table, grid, pricing = self.config.table, self.pricing.grid, self.pricing
+        leaving = np.zeros((len(rows), n), np.uint8)
+        for d in np.flatnonzero(candidates.numeric_slot >= 0):
+            z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
+            leaving[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
+        for position in np.flatnonzero(candidates.level_slot >= 0):
+            column = int(np.searchsorted(grid.level_start, position, side="right")) - 1
+            leaving[:, candidates.level_slot[position]] = table.codes[rows, column] == position - grid.level_start[column]
+        return leaving
+
+    def _sides_of(self, rows: NDArray[np.int32], candidate: Candidates) -> Labels:
+        """(m,) 1 for the rows that leave under one candidate, numbered 0."""
+        return self._leaving_rows(rows, candidate, 1)[:, 0].astype(np.int32)
 
     def _local_passes(
         self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, leaving: Integers, max_passes: int

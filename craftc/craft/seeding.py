@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from craftc._common.labels import chunks, compact
-from craftc._common.random import CraftStream, uniform
+from craftc._common.random import CraftStream, drawn, uniform
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import NO_MOMENTS, assign_only, cost_tables
@@ -185,5 +185,5 @@ def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> list[
         running = np.cumsum(distance)
         if not running[-1] > 1e-9:  # every distinct row is a seed
             break
-        row = int(np.searchsorted(running, uniform(config.seed, start, CraftStream.SEED, k + 1) * running[-1], side="right"))
+        row = drawn(running, uniform(config.seed, start, CraftStream.SEED, k + 1))
     return seeds

@@ -6,7 +6,7 @@ import numpy as np
 
 from craftc._common.dense_data import DenseData
 from craftc._common.labels import compact
-from craftc._common.random import DPMeansStream, uniform
+from craftc._common.random import DPMeansStream, drawn, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
@@ -33,29 +33,24 @@ def k_means_labels(data: DenseData, K: int, seed: int, max_iter: int) -> Labels:
 def random_row(data: DenseData, seed: int, start: int) -> Floats:
     """(1, D) a row, drawn in proportion to the weights."""
     draw = float(uniform(seed, DPMeansStream.ROW, start))
-    return data.X[[_drawn(_weights(data), draw)]].astype(np.float64)
+    return data.X[[drawn(np.cumsum(_weights(data)), draw)]].astype(np.float64)
 
 
 def _seeds(data: DenseData, K: int, seed: int, start: int) -> Floats:
     """(at most K, D) different rows, each drawn in proportion to its squared distance to the nearest one before."""
     draws = uniform(seed, DPMeansStream.SEED, start, np.arange(K))
     squared, weights = np.full(len(data), np.inf), _weights(data)
-    rows = [_drawn(weights, draws[0])]
+    rows = [drawn(np.cumsum(weights), draws[0])]
     threads = threads_for(data.n_threads, 2 * data.X.size)
     while len(rows) < K:
         _kernel.update_nearest(data.X, data.X[rows[-1]].astype(np.float64), squared, threads)
         chances = weights * squared
         if not chances.any():
             break
-        rows.append(_drawn(chances, draws[len(rows)]))
+        rows.append(drawn(np.cumsum(chances), draws[len(rows)]))
     return data.X[rows].astype(np.float64)
 
 
 def _weights(data: DenseData) -> Floats:
     return data.weight.astype(np.float64) if len(data.weight) else np.ones(len(data))
 
-
-def _drawn(chances: Floats, draw: float) -> int:
-    """The index whose share of the sum contains the uniform number."""
-    running = np.cumsum(chances)
-    return min(int(np.searchsorted(running, draw * running[-1], side="right")), int(np.flatnonzero(chances)[-1]))

@@ -19,7 +19,7 @@ from scipy.special import betaln
 
 from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
-from craftc._common.random import MixtureStream, spread, uniform
+from craftc._common.random import MixtureStream, drawn, spread, uniform
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import mixture_moves, parallel
 from craftc._kernels.mixture import Rows
@@ -209,7 +209,7 @@ class DiagonalModel:
             cumulative = np.cumsum(weight * distance if far else weight * (distance > 0))
             if cumulative[-1] <= 0:
                 break
-            chosen.append(int(np.searchsorted(cumulative, draw * cumulative[-1], side="right").clip(0, len(rows) - 1)))
+            chosen.append(drawn(cumulative, draw))
             away = squares - 2.0 * (cells @ cells[chosen[-1]]) + squares[chosen[-1]]
             away[away <= 1e-12 * (squares + squares[chosen[-1]])] = 0.0
             distance = away if len(chosen) == 1 else np.minimum(distance, away)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from enum import IntEnum
 
+import numpy as np
+
 from craftc._common import random
 from tests.common import ROOT
 
@@ -35,3 +37,9 @@ def test_every_stream_is_used():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id.endswith("Stream")
     }
     assert used == {(kind.__name__, one.name) for kind in streams() for one in kind}
+
+
+def test_draws_in_proportion():
+    running = np.cumsum([0.0, 0.5, 0.0, 1.5, 0.0])
+    assert [random.drawn(running, draw) for draw in (0.0, 0.24, 0.25, 0.99)] == [1, 1, 3, 3]
+    assert random.drawn(np.cumsum([0.1, 0.2, 0.0]), np.nextafter(1.0, 0.0)) == 1  # never an index without a chance
