@@ -10,10 +10,11 @@ import numpy as np
 from craftc._common.labels import compact
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Labels
-from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.clusters import assign_only
 from craftc.craft.fitting import CraftResult, FitConfig, n_parallel_starts, run_starts
 from craftc.craft.merge_path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
 from craftc.craft.merge_split import START_CLUSTERS, MergeSplitSearch, Partition
+from craftc.craft.pooled_search import PooledSearch
 from craftc.craft.seeding import kmeans_plus_plus_labels, start_labels
 
 _STAGE_ROWS = 1 << 14  # a larger table is first searched on a sample of so many rows
@@ -38,7 +39,7 @@ def automatic_fit(
         Number of clusters of the result; None: automatic.
     """
     background, constant = config.background, config.background.cost
-    search = MergeSplitSearch(config, config.n_threads)
+    search = search_of(config, config.n_threads)
     best = search.partition(np.zeros(len(config.table), np.int32))
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
@@ -55,17 +56,23 @@ def automatic_fit(
     number_by_first_appearance(search, best)
     at_4 = n_clusters_at(search, best, 4.0)
     steps, n_passes = merge_path(search, best), max(search.n_passes, 1)
-    return CraftResult(path[-1], path, n_passes, True, best.labels, search.moments(best), config.spec, steps, at_4)
+    mask = best.mask[: best.K].copy() if config.spec.pooled else None
+    return CraftResult(path[-1], path, n_passes, True, best.labels, search.moments(best), config.spec, steps, at_4, mask)
+
+
+def search_of(config: FitConfig, n_threads: int) -> MergeSplitSearch:
+    """The search under the background of the model."""
+    return PooledSearch(config, n_threads) if config.spec.pooled else MergeSplitSearch(config, n_threads)
 
 
 def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Labels:
     """A start for a large table: all starts are searched on a sample, and all rows are assigned to the clusters of the best."""
     n = len(config.table)
     sample = config.of_rows(spread(n, _STAGE_ROWS, config.seed, CraftStream.STAGE_SAMPLE))
-    search = MergeSplitSearch(sample, sample.n_threads)
+    search = search_of(sample, sample.n_threads)
     one = search.partition(np.zeros(_STAGE_ROWS, np.int32))
     best = best_of_starts(search, one, [replace(sample, callback=start.callback) for start in start_configs], None, init)
-    tables = Clusters(search.moments(best), config.background, config.spec).tables()
+    tables = search.clusters(best).tables()
     labels = np.full(n, -1, np.int32)
     assign_only(config.table, tables, labels, config.threads(best.K))
     return compact(labels)
@@ -99,7 +106,7 @@ def search_starts(
 
     def run(start: int) -> tuple[MergeSplitSearch, Partition]:
         config = start_configs[start]
-        own = MergeSplitSearch(config, config.n_threads if one_by_one else 1)
+        own = search_of(config, config.n_threads if one_by_one else 1)
         if given is not None:
             return own, own.run(given[start], False)
         return own, own.run(*start_partition(config, init, start))
@@ -115,7 +122,8 @@ def start_partition(config: FitConfig, init: str, start: int) -> tuple[Labels, b
     """Labels of a start, and whether it begins with soft passes. "auto": one cluster first, every fourth random, the others k-means++."""
     n_clusters = min(max(2, min(START_CLUSTERS, int(config.background.weight // 5))), config.max_clusters)
     if init == "auto":
-        init = "single" if start == 0 else "random" if start % 4 == 3 else "k-means++"
+        every = 2 if config.spec.pooled else 4  # weak clusters, which the pooled background shows, need random starts
+        init = "single" if start == 0 else "random" if start % every == every - 1 else "k-means++"
     if init == "k-means++":
         return kmeans_plus_plus_labels(config, n_clusters, start), False
     return start_labels(config, init, n_clusters, start), init == "random"

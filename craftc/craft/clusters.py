@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
 from craftc.craft.description_length import choose_features, pricing_of
@@ -39,20 +41,25 @@ class Clusters:
         Of K clusters, none empty.
     background : Background
     spec : ModelSpec
+    mask : ndarray (K, D) of uint8, optional
+        Under the pooled background: the masks found by a search, which are kept unless better ones are found.
 
     Attributes
     ----------
     gains : ndarray (K, D)
-        What every feature saves in every cluster over the background, nats.
+        What every feature saves in every cluster over the distribution of the whole table, nats.
     mask : ndarray (K, D) of uint8
         Selected features.
     costs : ndarray (K,)
-        What every cluster adds to the objective beyond the background, nats.
+        Cost of every cluster, nats: what it adds to the objective beyond the background. Under the pooled background, whose distributions
+        depend on the masks, they are relative to these distributions and do not sum to the objective.
+    excess : float
+        Objective less that of the distribution of the whole table, nats.
     """
 
-    def __init__(self, moments: Moments, background: Background, spec: ModelSpec) -> None:
+    def __init__(self, moments: Moments, background: Background, spec: ModelSpec, mask: Mask | None = None) -> None:
         self.moments, self.background, self.spec = moments, background, spec
-        self.pricing = pricing_of(background, spec)
+        self.pricing = pricing_of(background, spec, room=moments.n_clusters)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         self.gains: Floats = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
@@ -60,7 +67,11 @@ class Clusters:
             moments.groups, moments.grid, moments.unit, background.frequency, background.variance, background.usable,
             self.shift, self.deviations, 1.0, self.gains,
         )  # fmt: skip
-        self.mask, self.costs = _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
+        if spec.pooled:
+            self.mask, self.costs, self.excess = _pooled(self, mask)
+        else:
+            self.mask, self.costs = _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
+            self.excess = float(self.costs.sum())
 
     @cached_property
     def precision(self) -> Floats:
@@ -81,7 +92,7 @@ class Clusters:
     def objective(self) -> float:
         """J, nats."""
         background = self.background.cost if self.spec.coherent else self.background.categorical_cost
-        return background + float(self.costs.sum())
+        return background + self.excess
 
     def level_probabilities(self) -> Floats:
         """(K, n_levels) eta = (c + alpha eta_0) / (S + alpha); 0 for missing levels."""
@@ -97,7 +108,23 @@ class Clusters:
         price_kernel.mixing_costs(groups, self.pricing, extra)
         if not self.spec.coherent:  # the paper charges the mask to every row
             extra += self.spec.f_delta * self.mask.sum(axis=1)
-        return cost_tables(groups, self.moments.unit, self.background, self.spec, self.shift, self.precision, self.mask, extra)
+        unit, shared = self.moments.unit, self.pricing.shared
+        return cost_tables(groups, unit, self.background, self.spec, self.shift, self.precision, self.mask, extra, shared)
+
+    def background_costs(self, table: MixedTable) -> Floats:
+        """(n,) cost of every row under the background, nats without (1/2) log 2 pi."""
+        out = self.background.row_costs(table.numeric, table.codes)
+        shared = self.pricing.shared
+        if shared is not None:
+            lone = np.ascontiguousarray(self.background.usable[None])
+            tables = cost_tables(
+                shared.group[None], self.moments.unit, self.background, self.spec, shared.shift[None], shared.precision[None], lone,
+                np.zeros(1),
+            )  # fmt: skip
+            relative, scratch = np.empty((len(table), 1)), aligned((1, craft_kernel.scratch_size(tables)))
+            craft_kernel.costs(table.numeric, table.codes, tables, scratch, relative)
+            out += relative[:, 0]
+        return out
 
 
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:
@@ -117,6 +144,17 @@ def _priced_by_length(clusters: Clusters) -> tuple[Mask, Floats]:
     work = np.empty((len(groups), price_kernel.parts_size(pricing)))
     price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS[clusters.spec.selection], True, work, mask, cost)
     return mask, cost
+
+
+def _pooled(clusters: Clusters, mask: Mask | None) -> tuple[Mask, Floats, float]:
+    """Masks, costs against the shared distributions, and J - J_0 under the pooled background."""
+    pricing, groups, effort = clusters.pricing, clusters.moments.groups, pooled_kernel.EFFORTS["thorough"]
+    given, cost = np.zeros(clusters.gains.shape, np.uint8), np.empty(len(groups))
+    if mask is not None:
+        given[:], effort = mask, pooled_kernel.EFFORTS["continue"]
+    work = np.empty((len(groups), price_kernel.parts_size(pricing)))
+    excess = pooled_kernel.price_partition(groups, pricing, effort, work, given, cost)
+    return given, cost, excess
 
 
 def _at_fixed_price(clusters: Clusters) -> tuple[Mask, Floats]:
@@ -191,8 +229,9 @@ def cost_tables(
     precision: Floats,
     mask: Mask,
     extra: Floats,
+    shared: Shared | None = None,
 ) -> craft_kernel.CostTables:
-    """Allocate and fill the cost tables of K clusters."""
+    """Allocate and fill the cost tables of K clusters, relative to the shared distributions or to that of the whole table."""
     grid: Grid = background.grid
     lanes, p = _vectors(len(groups)) * craft_kernel.PAD, grid.p
     slab = aligned((2 + 3 * p + grid.n_levels, lanes))
@@ -201,7 +240,7 @@ def cost_tables(
     level = slab[2 + 3 * p :]
     craft_kernel.cost_tables(
         groups, grid, count_weight, background.frequency, shift, precision, mask, extra, spec.prior, spec.coherent,
-        base, constant, square, linear, offset, level,
+        shared, base, constant, square, linear, offset, level,
     )  # fmt: skip
     active = np.asarray(mask.any(axis=0))
     return craft_kernel.CostTables(

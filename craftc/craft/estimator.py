@@ -17,7 +17,7 @@ from craftc._common.estimator import MixedInput, set_convergence, warn_not_conve
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import Labels
+from craftc._common.typing import Labels, Mask
 from craftc._common.validation import Choice, Constraint, Number, check_countable, check_number, check_parameters, check_weight
 from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
@@ -166,6 +166,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     _progress: Callable[[int, int, int, int, float], None] | None = None
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "background": Choice(("pooled", "table")),
         "selection": Choice(("priced", "fixed", "free", "threshold", "global")),
         "model": Choice(MODELS),
         "numeric": Choice(("auto", "raw", "rank")),
@@ -185,6 +186,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         self,
         n_clusters: int | None = None,
         *,
+        background: str = "pooled",
         cluster_price: str | float = "auto",
         price_factor: float = 1.0,
         selection: str = "priced",
@@ -206,6 +208,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
+        self.background = background
         self.cluster_price = cluster_price
         self.price_factor = price_factor
         self.selection = selection
@@ -298,7 +301,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
             original_units = original_units.select(np.arange(moments.n_clusters))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
-        self._set_state(moments, result.spec, source.schema, encoding, original_units)
+        self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask)
         self.labels_, self.merge_path_ = labels, result.merge_path
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
@@ -323,12 +326,18 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         return [replace(config, callback=partial(self._progress, start, n_starts)) for start in range(n_starts)]
 
     def _set_state(
-        self, moments: Moments, spec: ModelSpec, schema: Schema, encoding: NumericEncoding, moments_original_units: Moments
+        self,
+        moments: Moments,
+        spec: ModelSpec,
+        schema: Schema,
+        encoding: NumericEncoding,
+        moments_original_units: Moments,
+        mask: Mask | None = None,
     ) -> None:
         """Set all fitted attributes that follow from exact sums: those of the encoded table, and those in the original units."""
         self._moments, self._spec, self.schema_, self._encoding = moments, spec, schema, encoding
         self._moments_original_units = moments_original_units
-        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec)
+        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec, mask)
         self.n_clusters_ = moments.n_clusters
         self.cluster_price_ = clusters.price
         self.objective_ = clusters.objective
@@ -394,8 +403,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
 
     def _costs(self, table: MixedTable) -> NDArray[np.float64]:
         out = relative_costs(self._clusters, table)
-        background = self._clusters.background
-        own = background.row_costs(table.numeric, table.codes) if self._spec.coherent else background.categorical_row_costs(table.codes)
+        clusters = self._clusters
+        own = clusters.background_costs(table) if self._spec.coherent else clusters.background.categorical_row_costs(table.codes)
         out += own[:, None]
         return out
 

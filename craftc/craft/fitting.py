@@ -16,7 +16,7 @@ from craftc._common.labels import renumber
 from craftc._common.merge_path import MergeStep
 from craftc._common.random import uniform
 from craftc._common.threads import aligned, parallel_map, threads_for
-from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
@@ -115,6 +115,7 @@ class CraftResult(FitResult):
     spec: ModelSpec
     merge_path: Sequence[MergeStep] = ()
     n_clusters_at_4: int | None = None  # clusters left at four times the price
+    mask: Mask | None = None  # under the pooled background
 
 
 def drop_empty(moments: Moments, labels: Labels) -> None:

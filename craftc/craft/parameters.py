@@ -30,6 +30,7 @@ class ModelSpec:
     variance: float | None = None  # rho
     categorical_threshold: float = 0.95  # eps_c
     numeric_threshold: float = 0.5  # eps_v
+    background: str = "table"  # of the features that a cluster does not select | "pooled"
     absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
 
     @property
@@ -41,6 +42,11 @@ class ModelSpec:
     def features_by_length(self) -> bool:
         """Whether features are priced by the description length of their parameters."""
         return self.by_length or self.selection == "priced"
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the clusters that do not select a feature share a distribution of their own."""
+        return self.background == "pooled"
 
     @property
     def coherent(self) -> bool:
@@ -196,15 +202,17 @@ def model_spec(estimator: Any) -> ModelSpec:
     check_selection_prior(m, estimator.feature_variance)
     absolute, numeric_threshold = _numeric_threshold(estimator.numeric_threshold)
     coherent = estimator.model == "likelihood"
+    automatic = coherent and estimator.cluster_price == "auto"
     return ModelSpec(
         estimator.model,
         "fixed" if estimator.selection == "priced" and not coherent else estimator.selection,
-        None if coherent and estimator.cluster_price == "auto" else 0.0,
+        None if automatic else 0.0,
         float(estimator.price_factor),
         m,
         estimator.feature_variance,
         float(estimator.categorical_threshold),
         numeric_threshold,
+        estimator.background if automatic and estimator.selection == "priced" else "table",
         absolute,
     )
 
