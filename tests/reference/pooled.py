@@ -308,7 +308,7 @@ def rest_weight(stats, mask):
 
 
 def best_masks(t, stats, start=None):
-    """(J, mask) by the full rule of a settled state.
+    """(J, mask) by the full rule.
 
     Sweeps from the masks of the background of the whole table, from the masks under constant
     slopes 0, log(D)/2 and log D, and from ``start`` if there is one; the best of them; then, for at
