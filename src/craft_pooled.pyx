@@ -50,6 +50,8 @@ cdef struct choice_t:       # scratch of the choice of masks
     uint8_t *next_pool      # (K)
     uint8_t *mask           # (K, D)
     uint8_t *given          # (K, D)
+    double cost             # of the best pool of one feature
+    int64_t rest            # and its weight
     double tolerance        # smaller differences of J may be rounding
 
 
@@ -246,7 +248,7 @@ cdef void _cheaper_pooled(
             saved = numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1], c.theta[2])
         else:
             saved = P.count_weight * categorical_likelihood(&groups[k, 0] + _first_cell(P, d), c.theta, P.n_levels[d - P.grid.p])
-        pool[k] = c.gain[k] - saved < c.limit[k]
+        pool[k] = c.gain[k] - saved <= c.limit[k] + c.tolerance
 
 
 cdef bint _choose_feature(
@@ -254,51 +256,64 @@ cdef bint _choose_feature(
     Py_ssize_t n_starts,
 ) noexcept nogil:
     """The clusters that select feature d, given the other features of the masks; returns whether any cluster changed."""
-    cdef Py_ssize_t k, start, step, other
-    cdef double cost, before, best, toggled
+    cdef Py_ssize_t k, start, step, toggled
+    cdef double cost
+    cdef bint changed = False
     for k in range(K):
         c.best[k] = not mask[k * P.D + d]
         c.n_selected[k] -= mask[k * P.D + d]
         c.limit[k] = P.price[d] + c.log_choose[c.n_selected[k] + 1] - c.log_choose[c.n_selected[k]]
     _gather(P, c, groups, K, work, d)
-    best = before = _pooled_cost(P, c, groups, K, d, c.best)
+    c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(groups, K, c.best)
     _largest_first(P, c, groups, K, d, min(K, n_starts))
     for start in range(-2, min(K, n_starts)):
-        if start == -2:
-            _fit_pool(P, c, d)
-        else:
+        if start > -2:
             memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
             if start >= 0:
                 _merge_cells(P, d, c.cells, &groups[c.order[start], 0] + _first_cell(P, d))
-            _fit_pool(P, c, d)
+        _fit_pool(P, c, d)
         for step in range(MOST_STEPS):
             _cheaper_pooled(P, c, groups, K, d, c.next_pool)
             if (step > 0 and memcmp(c.pool, c.next_pool, K) == 0) or memcmp(c.best, c.next_pool, K) == 0:
                 break
             memcpy(c.pool, c.next_pool, K)
             cost = _pooled_cost(P, c, groups, K, d, c.pool)
-            if cost < best - c.tolerance:
-                best = cost
-                memcpy(c.best, c.pool, K)
+            _keep_better(c, groups, K, cost, c.pool)
             _fit_pool(P, c, d)
-    while K <= MOST_TOGGLED:
-        other = -1
-        cost = best
+    toggled = 0 if K <= MOST_TOGGLED else -1
+    while toggled >= 0:
+        toggled = -1
+        memcpy(c.pool, c.best, K)
         for k in range(K):
-            c.best[k] ^= 1
-            toggled = _pooled_cost(P, c, groups, K, d, c.best)
-            c.best[k] ^= 1
-            if toggled < cost - c.tolerance:
-                cost, other = toggled, k
-        if other < 0:
-            break
-        c.best[other] ^= 1
-        best = cost
+            c.pool[k] ^= 1
+            if _keep_better(c, groups, K, _pooled_cost(P, c, groups, K, d, c.pool), c.pool):
+                toggled = k
+            c.pool[k] ^= 1
     for k in range(K):
-        if best < before - c.tolerance:
-            mask[k * P.D + d] = not c.best[k]
+        changed |= mask[k * P.D + d] == c.best[k]
+        mask[k * P.D + d] = not c.best[k]
         c.n_selected[k] += mask[k * P.D + d]
-    return best < before - c.tolerance
+    return changed
+
+
+cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint8_t *pool) noexcept nogil:
+    """Keep a pool that costs less than the best so far, or as much with more rows in it: of two clusters the larger one is the rest."""
+    cdef int64_t rest = _weight_of(groups, K, pool)
+    if cost < c.cost - c.tolerance or (cost <= c.cost + c.tolerance and rest > c.rest):
+        c.cost, c.rest = cost, rest
+        memcpy(c.best, pool, K)
+        return True
+    return False
+
+
+cdef inline int64_t _weight_of(const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t *pool) noexcept nogil:
+    """Weight of the clusters in a pool."""
+    cdef Py_ssize_t k
+    cdef int64_t total = 0
+    for k in range(K):
+        if pool[k]:
+            total += groups[k, 0]
+    return total
 
 
 cdef void _largest_first(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, Py_ssize_t n) noexcept nogil:
@@ -416,9 +431,20 @@ cdef double _better(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask, double best,
     Py_ssize_t n_starts,
 ) noexcept nogil:
-    """Sweep from c.mask; the result replaces the masks if it costs less. Returns the lower cost."""
+    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as the rest. Returns its cost."""
     cdef double cost = _sweep(P, c, groups, K, work, c.mask, n_starts)
-    if cost < best - c.tolerance:
+    if cost < best - c.tolerance or (cost <= best + c.tolerance and _rest(P, groups, K, c.mask) > _rest(P, groups, K, &mask[0, 0])):
         memcpy(&mask[0, 0], c.mask, K * P.D)
         return cost
     return best
+
+
+cdef double _rest(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t *mask) noexcept nogil:
+    """Weight of the clusters in the pools of all features."""
+    cdef Py_ssize_t k, d
+    cdef double total = 0.0
+    for k in range(K):
+        for d in range(P.D):
+            if not mask[k * P.D + d]:
+                total += groups[k, 0]
+    return total

@@ -27,7 +27,7 @@ from craftc.craft.diagnostics import contributions, diagnose, margins, mean_marg
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
-from craftc.craft.summary import cluster_summary
+from craftc.craft.summary import cluster_summary, distributions
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.moments import Moments, integer_grid
@@ -39,9 +39,9 @@ _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters 
 class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, ClusterMixin, BaseEstimator):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
-    Every cluster models its rows by a few selected features; all other cells are modelled by the distribution of the whole table (the
-    background). The gain of a feature is what it saves over the background in nats, for numeric and categorical columns alike. Columns
-    therefore need no scaling or encoding, and missing values cost nothing.
+    Every cluster models its rows by a few selected features; the clusters that do not select a feature share one distribution of it (the
+    background). The gain of a feature is what it saves in nats over the distribution of the whole table, for numeric and categorical
+    columns alike. Columns therefore need no scaling or encoding, and missing values cost nothing.
 
     Parameters
     ----------
@@ -49,6 +49,11 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         None: chosen automatically. An integer with ``cluster_price="auto"``: the automatic solution is merged or split to this number
         at the lowest cost. With a numeric price: the largest number of clusters. With "farthest-first": the guess which that heuristic
         needs.
+    background : {"pooled", "table"}, default="pooled"
+        Distribution of the features that a cluster does not select, where `cluster_price` and `selection` have their defaults.
+        "pooled": that of all clusters that do not select the feature, so that a cluster selects only what sets it apart from the others.
+        "table": that of the whole table, from which every cluster differs as soon as one other cluster stands out. Otherwise always
+        "table".
     cluster_price : {"auto", "farthest-first"} or float, default="auto"
         What a cluster must save to exist. "auto": its description length, which is (1/2) log N for the cluster and for each parameter of
         its features, and the entropy of the labels; this price determines the number of clusters. A number: Lambda of the paper's
@@ -93,8 +98,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     max_clusters : int, default=100
         Largest number of clusters.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
-        Start partitions. "auto" under the automatic price: one cluster, then k-means++ seeds, every fourth start random; under a
-        numeric price: random and farthest-first in turn; ``model="paper"``: one random row, as in the paper. Arrays: one start each.
+        Start partitions. "auto" under the automatic price: one cluster, then k-means++ seeds, every second start random (with
+        ``background="table"`` every fourth); under a numeric price: random and farthest-first in turn; ``model="paper"``: one random row, as in the paper. Arrays: one start each.
     n_init : int, default=8
         Number of starts; the lowest objective is kept (ties: the earlier start). For ``model="paper"`` and numeric columns, whose printed
         objective hardly depends on the clusters, the shortest description is kept: the lowest objective of the default model. Under the
@@ -140,7 +145,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         Features that each cluster selected, in the order of the input columns. A numeric column that is encoded in several parts is
         selected if one of its parts is.
     feature_gains_ : ndarray (K, D) of float64
-        Gain of each feature in each cluster in nats, selected or not, summed over the parts of a column.
+        Gain of each feature in each cluster over the distribution of the whole table in nats, selected or not, summed over the parts of
+        a column.
     centers_, variances_ : ndarray (K, p) of float64
         Mean and smoothed variance of the numeric columns in their original units (columns: `numeric_features_in_`).
     level_probabilities_ : list of ndarray (K, T_d)
@@ -457,7 +463,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         -------
         pandas.DataFrame
             One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size` (contribution of the sizes of the
-            two clusters) and one column per feature. The contributions sum to the margin. Needs pandas.
+            two clusters) and one column per feature. The contributions sum to the margin. ``frame.attrs["distribution"]`` says whose
+            distribution every cluster has of every feature, as `summary` does. Needs pandas.
         """
         table, pd = self._read_new(X), need_pandas()
         own, other, parts, sizes = contributions(self._clusters, table)
@@ -468,6 +475,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         frame = pd.DataFrame(per_column, columns=list(self.schema_.columns), index=index)
         for position, (name, values) in enumerate((("cluster", own), ("next", other), ("size", sizes))):
             frame.insert(position, name, values, allow_duplicates=True)
+        frame.attrs["distribution"] = [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]
         return frame
 
     def cut(self, n_clusters: int) -> Labels:
@@ -507,8 +515,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         Returns
         -------
         pandas.DataFrame
-            One row per cluster and selected feature, largest gain first: cluster, rows, share, feature, gain in nats, typical values in
-            the cluster and in the whole table. ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how
+            One row per cluster and feature in which it differs from the whole table, largest gain first: cluster, rows, share, feature,
+            gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and in the whole table. ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how
             close other numbers of clusters are. Needs pandas (``pip install craftc[app]``).
         """
         check_is_fitted(self)

@@ -4,8 +4,8 @@ The file is an ``.npz`` archive of plain arrays, never of pickled objects. Its m
 JSON text (UTF-8): format name and version, parameters, schema, encoding of the numeric columns,
 specification of the model (``rules``), and the scalars of the fit. The other members are the exact
 sums of every cluster (``groups``) and the grid on which they are integers (``centre``, ``scale``);
-the same of the table in its original units (``shown_...``), where the encoding changes it; and per
-row ``labels``, ``margins`` and the clusters along the merge path. Everything else follows from the
+the same of the table in its original units (``shown_...``), where the encoding changes it; the masks
+that the search found (``mask``), under the pooled background; and per row ``labels``, ``margins`` and the clusters along the merge path. Everything else follows from the
 sums, bit for bit, and is computed on loading.
 """
 
@@ -27,7 +27,9 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._about import version
 from craftc._common.atomic_write import replacing
 from craftc._common.merge_path import MergeStep
+from craftc._common.typing import Mask
 from craftc._kernels.moments import Grid
+from craftc.craft.background import Background
 from craftc.craft.estimator import CRAFT
 from craftc.craft.parameters import MODELS, ModelSpec
 from craftc.table import Schema
@@ -35,7 +37,7 @@ from craftc.table.moments import Moments, level_starts
 from craftc.table.numeric_encoding import NumericEncoding, Recipe
 
 FORMAT = "craftc-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: without the pooled background
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -61,7 +63,7 @@ _ARRAYS = {
     "merge_objectives": "float64",
     "merge_labels": "int32",  # or uint8: (rows, steps), so that a row's numbers are neighbours
 }
-_ORIGINAL_UNITS = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
+_OPTIONAL = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64", "mask": "uint8"}
 _RENAMED = {"feature_sharing": "feature_variance", "sharing": "variance"}  # in files written before the names changed
 _FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
@@ -123,6 +125,8 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         "objective_path": model.objective_path_,
         **_path_arrays(model.merge_path_, len(model.labels_)),
     }
+    if model._spec.pooled:
+        arrays["mask"] = model._clusters.mask
     if not model._encoding.identity:
         original = model._moments_original_units
         arrays |= {
@@ -196,7 +200,7 @@ def _read(file: Any, name: str) -> tuple[dict[str, Any], Arrays]:
                     f"to {FORMAT_VERSION}); update craftc."
                 )
             arrays = {member: archive[member] for member in _ARRAYS}
-            arrays |= {member: archive[member] for member in _ORIGINAL_UNITS if member in archive.files}
+            arrays |= {member: archive[member] for member in _OPTIONAL if member in archive.files}
     except _BROKEN as error:
         raise ValueError(_DAMAGED.format(name, error or type(error).__name__)) from error
     except ValueError as error:
@@ -209,7 +213,7 @@ def _read(file: Any, name: str) -> tuple[dict[str, Any], Arrays]:
 def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
     """The model; whatever the kernels rely on is checked here."""
     _demand(head["estimator"] == "CRAFT", f"it holds a {head['estimator']}")
-    for name, dtype in (_ARRAYS | _ORIGINAL_UNITS).items():
+    for name, dtype in (_ARRAYS | _OPTIONAL).items():
         found = str(arrays[name].dtype) if name in arrays else dtype
         right = found in (dtype, "uint8") if name == "merge_labels" else found == dtype
         _demand(right, f"{name} has dtype {found}")
@@ -229,12 +233,13 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
     _demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
     _demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
 
-    model = CRAFT(**{_RENAMED.get(name, name): value for name, value in head["parameters"].items()})
+    parameters = {_RENAMED.get(name, name): value for name, value in head["parameters"].items()}
+    model = CRAFT(**{"background": "table"} | parameters)  # a file of format 1 knows no other background
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # impossible sums
         try:
             spec = _spec(head["rules"])
-            model._set_state(moments, spec, schema, encoding, original_units)
+            model._set_state(moments, spec, schema, encoding, original_units, _mask(arrays, moments) if spec.pooled else None)
         except Warning as warning:
             raise ValueError(str(warning)) from warning
     model.labels_, model.objective_path_ = labels, arrays["objective_path"]
@@ -249,14 +254,15 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
 
 def _spec(state: dict[str, Any]) -> ModelSpec:
     """The specification of the model, complete and of valid types."""
-    state = {"absolute": False} | {_RENAMED.get(name, name): value for name, value in state.items()}
+    state = {"absolute": False, "background": "table"} | {_RENAMED.get(name, name): value for name, value in state.items()}
     spec = ModelSpec(**state)
     _demand(state.keys() == asdict(spec).keys(), "the specification of the model is not complete")
     known = spec.model in MODELS
     known &= spec.selection in ("priced", "fixed", "free", "threshold", "global")
-    _demand(known, "the model or selection is unknown")
+    known &= spec.background in ("table", "pooled")
+    _demand(known, "the model, selection or background is unknown")
     for name, value in state.items():
-        text, optional = name in ("model", "selection"), name in ("price", "variance")
+        text, optional = name in ("model", "selection", "background"), name in ("price", "variance")
         fits = text or (value is None and optional) or type(value) in ((bool,) if name == "absolute" else (int, float))
         _demand(fits, f"{name} has the wrong type")
     return spec
@@ -306,6 +312,15 @@ def _moments(arrays: Arrays, prefix: str, schema: Schema, count_weight: float) -
     moments = Moments(grid, count_weight, len(groups))
     moments.groups[:] = groups
     return moments
+
+
+def _mask(arrays: Arrays, moments: Moments) -> Mask:
+    """The masks of the clusters under the pooled background."""
+    mask = arrays["mask"]
+    _demand(mask.shape == (moments.n_clusters, moments.grid.p + moments.grid.q), "the masks have a wrong shape")
+    usable = Background(moments.total()).usable
+    _demand(bool((mask <= usable).all()), "the masks contain constant features")
+    return mask
 
 
 def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
