@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.merge_path import objectives_of
 from craftc.table.cluster_summary import LEADING, number, summary_frame
 from craftc.table.moments import Moments
 
@@ -16,7 +17,8 @@ def cluster_summary(model: Any) -> Any:
     schema, moments = model.schema_, model._moments_original_units
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
     frame = summary_frame(model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere)
-    frame.attrs["merges"] = [(step.n_clusters, step.objective) for step in model.merge_path_]
+    frame.attrs["merges"] = objectives_of(model.merge_path_)
+    frame.attrs |= {name: getattr(model, f"{name}_") for name in ("price_factor", "suggested_n_clusters")}
     return frame
 
 
