@@ -95,8 +95,8 @@ def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None, pr
         )
     if n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters:
         messages.append(
-            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor={4 * price_factor:g}. Columns seem "
-            "to depend on each other inside clusters, and then the number of clusters is not a property of the data. Try "
+            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor={4 * price_factor:g}. Columns "
+            "seem to depend on each other inside clusters, and then the number of clusters is not a property of the data. Try "
             f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
         )
     return messages

@@ -297,8 +297,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         )
         result = self._search(config, given)
         if not result.converged and not (spec.by_length and self.n_clusters):  # passes may undo the last splits up to n_clusters
-            remedy = f"raise max_iter (now {self.max_iter}), or use model='likelihood' and a selection other than 'threshold', which converge"
-            warn_not_converged(self, result.n_iter, "passes", "continue with init=labels_" if spec.by_length else remedy)
+            otherwise = "use model='likelihood' and a selection other than 'threshold', which converge"
+            remedy = "continue with init=labels_" if spec.by_length else f"raise max_iter (now {self.max_iter}), or {otherwise}"
+            warn_not_converged(self, result.n_iter, "passes", remedy)
         labels, moments = result.labels, result.moments
         original_units = moments
         if not encoding.identity:
@@ -497,7 +498,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         if not self.merge_path_:
             raise ValueError("This model has no merge path; fit it with cluster_price='auto'.")
         Choice(("suggested",), "or a whole number >= 1", Number(least=1, whole=True)).check("n_clusters", n_clusters)
-        wanted = self.suggested_n_clusters_ if isinstance(n_clusters, str) else n_clusters
+        wanted = suggested_n_clusters(objectives_of(self.merge_path_)) if isinstance(n_clusters, str) else n_clusters
         if wanted > self.n_clusters_:
             raise ValueError(
                 f"cut({wanted}) asks for more than the {self.n_clusters_} clusters of this model; fit with n_clusters={wanted} "
