@@ -43,6 +43,7 @@ def passes(
     int selection,
     bint choose_given,                      # GIVEN: choose the shared mask anew after every pass
     Py_ssize_t max_passes,
+    double least_fall,                      # a pass that lowers the summed costs by less is the last; 0: a pass that moves no row
     double[::1] slab not None,              # WORK  (slab_size,) on a cache line
     double[:, ::1] scratch not None,        # WORK  (n_threads, pass_scratch_size) on cache lines
     int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, capacity, width) zeros
@@ -54,7 +55,7 @@ def passes(
 ):
     """Batch passes until no row moves: assign all rows to fixed clusters, drop empty clusters, then update parameters and masks.
 
-    Returns the numbers of clusters left and of passes.
+    Returns the numbers of clusters left and of passes, and whether they converged. Labels, moments, masks and costs always agree.
     """
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t made = 0, moved = 1
@@ -72,7 +73,9 @@ def passes(
             if moved > 0:
                 K = _drop_empty(labels, groups, mask, K, number)
                 path[made] = _price(pricing, selection, groups, K, work, mask, cost, choose_given)
-    return K, made
+            if least_fall > 0.0 and path[made - 1] - path[made] < least_fall:
+                moved = 0
+    return K, made, moved == 0
 
 
 cdef double _price(

@@ -117,7 +117,10 @@ cdef class Pricing:
         self.log_choose, self.entropy = _first(log_choose), _first(entropy)
 
     def __reduce__(self):
-        return Pricing, self.arguments
+        return Pricing, self.arguments, (self.shared, self.relative)
+
+    def __setstate__(self, state):
+        self.shared, self.relative = state
 
 
 cdef const double *_first(array) except? NULL:

@@ -27,7 +27,7 @@ cdef class Shared:
     """
 
     def __cinit__(self, Grid grid not None, Py_ssize_t room):
-        self.room = room
+        self.grid, self.room = grid, room
         self.group = np.zeros(grid.width, np.int64)
         self.shift, self.precision, self.level = np.zeros(grid.p), np.ones(grid.p), np.zeros(grid.n_levels)
         self.work = np.empty(pooled_room(grid, room))
@@ -38,6 +38,13 @@ cdef class Shared:
             self.shift_, self.precision_ = &shift[0], &precision[0]
         if grid.q:
             self.level_ = &level[0]
+
+    def __reduce__(self):
+        return Shared, (self.grid, self.room), (self.group, self.shift, self.precision, self.level)
+
+    def __setstate__(self, state):
+        for own, other in zip((self.group, self.shift, self.precision, self.level), state, strict=True):
+            own[:] = other
 
 
 cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):

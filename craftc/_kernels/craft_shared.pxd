@@ -6,6 +6,7 @@ from craftc._kernels.moments cimport Grid
 
 
 cdef class Shared:
+    cdef readonly Grid grid
     cdef readonly Py_ssize_t room
     cdef readonly object group, shift, precision, level
     cdef object work

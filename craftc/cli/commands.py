@@ -85,10 +85,11 @@ def parser() -> argparse.ArgumentParser:
     )
     verb.add_argument(
         "--price-factor",
-        type=float,
-        default=1.0,
+        type=_price_factor,
+        default="auto",
         metavar="F",
-        help="price of a cluster relative to the default; larger values give fewer clusters (default 1)",
+        help="factor of the price of clusters and parameters; larger values give fewer clusters "
+        "(default: 1 up to 1,000 rows, otherwise rows / 1000)",
     )
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="random seed (default 0)")
     verb.add_argument(
@@ -114,6 +115,10 @@ def parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("info", help="print versions, threads and instruction set")
     verb.set_defaults(run=lambda options: _about.show_versions())
     return parser
+
+
+def _price_factor(text: str) -> float | str:
+    return text if text == "auto" else float(text)
 
 
 def _add_threads(verb: argparse.ArgumentParser) -> None:
@@ -213,7 +218,7 @@ def _headline(model: CRAFT, requested: int | None, room: int) -> list[str]:
         "a row prefers its cluster to the next best one, on average; at 5 nats its cluster is 150 times as likely, near 0 the "
         "row lies between two clusters."
     )
-    return _wrap(text, room, "") + _wrap(report.fewer(model.merge_path_), room)
+    return _wrap(text, room, "") + _wrap(report.fewer(model.merge_path_), room) + _wrap(report.suggested(model), room)
 
 
 def _blocks() -> str:

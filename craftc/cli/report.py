@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from craftc import metrics
+from craftc._common.merge_path import SHARE_KEPT
 from craftc.table import Schema
 from craftc.table.cluster_summary import LEADING, number
 from craftc.table.moments import Moments
@@ -169,6 +170,14 @@ def fewer(steps: Sequence[Any]) -> str:
     text = f"Fewer clusters: {', '.join(costs)}" + (", …" if len(steps) > _STEPS + 1 else ".")
     least = min(step.objective for step in steps)
     return text + (" Fewer clusters describe the table better." if least < steps[0].objective else "")
+
+
+def suggested(model: Any) -> str:
+    """The fewest clusters that keep most of the saving, if they are fewer than were found."""
+    fewest = model.suggested_n_clusters_
+    if fewest >= model.n_clusters_:
+        return ""
+    return f"{plural(fewest, 'cluster')} {'keeps' if fewest == 1 else 'keep'} {percent(SHARE_KEPT)} of what the best partition saves."
 
 
 def bar_of(length: float, blocks: str) -> str:

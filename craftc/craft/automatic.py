@@ -11,13 +11,12 @@ from craftc._common.labels import compact
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Labels
 from craftc.craft.clusters import assign_only
-from craftc.craft.fitting import CraftResult, FitConfig, n_parallel_starts, run_starts
+from craftc.craft.fitting import LARGE, CraftResult, FitConfig, n_parallel_starts, run_starts
 from craftc.craft.merge_path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
 from craftc.craft.merge_split import START_CLUSTERS, MergeSplitSearch, Partition
 from craftc.craft.pooled_search import PooledSearch
 from craftc.craft.seeding import kmeans_plus_plus_labels, start_labels
 
-_STAGE_ROWS = 1 << 14  # a larger table is first searched on a sample of so many rows
 _CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until J stops falling
 
 
@@ -25,6 +24,9 @@ def automatic_fit(
     config: FitConfig, start_configs: Sequence[FitConfig], given: list[Labels] | None, init: str, target_n_clusters: int | None
 ) -> CraftResult:
     """The whole search: one cluster, all starts, forced merges on the best, a target number of clusters, and the merge path.
+
+    Forced merges, each followed by passes over all rows, are made on the sample if there is one, and not at all from given starts if N is
+    larger than 16 384.
 
     Parameters
     ----------
@@ -43,11 +45,14 @@ def automatic_fit(
     best = search.partition(np.zeros(len(config.table), np.int32))
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
-    if searchable and given is None and len(config.table) > _STAGE_ROWS:
+    sampled = searchable and given is None and len(config.table) > LARGE
+    forced = not sampled and (given is None or config.least_fall == 0.0)
+    if sampled:
         start_configs, given = start_configs[:1], [from_a_sample(config, start_configs, init)]
     if searchable:
         best = best_of_starts(search, best, start_configs, given, init)
         path.append(constant + best.objective)
+    if searchable and forced:
         best = search.forced_merges(best)
         path.append(constant + best.objective)
     if target_n_clusters is not None:
@@ -57,7 +62,8 @@ def automatic_fit(
     at_4 = n_clusters_at(search, best, 4.0)
     steps, n_passes = merge_path(search, best), max(search.n_passes, 1)
     mask = best.mask[: best.K].copy() if config.spec.pooled else None
-    return CraftResult(path[-1], path, n_passes, True, best.labels, search.moments(best), config.spec, steps, at_4, mask)
+    converged = best.converged or best.K == 1
+    return CraftResult(path[-1], path, n_passes, converged, best.labels, search.moments(best), config.spec, steps, at_4, mask)
 
 
 def search_of(config: FitConfig, n_threads: int) -> MergeSplitSearch:
@@ -66,12 +72,19 @@ def search_of(config: FitConfig, n_threads: int) -> MergeSplitSearch:
 
 
 def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Labels:
-    """A start for a large table: all starts are searched on a sample, and all rows are assigned to the clusters of the best."""
+    """A start for a large table: all starts are searched on a sample, and all rows are assigned to the clusters of the best.
+
+    A price factor above 1 is multiplied by the sample's share of the table, but not below 1, because gains are proportional to the rows:
+    a cluster that pays for itself in the table then also does in the sample.
+    """
     n = len(config.table)
-    sample = config.of_rows(spread(n, _STAGE_ROWS, config.seed, CraftStream.STAGE_SAMPLE))
+    sample = config.of_rows(spread(n, LARGE, config.seed, CraftStream.STAGE_SAMPLE))
+    factor, share = config.spec.price_factor, sample.rows_weight / config.rows_weight
+    sample = replace(sample, spec=replace(config.spec, price_factor=max(min(factor, 1.0), factor * share)))
     search = search_of(sample, sample.n_threads)
-    one = search.partition(np.zeros(_STAGE_ROWS, np.int32))
+    one = search.partition(np.zeros(LARGE, np.int32))
     best = best_of_starts(search, one, [replace(sample, callback=start.callback) for start in start_configs], None, init)
+    best = search.forced_merges(best)
     tables = search.clusters(best).tables()
     labels = np.full(n, -1, np.int32)
     assign_only(config.table, tables, labels, config.threads(best.K))

@@ -81,7 +81,7 @@ def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.int
     return own, other, parts, tables.base[other] - tables.base[own]
 
 
-def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None) -> list[str]:
+def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None, price_factor: float) -> list[str]:
     """Warnings about a table that the model cannot describe well: near-duplicate columns, and dependence inside clusters.
 
     Separated clusters remain at four times the price; slices of a table with dependent columns do not. If a single cluster remains, the
@@ -95,8 +95,9 @@ def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None) ->
         )
     if n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters:
         messages.append(
-            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor=4. Columns seem to depend on "
-            "each other inside clusters, and then the number of clusters grows with the rows. Try price_factor=2 to 4, or cut(k) for fewer."
+            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor={4 * price_factor:g}. Columns "
+            "seem to depend on each other inside clusters, and then the number of clusters is not a property of the data. Try "
+            f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
         )
     return messages
 

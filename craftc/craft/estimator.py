@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
+from craftc._common.merge_path import MergeStep, objectives_of, suggested_n_clusters
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Labels, Mask
-from craftc._common.validation import Choice, Constraint, Number, check_countable, check_number, check_parameters, check_weight
+from craftc._common.validation import Choice, Constraint, Number, check_countable, check_parameters, check_weight
 from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
@@ -60,9 +61,11 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         objective in nats, without the entropy of the labels; `craftc.craft.cluster_price` converts its lambda. "farthest-first": Lambda
         by the paper's heuristic, scaled to the share `feature_fraction`. The paper's models take "auto" as 0 if `n_clusters` is given,
         otherwise as "farthest-first" with 8 expected clusters.
-    price_factor : float, default=1.0
-        Multiplies the (1/2) log N of "auto", or the price of "farthest-first". Values of 2 to 4 give fewer clusters if columns depend on
-        each other inside clusters.
+    price_factor : "auto" or float, default="auto"
+        Multiplies the (1/2) log N of "auto", or the price of "farthest-first". "auto": max(1, N / 1000) for ``cluster_price="auto"``,
+        otherwise 1. N rows then count as 1000 rows of evidence, and the number of clusters does not grow with the length of a table whose
+        columns depend on each other inside clusters. A cluster of a thousandth of the rows is at the limit of what is found; 1 resolves
+        smaller ones. Larger values give fewer clusters.
     selection : {"priced", "fixed", "free", "threshold", "global"}, default="priced"
         How a cluster selects features. "priced": the features that lower its description length, possibly none. "fixed": the share
         `feature_fraction` of the numeric and of the categorical columns with the largest gains. "free": every feature whose gain exceeds
@@ -124,21 +127,28 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     objective_ : float
         The objective J of the partition in nats, recomputed from exact sums.
     objective_path_ : ndarray of float64
-        Under "auto": J of one cluster, of the best start, after forced merges, and at `n_clusters`. Under a numeric price: J of the start
-        partition and after every pass, for the start that was kept.
+        Under "auto": J of one cluster, of the best start, after forced merges (if they use all rows), and at `n_clusters`. Under a numeric
+        price: J of the start partition and after every pass, for the start that was kept.
     n_iter_ : int
         Passes over the table that led to the result.
     converged_ : bool
-        Whether the last pass moved no row.
+        Whether the last pass moved no row or, in a table of weight N > 16 384 under the automatic price, lowered J by less than
+        (1/2) log N nats. Labels, clusters and objective always agree. False where `n_clusters` needs a split that passes would undo.
     merge_path_ : sequence of MergeStep
         ``(n_clusters, objective, labels)`` of the result and of every partition down to one cluster; each step merges the cheapest pair.
         Only for "auto"; read by `cut`.
+    suggested_n_clusters_ : int or None
+        The fewest clusters on `merge_path_` that keep 90 % of J(1) - J(best), what the partition of the lowest J on the path saves over
+        one cluster; 1 if none saves anything. With `n_clusters`, the path starts there, and more clusters are never suggested. None
+        without a path.
     margins_ : ndarray (n,) of float32
         Nats by which each row prefers its cluster to the second best; inf with one cluster.
     cluster_margins_ : ndarray (K,) of float64
         Mean margin of the rows of each cluster.
     cluster_price_ : float
         Price of a cluster in nats: Lambda, or price_factor * (1/2) log N.
+    price_factor_ : float
+        The price factor that was used.
     cluster_sizes_ : ndarray (K,)
         Rows (with weights: their sum) per cluster.
     feature_mask_ : ndarray (K, D) of bool
@@ -179,7 +189,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
         "cluster_price": Choice(("auto", "farthest-first"), "or a number of nats >= 0", Number(least=0.0)),
-        "price_factor": Number(above=0.0),
+        "price_factor": Choice(("auto",), "or a number > 0", Number(above=0.0)),
         "feature_fraction": Number(above=0.0, most=1.0),
         "categorical_threshold": Number(least=0.0),
         "max_clusters": Number(least=1, whole=True),
@@ -194,7 +204,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         *,
         background: str = "pooled",
         cluster_price: str | float = "auto",
-        price_factor: float = 1.0,
+        price_factor: float | str = "auto",
         selection: str = "priced",
         feature_fraction: float = 0.5,
         feature_variance: float | None = None,
@@ -280,10 +290,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         grid = source_grid if encoding.identity else integer_grid(table, weight)
         n_threads = effective_n_threads(self.n_threads)
         total = Moments.of_partition(grid, count_weight, table, weight, np.zeros(len(table), np.int32), 1, n_threads)
+        background = Background(total)
+        spec = spec.with_price_factor(self.price_factor, background.weight)
         config = FitConfig(
             table,
             weight,
-            Background(total),
+            background,
             spec,
             max_clusters=limit,
             max_iter=int(self.max_iter),
@@ -293,13 +305,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
             callback=_print_pass if self.verbose > 1 else None,
         )
         result = self._search(config, given)
-        if not result.converged:
-            warn_not_converged(
-                self,
-                result.n_iter,
-                "passes",
-                f"raise max_iter (now {self.max_iter}), or use model='likelihood' and a selection other than 'threshold', which converge",
-            )
+        if not result.converged and not (spec.by_length and self.n_clusters):  # passes may undo the last splits up to n_clusters
+            otherwise = "use model='likelihood' and a selection other than 'threshold', which converge"
+            remedy = "continue with init=labels_" if spec.by_length else f"raise max_iter (now {self.max_iter}), or {otherwise}"
+            warn_not_converged(self, result.n_iter, "passes", remedy)
         labels, moments = result.labels, result.moments
         original_units = moments
         if not encoding.identity:
@@ -308,10 +317,11 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         set_input_attributes(self, X, source)
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask)
-        self.labels_, self.merge_path_ = labels, result.merge_path
+        self.labels_ = labels
+        self._set_path(result.merge_path)
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
-        for message in diagnose(source, self.n_clusters_, result.n_clusters_at_4) if spec.by_length else ():
+        for message in diagnose(source, self.n_clusters_, result.n_clusters_at_4, self.price_factor_) if spec.by_length else ():
             warnings.warn(message, UserWarning, stacklevel=2)
         return self
 
@@ -345,7 +355,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         self._moments_original_units = moments_original_units
         clusters = self._clusters = Clusters(moments, Background(moments.total()), spec, mask)
         self.n_clusters_ = moments.n_clusters
-        self.cluster_price_ = clusters.price
+        self.cluster_price_, self.price_factor_ = clusters.price, spec.price_factor
         self.objective_ = clusters.objective
         sizes = moments.sizes
         self.cluster_sizes_ = sizes.astype(np.int64) if moments.unit == 1.0 else sizes
@@ -368,6 +378,11 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         self.levels_ = [list(levels) for levels in schema.levels]
         self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
         self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
+
+    def _set_path(self, path: Sequence[MergeStep]) -> None:
+        """Set what follows from the merge path, which is empty except under the automatic price."""
+        self.merge_path_ = path
+        self.suggested_n_clusters_ = suggested_n_clusters(objectives_of(path)) if path else None
 
     # ---- new rows ----
 
@@ -478,13 +493,13 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         frame.attrs["distribution"] = [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]
         return frame
 
-    def cut(self, n_clusters: int) -> Labels:
+    def cut(self, n_clusters: int | str) -> Labels:
         """Labels at a smaller number of clusters, from the merge path, without a new fit.
 
         Parameters
         ----------
-        n_clusters : int
-            From 1 to `n_clusters_`.
+        n_clusters : int or "suggested"
+            From 1 to `n_clusters_`; "suggested": `suggested_n_clusters_`.
 
         Returns
         -------
@@ -499,13 +514,14 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         check_is_fitted(self)
         if not self.merge_path_:
             raise ValueError("This model has no merge path; fit it with cluster_price='auto'.")
-        check_number("n_clusters", n_clusters, least=1, whole=True)
-        if n_clusters > self.n_clusters_:
+        Choice(("suggested",), "or a whole number >= 1", Number(least=1, whole=True)).check("n_clusters", n_clusters)
+        wanted = suggested_n_clusters(objectives_of(self.merge_path_)) if isinstance(n_clusters, str) else n_clusters
+        if wanted > self.n_clusters_:
             raise ValueError(
-                f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters of this model; fit with n_clusters={n_clusters} "
+                f"cut({wanted}) asks for more than the {self.n_clusters_} clusters of this model; fit with n_clusters={wanted} "
                 "to split further."
             )
-        at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= n_clusters)
+        at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= wanted)
         labels: Labels = self.merge_path_[at].labels.astype(np.int32)
         return labels
 
@@ -516,8 +532,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         -------
         pandas.DataFrame
             One row per cluster and feature in which it differs from the whole table, largest gain first: cluster, rows, share, feature,
-            gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and in the whole table. ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how
-            close other numbers of clusters are. Needs pandas (``pip install craftc[app]``).
+            gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and in the whole table.
+            ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other numbers of clusters are; the
+            attrs "price_factor" and "suggested_n_clusters" are the fitted attributes. Needs pandas (``pip install craftc[app]``).
         """
         check_is_fitted(self)
         return cluster_summary(self)

@@ -52,6 +52,7 @@ class Partition:
     K: int
     cost: Floats
     mask: Mask
+    converged: bool = False  # whether passes converged after the last change
     excess: float = 0.0  # pooled background: J less the cost of the whole table's distribution, nats
     shared: Integers | None = None  # pooled background: (width,) moments of the cells that clusters share
 
@@ -142,20 +143,20 @@ class MergeSplitSearch:
         price_kernel.price_groups(part.groups[:K], self.pricing, self.selection, choose_given, work[:K], part.mask[:K], part.cost[:K])
 
     def passes(self, part: Partition, selection: int | None = None, max_passes: int = MAX_PASSES) -> int:
-        """Batch passes until convergence; returns their number."""
+        """Batch passes until convergence (see `FitConfig.least_fall`); returns their number."""
         config, table = self.config, self.config.table
         grid = config.background.grid
         work = pass_work(len(table), grid.p + grid.q, part.K)
         threads, path = threads_for(self.n_threads, work), np.empty(max_passes + 1)
         at_once = max(1, min(max_passes, int(_CELLS_AT_ONCE // max(work, 1))))
-        made = last = 0
-        while made < max_passes and last in (0, at_once):
+        made, part.converged = 0, False
+        while made < max_passes and not part.converged:
             if config.stop.is_set():
                 raise KeyboardInterrupt
-            part.K, last = passes_kernel.passes(
+            part.K, last, part.converged = passes_kernel.passes(
                 table.numeric, table.codes, config.weight, _NO_ROWS, part.labels, part.groups, part.K, self.pricing,
-                self.selection if selection is None else selection, True, min(at_once, max_passes - made), self._slab, self._scratch,
-                self._partial, self._work, part.mask, part.cost, path, threads,
+                self.selection if selection is None else selection, True, min(at_once, max_passes - made), config.least_fall,
+                self._slab, self._scratch, self._partial, self._work, part.mask, part.cost, path, threads,
             )  # fmt: skip
             made += last
         self.n_passes += made
@@ -204,7 +205,7 @@ class MergeSplitSearch:
         add_group(part.groups[i], part.groups[j], self.pricing)
         for array in (part.groups, part.cost, part.mask):
             array[j : part.K - 1] = array[j + 1 : part.K]
-        part.K -= 1
+        part.K, part.converged = part.K - 1, False
         one = slice(i, i + 1)
         price_kernel.price_groups(part.groups[one], self.pricing, self.selection, False, self._work[:1], part.mask[one], part.cost[one])
         rest = np.delete(np.arange(part.K + 1), j)
@@ -357,9 +358,9 @@ class MergeSplitSearch:
         mask = np.repeat(part.mask[:1], 2, axis=0)
         cost, path = np.empty(2), np.empty(max_passes + 1)
         threads = threads_for(self.n_threads, len(rows) * (grid.p + grid.q))
-        K, _ = passes_kernel.passes(
+        K, *_ = passes_kernel.passes(
             table.numeric, table.codes, self.config.weight, rows, side, groups, 2, self.pricing, self.local_selection, False,
-            max_passes, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
+            max_passes, 0.0, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
         )  # fmt: skip
         if K < 2:
             return None
@@ -372,7 +373,7 @@ class MergeSplitSearch:
         part.labels[split.moved] = part.K
         for side, cluster in ((0, k), (1, part.K)):
             part.groups[cluster], part.cost[cluster], part.mask[cluster] = split.groups[side], split.cost[side], split.mask[side]
-        part.K += 1
+        part.K, part.converged = part.K + 1, False
 
     def learn_from(self, other: MergeSplitSearch) -> None:
         """Take over the rejected splits and the number of passes of another start."""

@@ -244,7 +244,7 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
             raise ValueError(str(warning)) from warning
     model.labels_, model.objective_path_ = labels, arrays["objective_path"]
     model.margins_, model.cluster_margins_ = margins, arrays["cluster_margins"]
-    model.merge_path_ = _merge_path(arrays, K, len(labels))
+    model._set_path(_merge_path(arrays, K, len(labels)))
     model.n_iter_, model.converged_ = int(head["n_iter"]), bool(head["converged"])
     model.n_features_in_ = schema.n_columns
     if head["feature_names"]:

@@ -15,6 +15,7 @@ from craftc._common.typing import Labels
 from craftc._common.validation import check_choice, check_labels, check_number
 from craftc.table import MixedTable
 
+ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as so many rows
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 
 
@@ -72,6 +73,17 @@ class ModelSpec:
         nats.
         """
         return replace(self, model="likelihood", selection="priced", price=None) if self.fits_variance and numeric else self
+
+    def with_price_factor(self, price_factor: float | str, weight: float) -> ModelSpec:
+        """The model with the price factor of a table of this weight.
+
+        "auto" is max(1, N / 1000) where clusters are priced by description length. At that price the evidence of N rows counts as that of
+        1000 (coarsening: Miller & Dunson 2019), because the number of clusters of a model that is not exactly true grows with the rows
+        without limit (Cai, Campbell & Broderick 2021). It is 1 under other prices, which are in nats.
+        """
+        if price_factor != "auto" or not self.by_length:
+            return self
+        return replace(self, price_factor=max(1.0, weight / ROWS_AT_FULL_PRICE))
 
     @property
     def prior(self) -> float:
@@ -207,7 +219,7 @@ def model_spec(estimator: Any) -> ModelSpec:
         estimator.model,
         "fixed" if estimator.selection == "priced" and not coherent else estimator.selection,
         None if automatic else 0.0,
-        float(estimator.price_factor),
+        1.0 if estimator.price_factor == "auto" else float(estimator.price_factor),  # see `ModelSpec.with_price_factor`
         m,
         estimator.feature_variance,
         float(estimator.categorical_threshold),

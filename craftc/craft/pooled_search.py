@@ -126,7 +126,7 @@ class PooledSearch(MergeSplitSearch):
             mask = np.zeros_like(part.mask)
             mask[: part.K - 1] = part.mask[rest]
             mask[i] = union
-            trials.append(replace(part, groups=groups, K=part.K - 1, cost=part.cost.copy(), mask=mask))
+            trials.append(replace(part, groups=groups, K=part.K - 1, cost=part.cost.copy(), mask=mask, converged=False))
             self._choose_masks(trials[-1], "keep")
         best = min(trials, key=lambda trial: trial.excess)
         self._choose_masks(best, "continue")

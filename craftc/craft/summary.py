@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.merge_path import objectives_of
 from craftc.craft.description_length import feature_prices
 from craftc.table.cluster_summary import LEADING, number, summary_frame
 from craftc.table.moments import Moments
@@ -20,7 +21,8 @@ def cluster_summary(model: Any) -> Any:
         model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere, listed=_differs(model),
         distribution=distributions(model),
     )  # fmt: skip
-    frame.attrs["merges"] = [(step.n_clusters, step.objective) for step in model.merge_path_]
+    frame.attrs["merges"] = objectives_of(model.merge_path_)
+    frame.attrs |= {name: getattr(model, f"{name}_") for name in ("price_factor", "suggested_n_clusters")}
     return frame
 
 
