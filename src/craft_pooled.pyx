@@ -21,7 +21,7 @@ from libc.string cimport memcmp, memcpy, memset
 from craftc._kernels.craft_price cimport (
     PRICED, Pricing, categorical_gain, existence_cost, fit_group, numeric_gain, parts_in, parts_t, price_of, shared_likelihood,
 )
-from craftc._kernels.craft_shared cimport categorical_likelihood, numeric_likelihood
+from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
 cdef enum:
@@ -245,9 +245,9 @@ cdef void _cheaper_pooled(
     cdef double saved
     for k in range(K):
         if d < P.grid.p:
-            saved = numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1], c.theta[2])
+            saved = craft_numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1], c.theta[2])
         else:
-            saved = P.count_weight * categorical_likelihood(&groups[k, 0] + _first_cell(P, d), c.theta, P.n_levels[d - P.grid.p])
+            saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + _first_cell(P, d), c.theta, P.n_levels[d - P.grid.p])
         pool[k] = c.gain[k] - saved <= c.limit[k] + c.tolerance
 
 

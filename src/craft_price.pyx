@@ -18,7 +18,7 @@ from libc.string cimport memcpy, memset
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
-from craftc._kernels.craft_shared cimport categorical_likelihood, numeric_likelihood
+from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_mean, moments_merge,
 )
@@ -209,11 +209,12 @@ cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nog
 cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py_ssize_t d) noexcept nogil:
     """What the shared distribution of feature d saves in a group over the distribution of the whole table, nats; may be negative."""
     if d < P.grid.p:
-        return numeric_likelihood(P.count_weight * group[P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], parts.spread[d],
-                                  parts.shift[d], P.shared.shift_[d], P.shared.precision_[d], log(P.shared.precision_[d]))
+        return craft_numeric_likelihood(P.count_weight * group[P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], parts.spread[d],
+                                        parts.shift[d], P.shared.shift_[d], P.shared.precision_[d], log(P.shared.precision_[d]))
     d -= P.grid.p
-    return P.count_weight * categorical_likelihood(group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d],
-                                                   P.n_levels[d])
+    return P.count_weight * craft_categorical_likelihood(
+        group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],
+    )
 
 
 cdef double _choose(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
 
 SELECTIONS: dict[str, int]
@@ -25,6 +26,8 @@ class Pricing:
     n_usable: int
     n_numeric: int
     n_categorical: int
+    relative: bool
+    shared: Shared | None
     def __init__(
         self,
         grid: Grid,

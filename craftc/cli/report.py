@@ -11,6 +11,7 @@ import numpy as np
 from craftc import metrics
 from craftc._common.merge_path import SHARE_KEPT
 from craftc.table import Schema
+from craftc.craft.summary import differing_features
 from craftc.table.cluster_summary import LEADING, number
 from craftc.table.moments import Moments
 
@@ -106,14 +107,15 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
     room : int
         Columns of the terminal.
     most : int or None
-        Maximum number of features per cluster; None: all selected ones.
+        Maximum number of features per cluster; None: all in which the cluster differs from the whole table.
     blocks : str
         Characters that bars are drawn with, from the smallest part of a block to the full block.
     """
     schema, moments = model.schema_, model._moments_original_units
     inside, everywhere = cells(moments, schema)
     share = moments.sizes / moments.sizes.sum()
-    gains = np.where(model.feature_mask_, model.feature_gains_, 0.0)
+    differs = differing_features(model)
+    gains = np.where(differs, model.feature_gains_, 0.0)
     largest = max(float(gains.max(initial=0.0)), 1e-300)
     names = [name_of(name) for name in schema.columns]
     bars = min(_BAR, room // 8)
@@ -129,11 +131,11 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
         margin = model.cluster_margins_[k]
         if np.isfinite(margin):
             lines[-1] += f", margin {nats(margin)} nats"
-        selected = np.flatnonzero(model.feature_mask_[k])
+        selected = np.flatnonzero(differs[k])
         ranked = selected[np.argsort(-gains[k, selected], kind="stable")]
         listed_features = ranked if most is None else [d for d in ranked[:most] if gains[k, d] >= 1.0]
         if not len(listed_features):
-            lines.append("  no selected feature: distributed like the whole table")
+            lines.append("  distributed like the whole table")
             continue
         lines.append(f"  {head[0]}  {head[1]}  {head[2]}  {'gain':>7}")
         for d in listed_features:

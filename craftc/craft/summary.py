@@ -18,7 +18,7 @@ def cluster_summary(model: Any) -> Any:
     schema, moments = model.schema_, model._moments_original_units
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
     frame = summary_frame(
-        model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere, listed=_differs(model),
+        model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere, listed=differing_features(model),
         distribution=distributions(model),
     )  # fmt: skip
     frame.attrs["merges"] = objectives_of(model.merge_path_)
@@ -39,7 +39,7 @@ def distributions(model: Any) -> NDArray[Any]:
     return np.where(selected, "own", shared[None, :])
 
 
-def _differs(model: Any) -> NDArray[np.bool_]:
+def differing_features(model: Any) -> NDArray[np.bool_]:
     """(K, n_columns) features that a cluster selects, or shares with others but not with the whole table: the gain exceeds its price."""
     clusters, listed = model._clusters, model.feature_mask_.copy()
     if model._spec.pooled:

@@ -279,8 +279,8 @@ def test_cut_short_or_flipped(saved):
 
 
 def test_newer_format(saved):
-    rewrite(saved, format_version=2)
-    with pytest.raises(ValueError, match=r"newer craftc \(format 2, this one reads up to 1\)"):
+    rewrite(saved, format_version=3)
+    with pytest.raises(ValueError, match=r"newer craftc \(format 3, this one reads up to 2\)"):
         load_model(saved)
 
 
