@@ -28,6 +28,7 @@ from craftc.craft.diagnostics import contributions, diagnose, margins, mean_marg
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
+from craftc.craft.probabilities import Probabilities
 from craftc.craft.summary import cluster_summary, distributions
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
@@ -37,7 +38,7 @@ from craftc.table.numeric_encoding import NumericEncoding
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
 
 
-class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, ClusterMixin, BaseEstimator):
+class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, TransformerMixin, ClusterMixin, BaseEstimator):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
     Every cluster models its rows by a few selected features; the clusters that do not select a feature share one distribution of it (the
@@ -452,20 +453,6 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         return self.n_clusters_
 
     # ---- interpretation ----
-
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """Margin of every row: nats by which it prefers its cluster to the second best; inf with one cluster.
-
-        Parameters
-        ----------
-        X : data frame, array (n, D) or MixedTable
-
-        Returns
-        -------
-        ndarray (n,) of float64
-            Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own cluster.
-        """
-        return np.asarray(margins(self._clusters, self._read_new(X)))
 
     def explain(self, X: Any) -> Any:
         """Contribution of every feature to the margin of every row, in nats.

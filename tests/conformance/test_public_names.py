@@ -94,7 +94,7 @@ MODULES = {"cli", "datasets", "embed", "metrics", "plot", "table"}
 #: Methods of a class besides those that scikit-learn's base classes bring.
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
-    "CRAFT": "cut explain fit predict score score_samples summary transform",
+    "CRAFT": "cut explain fit margins predict predict_proba score score_samples summary transform",
     "ConvexClustering": "fit",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
     "DPMeans": "fit partial_fit penalty_path predict transform",

@@ -150,8 +150,8 @@ def test_explain_adds_up_to_the_margin():
     model = CRAFT(n_clusters=3, random_state=0).fit(heart)
     why = model.explain(heart.head(20))
     np.testing.assert_array_equal(why["cluster"], model.predict(heart.head(20)))
-    np.testing.assert_allclose(why.drop(columns=["cluster", "next"]).sum(axis=1), model.score_samples(heart.head(20)), atol=1e-9)
-    np.testing.assert_allclose(model.score_samples(heart), model.margins_, rtol=1e-6)
+    np.testing.assert_allclose(why.drop(columns=["cluster", "next"]).sum(axis=1), model.margins(heart.head(20)), atol=1e-9)
+    np.testing.assert_allclose(model.margins(heart), model.margins_, rtol=1e-6)
     assert (model.margins_ >= 0).all()
     means = [model.margins_[model.labels_ == k].mean() for k in range(3)]
     np.testing.assert_allclose(model.cluster_margins_, means, rtol=1e-6)
