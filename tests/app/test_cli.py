@@ -104,7 +104,7 @@ def test_heart(run, tmp_path):
         "of these, integers with at most 5 values: sex, chest_pain, fbs, restecg, exang, slope, ca, thal",
         "not used (the target): class",
         "2 clusters, largest first",
-        "Fewer clusters: 1 costs 5",
+        "Fewer clusters: 1 costs 1",
         "purity 0.7",
         "NMI 0.",
         "absent present mostly",
