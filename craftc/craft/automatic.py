@@ -17,6 +17,7 @@ from craftc.craft.merge_split import START_CLUSTERS, MergeSplitSearch, Partition
 from craftc.craft.pooled_search import PooledSearch
 from craftc.craft.seeding import kmeans_plus_plus_labels, start_labels
 
+_FEW_CLUSTERS = 8  # of every second random start under the pooled background
 _CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until J stops falling
 
 
@@ -132,11 +133,18 @@ def search_starts(
 
 
 def start_partition(config: FitConfig, init: str, start: int) -> tuple[Labels, bool]:
-    """Labels of a start, and whether it begins with soft passes. "auto": one cluster first, every fourth random, the others k-means++."""
-    n_clusters = min(max(2, min(START_CLUSTERS, int(config.background.weight // 5))), config.max_clusters)
+    """Labels of a start, and whether it begins with soft passes.
+
+    "auto": one cluster first, then k-means++ and random partitions of 20 clusters; every fourth start is random. Under the pooled background
+    every second one is, because weak clusters need them, and every fourth has 8 clusters.
+    """
+    kind, most = init, START_CLUSTERS
     if init == "auto":
-        every = 2 if config.spec.pooled else 4  # weak clusters, which the pooled background shows, need random starts
-        init = "single" if start == 0 else "random" if start % every == every - 1 else "k-means++"
-    if init == "k-means++":
+        every = 2 if config.spec.pooled else 4
+        kind = "single" if start == 0 else "random" if start % every == every - 1 else "k-means++"
+        if config.spec.pooled and start % 4 == 3:
+            most = _FEW_CLUSTERS
+    n_clusters = min(max(2, min(most, int(config.background.weight // 5))), config.max_clusters)
+    if kind == "k-means++":
         return kmeans_plus_plus_labels(config, n_clusters, start), False
-    return start_labels(config, init, n_clusters, start), init == "random"
+    return start_labels(config, kind, n_clusters, start), kind == "random"
