@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
-from craftc._common.merge_path import MergeStep, objectives_of, suggested_n_clusters
+from craftc._common.merge_path import MergeStep, objectives_of, saving_of, suggested_n_clusters
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
@@ -24,6 +24,7 @@ from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters, assign_only, pass_work
+from craftc.craft.dependence import ColumnLinks, column_links
 from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins, relative_costs
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
@@ -142,6 +143,13 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         The fewest clusters on `merge_path_` that keep 90 % of J(1) - J(best), what the partition of the lowest J on the path saves over
         one cluster; 1 if none saves anything. With `n_clusters`, the path starts there, and more clusters are never suggested. None
         without a path.
+    dependence_ratio_ : float
+        What links between columns save without clusters, over J(1) - J(best). Above 1, the table is explained better by columns that depend
+        on each other than by groups of rows; inf if only links save anything, NaN if nothing does or the price is not automatic. A table
+        of many columns is represented by those in which the clusters save most, see `craftc.craft.dependence.column_links`.
+    column_links_ : list of (column, column, nats)
+        These links, by falling savings: the Chow-Liu forest of the columns, each link at the price of its parameters. Numeric columns may
+        save more by one common covariance, and `dependence_ratio_` takes what saves more.
     margins_ : ndarray (n,) of float32
         Nats by which each row prefers its cluster to the second best; inf with one cluster.
     cluster_margins_ : ndarray (K,) of float64
@@ -319,7 +327,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask)
         self.labels_ = labels
-        self._set_path(result.merge_path)
+        gains = np.where(self._clusters.mask, self._clusters.gains, 0.0).sum(axis=0)
+        self._set_path(result.merge_path, column_links(config, encoding.source, gains) if spec.by_length else ColumnLinks())
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
         for message in diagnose(source, self.n_clusters_, result.n_clusters_at_4, self.price_factor_) if spec.by_length else ():
@@ -380,10 +389,13 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
         self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
 
-    def _set_path(self, path: Sequence[MergeStep]) -> None:
-        """Set what follows from the merge path, which is empty except under the automatic price."""
-        self.merge_path_ = path
-        self.suggested_n_clusters_ = suggested_n_clusters(objectives_of(path)) if path else None
+    def _set_path(self, path: Sequence[MergeStep], links: ColumnLinks) -> None:
+        """Set what follows from the merge path and the links between columns, both empty except under the automatic price."""
+        objectives = objectives_of(path)
+        self.merge_path_, self._links = path, links
+        self.suggested_n_clusters_ = suggested_n_clusters(objectives) if path else None
+        self.dependence_ratio_ = links.ratio(saving_of(objectives) if path else 0.0)
+        self.column_links_ = [(self.schema_.columns[a], self.schema_.columns[b], nats) for a, b, nats in links.pairs]
 
     # ---- new rows ----
 
@@ -521,7 +533,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
             One row per cluster and feature in which it differs from the whole table, largest gain first: cluster, rows, share, feature,
             gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and in the whole table.
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other numbers of clusters are; the
-            attrs "price_factor" and "suggested_n_clusters" are the fitted attributes. Needs pandas (``pip install craftc[app]``).
+            attrs "price_factor", "suggested_n_clusters", "dependence_ratio" and "column_links" are the fitted attributes. "dependence" is
+            a sentence if `dependence_ratio_` exceeds 1, otherwise empty. Needs pandas (``pip install craftc[app]``).
         """
         check_is_fitted(self)
         return cluster_summary(self)

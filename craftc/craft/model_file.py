@@ -30,6 +30,7 @@ from craftc._common.merge_path import MergeStep
 from craftc._common.typing import Mask
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
+from craftc.craft.dependence import ColumnLinks
 from craftc.craft.estimator import CRAFT
 from craftc.craft.parameters import MODELS, ModelSpec
 from craftc.table import Schema
@@ -113,6 +114,7 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         "unit": moments.unit,
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
+        "links": asdict(model._links),
     }
     text = json.dumps(head, allow_nan=False).encode()
     arrays: Arrays = {
@@ -244,7 +246,7 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
             raise ValueError(str(warning)) from warning
     model.labels_, model.objective_path_ = labels, arrays["objective_path"]
     model.margins_, model.cluster_margins_ = margins, arrays["cluster_margins"]
-    model._set_path(_merge_path(arrays, K, len(labels)))
+    model._set_path(_merge_path(arrays, K, len(labels)), _links(head.get("links"), schema.n_columns))
     model.n_iter_, model.converged_ = int(head["n_iter"]), bool(head["converged"])
     model.n_features_in_ = schema.n_columns
     if head["feature_names"]:
@@ -340,6 +342,18 @@ def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
         kind = np.uint8 if K <= 256 else np.int32
         steps.append(MergeStep(K, objective, column.astype(kind)))
     return steps
+
+
+def _links(state: dict[str, Any] | None, n_columns: int) -> ColumnLinks:
+    """The links between columns; files of earlier versions have none."""
+    if state is None:
+        return ColumnLinks()
+    links = ColumnLinks(state["saving"], [(a, b, nats) for a, b, nats in state["pairs"]])
+    for value in (links.saving, *(nats for *_, nats in links.pairs)):
+        _demand(isinstance(value, float) and 0.0 <= value < np.inf, "a link between columns saves no finite number of nats")
+    for a, b, _ in links.pairs:
+        _demand(type(a) is type(b) is int and 0 <= a < b < n_columns, "a link joins columns that do not exist")
+    return links
 
 
 def _demand(holds: bool, otherwise: str) -> None:

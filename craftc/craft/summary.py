@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.merge_path import objectives_of
+from craftc.craft.dependence import dependence_sentence
 from craftc.craft.description_length import feature_prices
 from craftc.table.cluster_summary import LEADING, number, summary_frame
 from craftc.table.moments import Moments
@@ -22,7 +23,9 @@ def cluster_summary(model: Any) -> Any:
         distribution=distributions(model),
     )  # fmt: skip
     frame.attrs["merges"] = objectives_of(model.merge_path_)
-    frame.attrs |= {name: getattr(model, f"{name}_") for name in ("price_factor", "suggested_n_clusters")}
+    names = ("price_factor", "suggested_n_clusters", "dependence_ratio", "column_links")
+    frame.attrs |= {name: getattr(model, f"{name}_") for name in names}
+    frame.attrs["dependence"] = dependence_sentence(model)
     return frame
 
 

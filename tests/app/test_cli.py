@@ -105,6 +105,8 @@ def test_heart(run, tmp_path):
         "not used (the target): class",
         "2 clusters, largest first",
         "Fewer clusters: 1 costs 1",
+        "Columns that depend on each other describe this table better than groups of rows: links between columns save 1",
+        "strongest links: oldpeak - slope, max_hr - ",
         "purity 0.7",
         "NMI 0.",
         "absent present mostly",

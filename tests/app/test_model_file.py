@@ -321,6 +321,13 @@ def test_newer_format(saved):
         {"encoding": {"recipes": []}},
         {"encoding": {}},
         {"rules": {}},
+        {"links": {"saving": 1.0}},
+        {"links": {"saving": "1", "pairs": []}},
+        {"links": {"saving": -1.0, "pairs": []}},
+        {"links": {"saving": 1.0, "pairs": [[0, 1]]}},
+        {"links": {"saving": 1.0, "pairs": [[1, 0, 2.0]]}},
+        {"links": {"saving": 1.0, "pairs": [[0, 99, 2.0]]}},
+        {"links": {"saving": 1.0, "pairs": [[0, 1, True]]}},
     ],
 )
 def test_contents_that_do_not_fit(saved, changes):
@@ -382,7 +389,7 @@ def test_a_file_with_the_former_names(tmp_path):
     rules, parameters = asdict(model._spec), model.get_params()
     rules["sharing"], parameters["feature_sharing"] = rules.pop("variance"), parameters.pop("feature_variance")
     del rules["absolute"]
-    rewrite(path, rules=rules, parameters=parameters)
+    rewrite(path, rules=rules, parameters=parameters, links=None)
     again = load_model(path)
     assert again.get_params() == model.get_params()
     np.testing.assert_array_equal(again.feature_mask_, model.feature_mask_)

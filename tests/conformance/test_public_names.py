@@ -109,9 +109,9 @@ ATTRIBUTES = {
         "objective_path_ penalty_interval_"
     ),
     "CRAFT": (
-        "centers_ cluster_margins_ cluster_price_ cluster_sizes_ converged_ feature_gains_ feature_mask_ feature_names_in_ labels_ "
-        "level_probabilities_ margins_ merge_path_ n_clusters_ n_features_in_ n_iter_ objective_ objective_path_ price_factor_ "
-        "suggested_n_clusters_ variances_"
+        "centers_ cluster_margins_ cluster_price_ cluster_sizes_ column_links_ converged_ dependence_ratio_ feature_gains_ feature_mask_ "
+        "feature_names_in_ labels_ level_probabilities_ margins_ merge_path_ n_clusters_ n_features_in_ n_iter_ objective_ "
+        "objective_path_ price_factor_ suggested_n_clusters_ variances_"
     ),
     "ConvexClustering": (
         "cluster_centers_ duality_gap_ feature_names_in_ fusion_penalty_ labels_ n_clusters_ n_features_in_ n_iter_ objective_ path_"
