@@ -37,6 +37,8 @@ class CraftCosts:
     ------
     TypeError
         `model` is no CRAFT.
+    ValueError
+        Clusters of the model hold covariances.
     sklearn.exceptions.NotFittedError
         It has not been fitted.
 
@@ -54,6 +56,8 @@ class CraftCosts:
         if not isinstance(model, CRAFT):
             raise TypeError(f"CraftCosts reads a fitted CRAFT, got {type(model).__name__}.")
         check_is_fitted(model)
+        if model._clusters.covariances is not None:
+            raise ValueError("The C function knows no covariances, which this model has; fit it with covariance='diagonal'.")
         self._schema, self._encoding, self._unknown = model.schema_, model._encoding, model.unknown
         tables = model._clusters.tables()
         self.capsule: object = craft_costs(tables)

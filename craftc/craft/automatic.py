@@ -11,6 +11,7 @@ from craftc._common.labels import compact
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Labels
 from craftc.craft.clusters import Clusters, assign_only
+from craftc.craft.covariance_search import CovarianceSearch, CovarianceState, covariance_step
 from craftc.craft.fitting import CraftResult, FitConfig, n_parallel_starts, run_starts
 from craftc.craft.merge_path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
 from craftc.craft.merge_split import START_CLUSTERS, MergeSplitSearch, Partition
@@ -49,13 +50,28 @@ def automatic_fit(
         path.append(constant + best.objective)
         best = search.forced_merges(best)
         path.append(constant + best.objective)
-    if target_n_clusters is not None:
+    if target_n_clusters is not None and target_n_clusters > best.K:
+        reach_n_clusters(search, best, target_n_clusters)
+        path.append(constant + best.objective)
+    step = covariance_step(config, best.labels, best.K, target_n_clusters) if searchable and config.spec.with_covariances else None
+    if step is not None:
+        return with_covariances(*step, path, max(search.n_passes, 1))
+    if target_n_clusters is not None and target_n_clusters < best.K:
         reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)
     number_by_first_appearance(search, best)
     at_4 = n_clusters_at(search, best, 4.0)
     steps, n_passes = merge_path(search, best), max(search.n_passes, 1)
     return CraftResult(path[-1], path, n_passes, True, best.labels, search.moments(best), config.spec, steps, at_4)
+
+
+def with_covariances(search: CovarianceSearch, state: CovarianceState, path: list[float], n_passes: int) -> CraftResult:
+    """The result of a search whose last step gave covariances to clusters."""
+    path = [*path, state.objective]
+    n_passes += search.n_passes
+    at_4, steps = search.n_clusters_at(state, 4.0), search.merge_path(state)
+    moments = state.clusters.moments
+    return CraftResult(state.objective, path, n_passes, True, state.labels, moments, search.config.spec, steps, at_4, state.cross)
 
 
 def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Labels:

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
+from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
 from craftc.craft.description_length import choose_features, pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -39,6 +41,8 @@ class Clusters:
         Of K clusters, none empty.
     background : Background
     spec : ModelSpec
+    cross : CrossProducts, optional
+        Sums by which clusters may hold covariances.
 
     Attributes
     ----------
@@ -48,9 +52,11 @@ class Clusters:
         Selected features.
     costs : ndarray (K,)
         What every cluster adds to the objective beyond the background, nats.
+    covariances : ClusterCovariances or None
+        The covariances that clusters hold; None without `cross`.
     """
 
-    def __init__(self, moments: Moments, background: Background, spec: ModelSpec) -> None:
+    def __init__(self, moments: Moments, background: Background, spec: ModelSpec, cross: CrossProducts | None = None) -> None:
         self.moments, self.background, self.spec = moments, background, spec
         self.pricing = pricing_of(background, spec)
         mean, self.deviations = moments.means()
@@ -61,6 +67,12 @@ class Clusters:
             self.shift, self.deviations, 1.0, self.gains,
         )  # fmt: skip
         self.mask, self.costs = _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
+        self.covariances: ClusterCovariances | None = None
+        if cross is not None:
+            pricing = BlockPricing(self.pricing, background, spec, cross.columns)
+            self.covariances = ClusterCovariances.choose(pricing, moments, self.shift, self.gains, self.mask, cross)
+            self.mask |= self.covariances.features(self.mask.shape[1])
+            self.costs -= self.covariances.saving
 
     @cached_property
     def precision(self) -> Floats:
@@ -92,12 +104,40 @@ class Clusters:
         return eta * (background.frequency > 0)
 
     def tables(self) -> craft_kernel.CostTables:
-        """Cost tables for a pass; the cost of every row contains the mixing cost, where labels are priced."""
+        """Cost tables for a pass, without the features in blocks; the cost of every row contains the mixing cost, where it is priced."""
         extra, groups = np.empty(len(self.mask)), self.moments.groups
         price_kernel.mixing_costs(groups, self.pricing, extra)
         if not self.spec.coherent:  # the paper charges the mask to every row
             extra += self.spec.f_delta * self.mask.sum(axis=1)
-        return cost_tables(groups, self.moments.unit, self.background, self.spec, self.shift, self.precision, self.mask, extra)
+        mask = self.mask if self.covariances is None else self.mask & ~self.covariances.features(self.mask.shape[1])
+        return cost_tables(groups, self.moments.unit, self.background, self.spec, self.shift, self.precision, mask, extra)
+
+    def assign(self, table: MixedTable, weight: Integers, labels: Labels, n_threads: int) -> int:
+        """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved, 0 without covariances."""
+        tables = self.tables()
+        if self.covariances is None:
+            assign_only(table, tables, labels, n_threads)
+            return 0
+        blocks = self.covariances.blocks()
+        scratch = aligned((n_threads, _whole_lines(covariance_kernel.scratch_size(tables, blocks))))
+        return covariance_kernel.assign(table.numeric, table.codes, weight, tables, blocks, labels, scratch, n_threads)
+
+    def row_costs(self, table: MixedTable) -> Floats:
+        """(n, K) costs of rows, relative to the cost under the background."""
+        tables = self.tables()
+        out = np.empty((len(table), len(self.mask)))
+        if self.covariances is None:
+            craft_kernel.costs(table.numeric, table.codes, tables, aligned((1, craft_kernel.scratch_size(tables))), out)
+        else:
+            blocks = self.covariances.blocks()
+            scratch = aligned((1, covariance_kernel.scratch_size(tables, blocks)))
+            covariance_kernel.costs(table.numeric, table.codes, tables, blocks, scratch, out)
+        return out
+
+
+def _whole_lines(doubles: int) -> int:
+    """A number of doubles, rounded up to whole cache lines."""
+    return (doubles + 7) // 8 * 8
 
 
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:

@@ -22,8 +22,9 @@ from craftc._common.validation import Choice, Constraint, Number, check_countabl
 from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters, assign_only, pass_work
-from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins, relative_costs
+from craftc.craft.clusters import Clusters, pass_work
+from craftc.craft.covariance import CrossProducts
+from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
@@ -58,6 +59,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     price_factor : float, default=1.0
         Multiplies the (1/2) log N of "auto", or the price of "farthest-first". Values of 2 to 4 give fewer clusters if columns depend on
         each other inside clusters.
+    covariance : {"auto", "diagonal", "full"}, default="auto"
+        Form of the numeric columns inside clusters under the automatic price. "diagonal": independent columns. "auto": a cluster may hold
+        one full covariance of some of its columns, at (1/2) log N for each pair, where that is shorter. It is the last step of the
+        search, which also merges the slices into which independent columns cut a slanted cloud, but never across a valley of the
+        density. "full": every cluster holds the covariance of all columns. Columns with missing cells are not in it, nor is any column
+        if more than 64 could be.
     selection : {"priced", "fixed", "free", "threshold", "global"}, default="priced"
         How a cluster selects features. "priced": the features that lower its description length, possibly none. "fixed": the share
         `feature_fraction` of the numeric and of the categorical columns with the largest gains. "free": every feature whose gain exceeds
@@ -119,8 +126,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     objective_ : float
         The objective J of the partition in nats, recomputed from exact sums.
     objective_path_ : ndarray of float64
-        Under "auto": J of one cluster, of the best start, after forced merges, and at `n_clusters`. Under a numeric price: J of the start
-        partition and after every pass, for the start that was kept.
+        Under "auto": J of one cluster, of the best start, after forced merges, at `n_clusters`, and with covariances. Under a numeric
+        price: J of the start partition and after every pass, for the start that was kept.
     n_iter_ : int
         Passes over the table that led to the result.
     converged_ : bool
@@ -143,6 +150,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         Gain of each feature in each cluster in nats, selected or not, summed over the parts of a column.
     centers_, variances_ : ndarray (K, p) of float64
         Mean and smoothed variance of the numeric columns in their original units (columns: `numeric_features_in_`).
+    covariances_ : list of Covariance or None
+        For every cluster its covariance, ``(columns, matrix)``, or None if it has the diagonal form: positions of the columns among the
+        input columns, and the smoothed covariance in the units of the columns as encoded by `numeric`.
     level_probabilities_ : list of ndarray (K, T_d)
         Smoothed level probabilities of the categorical columns (`categorical_features_in_`, levels in `levels_`).
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -168,6 +178,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "selection": Choice(("priced", "fixed", "free", "threshold", "global")),
         "model": Choice(MODELS),
+        "covariance": Choice(("auto", "diagonal", "full")),
         "numeric": Choice(("auto", "raw", "rank")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
@@ -185,6 +196,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         self,
         n_clusters: int | None = None,
         *,
+        covariance: str = "auto",
         cluster_price: str | float = "auto",
         price_factor: float = 1.0,
         selection: str = "priced",
@@ -206,6 +218,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
+        self.covariance = covariance
         self.cluster_price = cluster_price
         self.price_factor = price_factor
         self.selection = selection
@@ -298,7 +311,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
             original_units = original_units.select(np.arange(moments.n_clusters))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
-        self._set_state(moments, result.spec, source.schema, encoding, original_units)
+        self._set_state(moments, result.spec, source.schema, encoding, original_units, result.cross)
         self.labels_, self.merge_path_ = labels, result.merge_path
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
@@ -323,12 +336,20 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         return [replace(config, callback=partial(self._progress, start, n_starts)) for start in range(n_starts)]
 
     def _set_state(
-        self, moments: Moments, spec: ModelSpec, schema: Schema, encoding: NumericEncoding, moments_original_units: Moments
+        self,
+        moments: Moments,
+        spec: ModelSpec,
+        schema: Schema,
+        encoding: NumericEncoding,
+        moments_original_units: Moments,
+        cross: CrossProducts | None = None,
     ) -> None:
         """Set all fitted attributes that follow from exact sums: those of the encoded table, and those in the original units."""
         self._moments, self._spec, self.schema_, self._encoding = moments, spec, schema, encoding
         self._moments_original_units = moments_original_units
-        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec)
+        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec, cross)
+        held = clusters.covariances
+        self.covariances_ = [None] * moments.n_clusters if held is None else held.in_units(encoding.source)
         self.n_clusters_ = moments.n_clusters
         self.cluster_price_ = clusters.price
         self.objective_ = clusters.objective
@@ -376,7 +397,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         labels = np.full(len(table), -1, np.int32)
         work = pass_work(len(table), len(self._encoding.source), self.n_clusters_)
         threads = threads_for(effective_n_threads(self.n_threads), work)
-        assign_only(table, self._clusters.tables(), labels, threads)
+        self._clusters.assign(table, np.empty(0, np.int64), labels, threads)
         return labels
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -393,7 +414,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         return costs.astype(self.schema_.dtype, copy=False)
 
     def _costs(self, table: MixedTable) -> NDArray[np.float64]:
-        out = relative_costs(self._clusters, table)
+        out = self._clusters.row_costs(table)
         background = self._clusters.background
         own = background.row_costs(table.numeric, table.codes) if self._spec.coherent else background.categorical_row_costs(table.codes)
         out += own[:, None]

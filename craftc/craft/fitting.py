@@ -21,6 +21,7 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
 from craftc.craft.clusters import assign_only, pass_work
+from craftc.craft.covariance import CrossProducts
 from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -115,6 +116,7 @@ class CraftResult(FitResult):
     spec: ModelSpec
     merge_path: Sequence[MergeStep] = ()
     n_clusters_at_4: int | None = None  # clusters left at four times the price
+    cross: CrossProducts | None = None  # if clusters hold covariances
 
 
 def drop_empty(moments: Moments, labels: Labels) -> None:

@@ -31,6 +31,7 @@ class ModelSpec:
     categorical_threshold: float = 0.95  # eps_c
     numeric_threshold: float = 0.5  # eps_v
     absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
+    covariance: str = "diagonal"  # | "auto" | "full"
 
     @property
     def by_length(self) -> bool:
@@ -41,6 +42,11 @@ class ModelSpec:
     def features_by_length(self) -> bool:
         """Whether features are priced by the description length of their parameters."""
         return self.by_length or self.selection == "priced"
+
+    @property
+    def with_covariances(self) -> bool:
+        """Whether clusters may hold covariances: only under the default prices of the likelihood model."""
+        return self.covariance != "diagonal" and self.coherent and self.by_length and self.selection == "priced"
 
     @property
     def coherent(self) -> bool:
@@ -206,6 +212,7 @@ def model_spec(estimator: Any) -> ModelSpec:
         float(estimator.categorical_threshold),
         numeric_threshold,
         absolute,
+        estimator.covariance,
     )
 
 
@@ -231,6 +238,10 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
     heuristic = rule == "farthest-first" or (rule == "auto" and not spec.coherent and estimator.n_clusters is None)
     single = spec.coherent and isinstance(estimator.init, str) and estimator.init == "single"
     effective = {
+        "covariance": (
+            spec.with_covariances or spec.covariance == "diagonal",
+            "use cluster_price='auto', selection='priced' and model='likelihood'",
+        ),
         "price_factor": (spec.features_by_length or heuristic, "use cluster_price='auto' or 'farthest-first'"),
         "feature_fraction": (
             spec.selection in ("fixed", "global") or not spec.features_by_length or heuristic,

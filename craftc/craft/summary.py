@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc.craft.covariance import too_many_columns
 from craftc.table.cluster_summary import LEADING, number, summary_frame
 from craftc.table.moments import Moments
 
@@ -17,6 +18,11 @@ def cluster_summary(model: Any) -> Any:
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
     frame = summary_frame(model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere)
     frame.attrs["merges"] = [(step.n_clusters, step.objective) for step in model.merge_path_]
+    clusters = model._clusters
+    encoded = [str(schema.columns[column]) for column in model._encoding.source]
+    frame.attrs["notes"] = too_many_columns(clusters.background, clusters.moments.total(), clusters.spec)
+    if clusters.covariances is not None:
+        frame.attrs["notes"] += clusters.covariances.notes(encoded, moments.sizes)
     return frame
 
 

@@ -1,0 +1,321 @@
+"""The last step of the automatic search: covariances in the clusters of the diagonal solution, and the merges that they make worthwhile.
+
+Under the diagonal form a slanted cloud is cut into slices. Once a cluster may hold a covariance, the union of such slices is shorter than
+the slices. Passes and merges alternate until J stops falling. A union of separated round clusters has a covariance, too: a merge that pays
+by its covariance alone is refused where the density has a valley between the two clusters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import first_appearance, renumber
+from craftc._common.merge_path import MergePath
+from craftc._common.random import CraftStream, spread
+from craftc._common.typing import Floats, Integers, Labels
+from craftc.craft.clusters import Clusters
+from craftc.craft.covariance import MOST_COLUMNS, BlockPricing, CrossProducts, covariance_columns, unions
+from craftc.craft.fitting import FitConfig
+from craftc.craft.merge_split import best_pair
+from craftc.table.moments import Moments
+
+_MAX_PASSES = 50
+_TOLERANCE, _ROUNDING = 1e-9, 2.0**-46  # nats by which a step must lower J: at least, and as a share of N D nats
+_LARGE = 1 << 14  # rows above which passes end once one lowers J by less than a parameter costs, and a sample shows the valleys
+_VALLEY = 0.6  # of the lower peak: a density below it separates two clusters
+_FEWEST_ROWS = 20  # in a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
+_BINS, _POINTS = 500, 200  # of the histogram of two clusters, and of its smoothed density
+
+
+@dataclass
+class CovarianceState:
+    """A partition whose clusters may hold covariances."""
+
+    labels: Labels
+    clusters: Clusters
+    cross: CrossProducts
+
+    @property
+    def K(self) -> int:
+        """Number of clusters."""
+        return self.clusters.moments.n_clusters
+
+    @property
+    def objective(self) -> float:
+        """J, nats."""
+        return self.clusters.objective
+
+
+class CovarianceSearch:
+    """Passes and merges of clusters that may hold covariances.
+
+    Parameters
+    ----------
+    config : FitConfig
+    columns : ndarray (P,) of intp
+        Numeric columns that a covariance may hold.
+    """
+
+    def __init__(self, config: FitConfig, columns: NDArray[np.intp]) -> None:
+        self.config, self.columns = config, columns
+        self.pricing = BlockPricing(config.pricing, config.background, config.spec, self.columns)
+        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
+        self.n_passes = 0
+
+    def state(self, labels: Labels, n_clusters: int) -> CovarianceState:
+        """The state of a partition; clusters without weight are removed, and their rows get label -1."""
+        config, grid = self.config, self.config.background.grid
+        moments = config.moments(labels, n_clusters)
+        kept = np.flatnonzero(moments.groups[:, 0])
+        if len(kept) < n_clusters:
+            number = np.full(n_clusters + 1, -1, np.int32)
+            number[kept] = np.arange(len(kept), dtype=np.int32)
+            renumber(labels, number)
+        cross = CrossProducts.of_partition(self.columns, grid, config.table, config.weight, labels, len(kept), config.n_threads)
+        return self._priced(labels, moments.select(kept), cross)
+
+    def _priced(self, labels: Labels, moments: Moments, cross: CrossProducts) -> CovarianceState:
+        return CovarianceState(labels, Clusters(moments, self.config.background, self.config.spec, cross), cross)
+
+    # ---- steps ----
+
+    def passes(self, state: CovarianceState, fewest: int = 1) -> CovarianceState:
+        """Batch passes while J falls and at least `fewest` clusters remain."""
+        config = self.config
+        large = len(config.table) > _LARGE
+        for _ in range(_MAX_PASSES if state.K > 1 else 0):
+            if config.stop.is_set():
+                raise KeyboardInterrupt
+            labels = state.labels.copy()
+            self.n_passes += 1
+            moved = state.clusters.assign(config.table, config.weight, labels, config.threads(state.K * (1 + len(self.columns) // 2)))
+            if not moved:
+                break
+            new = self.state(labels, state.K)
+            fell = state.objective - new.objective
+            if fell <= self.tolerance or fewest > new.K:
+                break
+            state = new
+            if config.callback:
+                config.callback(1, state.K, state.objective)
+            if large and fell < self.pricing.h:
+                break
+        return state
+
+    def pair_deltas(self, state: CovarianceState, only: int = -1) -> tuple[Floats, Floats]:
+        """(K, K) change of J by each merge, with covariances and without; +inf on and below the diagonal, and where `only` is no part."""
+        K, clusters = state.K, state.clusters
+        first, second = np.triu_indices(K, 1)
+        if only >= 0:
+            chosen = (first == only) | (second == only)
+            first, second = first[chosen], second[chosen]
+        groups, blocks = clusters.moments.groups, clusters.covariances
+        with_block, diagonal = self.pricing.union_costs(groups, state.cross.sums, first, second, self.config.n_threads)
+        deltas = np.full((2, K, K), np.inf)
+        own_diagonal = clusters.costs + blocks.saving if blocks is not None else clusters.costs
+        deltas[0][first, second] = with_block - clusters.costs[first] - clusters.costs[second]
+        deltas[1][first, second] = diagonal - own_diagonal[first] - own_diagonal[second]
+        return deltas[0], deltas[1]
+
+    def merge(self, state: CovarianceState, i: int, j: int) -> CovarianceState:
+        """The state after cluster j has joined cluster i < j; later clusters shift down."""
+        place = np.arange(state.K + 1, dtype=np.int32)
+        place[j] = i
+        place[j + 1 :] -= 1
+        place[-1] = -1
+        labels = state.labels.copy()
+        renumber(labels, place)
+        old = state.clusters.moments
+        moments = Moments(old.grid, old.unit, state.K - 1)
+        moments.groups[:] = np.delete(old.groups, j, axis=0)
+        moments.groups[i] = unions(old.groups, np.array([i]), np.array([j]), old.grid.first_numeric)[0]
+        return self._priced(labels, moments, state.cross.merged(i, j))
+
+    def cheapest_merge(self, state: CovarianceState, deltas: Floats, diagonal: Floats, guarded: bool = True) -> CovarianceState | None:
+        """Merge the cheapest pair, at any price; None if every pair is separated. `deltas` are updated in place for the next merge.
+
+        `guarded`: no pair is merged that does not pay without covariances and has a valley between.
+        """
+        K = state.K
+        while K > 1:
+            i, j = best_pair(deltas[:K, :K])
+            if not np.isfinite(deltas[i, j]):
+                return None
+            if guarded and diagonal[i, j] >= -self.tolerance and self.separated(state, i, j):
+                deltas[i, j] = np.inf
+                continue
+            state = self.merge(state, i, j)
+            rest = np.delete(np.arange(K), j)
+            for old, new in zip((deltas, diagonal), self.pair_deltas(state, i), strict=True):
+                old[: K - 1, : K - 1] = old[np.ix_(rest, rest)]
+                old[i, : K - 1], old[: K - 1, i] = new[i, :], new[:, i]
+            return state
+        return None
+
+    def shortest_merges(self, state: CovarianceState, fewest: int = 1, guarded: bool = True) -> CovarianceState:
+        """The shortest description on the way of cheapest merges down to `fewest` clusters; the state itself if none is shorter.
+
+        The way leads over merges that lengthen the description: the first slices of a cloud that are joined seldom pay for a covariance
+        of many columns, all of them together do.
+        """
+        best = state
+        deltas, diagonal = self.pair_deltas(state)
+        while fewest < state.K:
+            trial = self.cheapest_merge(state, deltas, diagonal, guarded)
+            if trial is None:
+                break
+            state = trial
+            if state.objective < best.objective - self.tolerance:
+                best = state
+        return best
+
+    def shorter_after_passes(self, state: CovarianceState, fewest: int) -> CovarianceState:
+        """The first shorter description on the same way with passes after every merge; the state itself if there is none."""
+        trial: CovarianceState | None = state
+        while trial is not None and fewest < trial.K:
+            trial = self.cheapest_merge(trial, *self.pair_deltas(trial))
+            if trial is not None:
+                trial = self.passes(trial, fewest)
+                if trial.objective < state.objective - self.tolerance:
+                    return trial
+        return state
+
+    @cached_property
+    def _sample(self) -> tuple[NDArray[np.intp], Floats, Floats]:
+        """Rows, their weights and their cells (P, m) in units of the table, by which valleys are seen."""
+        table, weight, background = self.config.table, self.config.weight, self.config.background
+        n = len(table)
+        rows: NDArray[np.intp] = np.arange(n) if n <= _LARGE else spread(n, _LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
+        counts: Integers = weight[rows] if len(weight) else np.ones(len(rows), np.int64)
+        rows, counts = rows[counts > 0], counts[counts > 0]
+        cells = np.asarray(table.numeric[rows][:, self.columns].T, dtype=np.float64)
+        z = (cells - background.centre[self.columns, None]) * background.scale[self.columns, None]
+        return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
+
+    def separated(self, state: CovarianceState, i: int, j: int) -> bool:
+        """Whether the density along the discriminant of two clusters has a valley below a share of its lower peak."""
+        rows, weight, z = self._sample
+        labels, moments = state.labels[rows], state.clusters.moments
+        two = np.flatnonzero((labels == i) | (labels == j))
+        in_i = labels[two] == i
+        size = np.array([weight[two[in_i]].sum(), weight[two[~in_i]].sum()])
+        if size.min() < _FEWEST_ROWS:
+            return False
+        each = np.array([i, j])
+        within = self.pricing.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1]))
+        mean = state.clusters.shift[np.ix_(each, self.columns)]
+        direction = discriminant(within.sum(axis=0) / moments.sizes[each].sum(), mean[0] - mean[1])
+        position = np.zeros(len(two))
+        for column, share in zip(z, direction, strict=True):  # column by column: the same bits for any number of threads
+            position += column[two] * share
+        centre = mean @ direction
+        spreads = np.sqrt(np.maximum(np.einsum("kab,a,b->k", within, direction, direction) / moments.sizes[each], 0.0))
+        return valley_depth(position, weight[two], centre, spreads, size) < _VALLEY
+
+    # ---- the step ----
+
+    def run(self, labels: Labels, n_clusters: int, target: int | None) -> CovarianceState:
+        """Covariances, passes and merges in turn until J stops falling; with a target, merges down to it at any price, never below."""
+        fewest = 1 if target is None else target
+        state = self.passes(self.state(labels, n_clusters), fewest)
+        before = np.inf
+        while state.objective < before:
+            before = state.objective
+            merged = self.shortest_merges(state, fewest)
+            if merged.K < state.K:
+                state = self.passes(merged, fewest)
+            elif len(labels) <= _LARGE:
+                state = self.shorter_after_passes(state, fewest)
+        while target is not None and target < state.K:
+            state = self.merge_best(state, target)
+        return state
+
+    def merge_best(self, state: CovarianceState, fewest: int = 1) -> CovarianceState:
+        """One step down the merge path: the cheapest merge, then passes."""
+        return self.passes(self.merge(state, *best_pair(self.pair_deltas(state)[0])), fewest)
+
+    def number_by_first_appearance(self, state: CovarianceState) -> CovarianceState:
+        """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
+        labels, config = state.labels.copy(), self.config
+        lost = np.flatnonzero(labels < 0)
+        if len(lost):
+            of_lost = labels[lost]
+            state.clusters.assign(config.table.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
+            labels[lost] = of_lost
+        order = first_appearance(labels, state.K)
+        renumber(labels, np.argsort(order).astype(np.int32))
+        return self._priced(labels, state.clusters.moments.select(order), state.cross.select(order))
+
+    def merge_path(self, state: CovarianceState) -> MergePath:
+        """The partition, numbered by first appearance, and every partition on the way down to one cluster."""
+        path = MergePath(state.labels, state.K, state.objective)
+        while state.K > 1:
+            before = state.labels.astype(np.uint8 if state.K <= 256 else np.int32)
+            state = self.number_by_first_appearance(self.merge_best(state))
+            path.append(state.K, state.objective, before, state.labels)
+        return path
+
+    def n_clusters_at(self, state: CovarianceState, factor: float) -> int:
+        """Clusters that are left if clusters are merged while that lowers J at `factor` times the price, whatever lies between them."""
+        spec = replace(self.config.spec, price_factor=factor * self.config.spec.price_factor)
+        scaled = CovarianceSearch(replace(self.config, spec=spec), self.columns)
+        start = scaled._priced(state.labels, state.clusters.moments, state.cross)
+        return scaled.shortest_merges(start, guarded=False).K
+
+
+def covariance_step(
+    config: FitConfig, labels: Labels, n_clusters: int, target: int | None
+) -> tuple[CovarianceSearch, CovarianceState] | None:
+    """The last step of the automatic search from a partition, clusters numbered by first appearance; None if no cluster holds a covariance.
+
+    Parameters
+    ----------
+    config : FitConfig
+    labels : ndarray (n,) of int32
+    n_clusters : int
+    target : int or None
+        Number of clusters of the result, at most `n_clusters`; None: automatic.
+    """
+    background = config.background
+    columns = covariance_columns(background, config.moments(np.zeros(len(labels), np.int32), 1))
+    if not 2 <= len(columns) <= MOST_COLUMNS:
+        return None
+    search = CovarianceSearch(config, columns)
+    state = search.run(labels, n_clusters, target)
+    if state.clusters.covariances is None or not state.clusters.covariances.any:
+        return None
+    return search, search.number_by_first_appearance(state)
+
+
+def discriminant(within: Floats, difference: Floats) -> Floats:
+    """Fisher's direction between two means; a ridge of 2 % of the mean variance keeps it defined."""
+    P = len(within)
+    direction: Floats = np.linalg.solve(within + (0.02 * np.trace(within) / P + 1e-9) * np.eye(P), difference)
+    return direction
+
+
+def valley_depth(position: Floats, weight: Floats, centre: Floats, spreads: Floats, size: Floats) -> float:
+    """Least density between two clusters over the lower of the peaks on its two sides; 1: one hump.
+
+    Parameters
+    ----------
+    position, weight : ndarray (n,)
+        Rows of both clusters along the line between them.
+    centre, spreads, size : ndarray (2,)
+        Mean, standard deviation and weight of the two clusters.
+    """
+    n = float(weight.sum())
+    mean = float((position * weight).sum()) / n
+    spread_of_both = float(np.sqrt((weight * (position - mean) ** 2).sum() / n))
+    width = max(0.9 * float(spreads.min()) * float(size.min()) ** -0.2, 1e-3 * spread_of_both + 1e-12)
+    counts, edges = np.histogram(position, _BINS, weights=weight)
+    middle = (edges[1:] + edges[:-1]) / 2
+    at = np.linspace(position.min(), position.max(), _POINTS)
+    density = (counts * np.exp(-0.5 * ((at[:, None] - middle) / width) ** 2)).sum(axis=1)
+    a, b = sorted(int(np.abs(at - one).argmin()) for one in centre)
+    lowest = a + int(density[a : b + 1].argmin())
+    return float(density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max()))
