@@ -30,6 +30,7 @@ cdef extern from "_int128.h" nogil:
         uint64_t high
     craftc_int128 int128_of(int64_t a)
     craftc_int128 int128_add(craftc_int128 a, craftc_int128 b)
+    craftc_int128 int128_product(int64_t a, int64_t b)
     craftc_int128 int128_scale(craftc_int128 a, int64_t b)
     craftc_int128 int128_load(const int64_t *cell)
     void int128_store(int64_t *cell, craftc_int128 a)
@@ -81,7 +82,7 @@ cdef void _cross_block(
     cdef Py_ssize_t i, a, b, P = columns.shape[0]
     cdef int64_t w
     cdef int64_t *to
-    cdef craftc_int128 scaled
+    cdef craftc_int128 product
     for i in range(start, stop):
         w = rows_weight(table, i)
         if labels[i] < 0 or w == 0:
@@ -89,9 +90,11 @@ cdef void _cross_block(
         to = &cross[labels[i], 0]
         for a in range(P):
             cells[a] = llrint((rows_number(table, i, columns[a]) - grid.centre_[columns[a]]) * grid.scale_[columns[a]])
-            scaled = int128_scale(int128_of(cells[a]), w)
             for b in range(a + 1):
-                int128_store(to, int128_add(int128_load(to), int128_scale(scaled, cells[b])))
+                product = int128_product(cells[a], cells[b])
+                if w != 1:
+                    product = int128_scale(product, w)
+                int128_store(to, int128_add(int128_load(to), product))
                 to += 2
 
 

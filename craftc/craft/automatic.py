@@ -53,9 +53,10 @@ def automatic_fit(
     if target_n_clusters is not None and target_n_clusters > best.K:
         reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)
-    step = covariance_step(config, best.labels, best.K, target_n_clusters) if searchable and config.spec.with_covariances else None
-    if step is not None:
-        return with_covariances(*step, path, max(search.n_passes, 1))
+    if searchable and config.spec.with_covariances:
+        step = covariance_step(config, best.labels, search.moments(best), target_n_clusters)
+        if step is not None:
+            return with_covariances(*step, path, max(search.n_passes, 1))
     if target_n_clusters is not None and target_n_clusters < best.K:
         reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)

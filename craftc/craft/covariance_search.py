@@ -19,7 +19,7 @@ from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Labels
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import MOST_COLUMNS, BlockPricing, CrossProducts, covariance_columns, unions
-from craftc.craft.fitting import FitConfig
+from craftc.craft.fitting import FitConfig, drop_empty
 from craftc.craft.merge_split import best_pair
 from craftc.table.moments import Moments
 
@@ -33,11 +33,29 @@ _BINS, _POINTS = 500, 200  # of the histogram of two clusters, and of its smooth
 
 @dataclass
 class CovarianceState:
-    """A partition whose clusters may hold covariances."""
+    """A partition whose clusters may hold covariances.
 
-    labels: Labels
+    Attributes
+    ----------
+    before : ndarray (n,) of int32
+        Labels before the latest merges; -1: a row of weight 0 without a cluster.
+    place : ndarray of int32
+        The present cluster of each of these; the last entry is that of -1.
+    clusters : Clusters
+    cross : CrossProducts
+    """
+
+    before: Labels
+    place: NDArray[np.int32]
     clusters: Clusters
     cross: CrossProducts
+
+    @property
+    def labels(self) -> Labels:
+        """(n,) cluster of every row, a copy."""
+        labels = self.before.copy()
+        renumber(labels, self.place)
+        return labels
 
     @property
     def K(self) -> int:
@@ -66,20 +84,16 @@ class CovarianceSearch:
         self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
         self.n_passes = 0
 
-    def state(self, labels: Labels, n_clusters: int) -> CovarianceState:
-        """The state of a partition; clusters without weight are removed, and their rows get label -1."""
-        config, grid = self.config, self.config.background.grid
-        moments = config.moments(labels, n_clusters)
-        kept = np.flatnonzero(moments.groups[:, 0])
-        if len(kept) < n_clusters:
-            number = np.full(n_clusters + 1, -1, np.int32)
-            number[kept] = np.arange(len(kept), dtype=np.int32)
-            renumber(labels, number)
-        cross = CrossProducts.of_partition(self.columns, grid, config.table, config.weight, labels, len(kept), config.n_threads)
-        return self._priced(labels, moments.select(kept), cross)
+    def state(self, labels: Labels, moments: Moments) -> CovarianceState:
+        """The state of a partition."""
+        config, K = self.config, moments.n_clusters
+        grid = config.background.grid
+        cross = CrossProducts.of_partition(self.columns, grid, config.table, config.weight, labels, K, config.n_threads)
+        same = np.append(np.arange(K, dtype=np.int32), np.int32(-1))
+        return self._priced(labels, same, moments, cross)
 
-    def _priced(self, labels: Labels, moments: Moments, cross: CrossProducts) -> CovarianceState:
-        return CovarianceState(labels, Clusters(moments, self.config.background, self.config.spec, cross), cross)
+    def _priced(self, before: Labels, place: NDArray[np.int32], moments: Moments, cross: CrossProducts) -> CovarianceState:
+        return CovarianceState(before, place, Clusters(moments, self.config.background, self.config.spec, cross), cross)
 
     # ---- steps ----
 
@@ -90,12 +104,14 @@ class CovarianceSearch:
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
-            labels = state.labels.copy()
+            labels = state.labels
             self.n_passes += 1
             moved = state.clusters.assign(config.table, config.weight, labels, config.threads(state.K * (1 + len(self.columns) // 2)))
             if not moved:
                 break
-            new = self.state(labels, state.K)
+            moments = config.moments(labels, state.K)
+            drop_empty(moments, labels)
+            new = self.state(labels, moments)
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
                 break
@@ -123,17 +139,13 @@ class CovarianceSearch:
 
     def merge(self, state: CovarianceState, i: int, j: int) -> CovarianceState:
         """The state after cluster j has joined cluster i < j; later clusters shift down."""
-        place = np.arange(state.K + 1, dtype=np.int32)
-        place[j] = i
-        place[j + 1 :] -= 1
-        place[-1] = -1
-        labels = state.labels.copy()
-        renumber(labels, place)
+        place = np.where(state.place == j, np.int32(i), state.place)
+        place[place > j] -= 1
         old = state.clusters.moments
         moments = Moments(old.grid, old.unit, state.K - 1)
         moments.groups[:] = np.delete(old.groups, j, axis=0)
         moments.groups[i] = unions(old.groups, np.array([i]), np.array([j]), old.grid.first_numeric)[0]
-        return self._priced(labels, moments, state.cross.merged(i, j))
+        return self._priced(state.before, place, moments, state.cross.merged(i, j))
 
     def cheapest_merge(self, state: CovarianceState, deltas: Floats, diagonal: Floats, guarded: bool = True) -> CovarianceState | None:
         """Merge the cheapest pair, at any price; None if every pair is separated. `deltas` are updated in place for the next merge.
@@ -199,7 +211,7 @@ class CovarianceSearch:
     def separated(self, state: CovarianceState, i: int, j: int) -> bool:
         """Whether the density along the discriminant of two clusters has a valley below a share of its lower peak."""
         rows, weight, z = self._sample
-        labels, moments = state.labels[rows], state.clusters.moments
+        labels, moments = state.place[state.before[rows]], state.clusters.moments
         two = np.flatnonzero((labels == i) | (labels == j))
         in_i = labels[two] == i
         size = np.array([weight[two[in_i]].sum(), weight[two[~in_i]].sum()])
@@ -218,17 +230,17 @@ class CovarianceSearch:
 
     # ---- the step ----
 
-    def run(self, labels: Labels, n_clusters: int, target: int | None) -> CovarianceState:
-        """Covariances, passes and merges in turn until J stops falling; with a target, merges down to it at any price, never below."""
+    def run(self, state: CovarianceState, target: int | None) -> CovarianceState:
+        """Passes and merges in turn until J stops falling; with a target, merges down to it at any price, never below."""
         fewest = 1 if target is None else target
-        state = self.passes(self.state(labels, n_clusters), fewest)
+        state = self.passes(state, fewest)
         before = np.inf
         while state.objective < before:
             before = state.objective
             merged = self.shortest_merges(state, fewest)
             if merged.K < state.K:
                 state = self.passes(merged, fewest)
-            elif len(labels) <= _LARGE:
+            elif len(state.before) <= _LARGE:
                 state = self.shorter_after_passes(state, fewest)
         while target is not None and target < state.K:
             state = self.merge_best(state, target)
@@ -240,7 +252,7 @@ class CovarianceSearch:
 
     def number_by_first_appearance(self, state: CovarianceState) -> CovarianceState:
         """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
-        labels, config = state.labels.copy(), self.config
+        labels, config = state.labels, self.config
         lost = np.flatnonzero(labels < 0)
         if len(lost):
             of_lost = labels[lost]
@@ -248,7 +260,8 @@ class CovarianceSearch:
             labels[lost] = of_lost
         order = first_appearance(labels, state.K)
         renumber(labels, np.argsort(order).astype(np.int32))
-        return self._priced(labels, state.clusters.moments.select(order), state.cross.select(order))
+        same = np.append(np.arange(state.K, dtype=np.int32), np.int32(-1))
+        return self._priced(labels, same, state.clusters.moments.select(order), state.cross.select(order))
 
     def merge_path(self, state: CovarianceState) -> MergePath:
         """The partition, numbered by first appearance, and every partition on the way down to one cluster."""
@@ -263,12 +276,12 @@ class CovarianceSearch:
         """Clusters that are left if clusters are merged while that lowers J at `factor` times the price, whatever lies between them."""
         spec = replace(self.config.spec, price_factor=factor * self.config.spec.price_factor)
         scaled = CovarianceSearch(replace(self.config, spec=spec), self.columns)
-        start = scaled._priced(state.labels, state.clusters.moments, state.cross)
+        start = scaled._priced(state.before, state.place, state.clusters.moments, state.cross)
         return scaled.shortest_merges(start, guarded=False).K
 
 
 def covariance_step(
-    config: FitConfig, labels: Labels, n_clusters: int, target: int | None
+    config: FitConfig, labels: Labels, moments: Moments, target: int | None
 ) -> tuple[CovarianceSearch, CovarianceState] | None:
     """The last step of the automatic search from a partition, clusters numbered by first appearance; None if no cluster holds a covariance.
 
@@ -276,16 +289,16 @@ def covariance_step(
     ----------
     config : FitConfig
     labels : ndarray (n,) of int32
-    n_clusters : int
+    moments : Moments
+        Of the partition.
     target : int or None
-        Number of clusters of the result, at most `n_clusters`; None: automatic.
+        Number of clusters of the result, at most that of the partition; None: automatic.
     """
-    background = config.background
-    columns = covariance_columns(background, config.moments(np.zeros(len(labels), np.int32), 1))
+    columns = covariance_columns(config.background, moments.total())
     if not 2 <= len(columns) <= MOST_COLUMNS:
         return None
     search = CovarianceSearch(config, columns)
-    state = search.run(labels, n_clusters, target)
+    state = search.run(search.state(labels, moments), target)
     if state.clusters.covariances is None or not state.clusters.covariances.any:
         return None
     return search, search.number_by_first_appearance(state)
