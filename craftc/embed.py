@@ -46,7 +46,8 @@ class CraftCosts:
     --------
     >>> import craftc
     >>> heart = craftc.datasets.load_heart()
-    >>> costs = craftc.embed.CraftCosts(craftc.CRAFT(n_init=2, random_state=0).fit(heart.data))
+    >>> model = craftc.CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(heart.data)
+    >>> costs = craftc.embed.CraftCosts(model)
     >>> table = costs.encode(heart.data)
     >>> table.numeric.shape == (270, costs.n_numeric), table.codes.shape == (270, costs.n_categorical)
     (True, True)

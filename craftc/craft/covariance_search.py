@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from craftc._common.labels import first_appearance, renumber
 from craftc._common.merge_path import MergePath
@@ -26,7 +27,7 @@ from craftc.table.moments import Moments
 _MAX_PASSES = 50
 _TOLERANCE, _ROUNDING = 1e-9, 2.0**-46  # nats by which a step must lower J: at least, and as a share of N D nats
 _LARGE = 1 << 14  # rows above which passes end once one lowers J by less than a parameter costs, and a sample shows the valleys
-_VALLEY = 0.6  # of the lower peak: a density below it separates two clusters
+_VALLEY = 0.7  # of the lower peak: a density below it separates two clusters
 _FEWEST_ROWS = 20  # in a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
 _BINS, _POINTS = 500, 200  # of the histogram of two clusters, and of its smoothed density
 
@@ -198,35 +199,28 @@ class CovarianceSearch:
 
     @cached_property
     def _sample(self) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """Rows, their weights and their cells (P, m) in units of the table, by which valleys are seen."""
+        """Rows, their weights and their cells (m, P) in units of the table, by which valleys are seen."""
         table, weight, background = self.config.table, self.config.weight, self.config.background
         n = len(table)
         rows: NDArray[np.intp] = np.arange(n) if n <= _LARGE else spread(n, _LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
         counts: Integers = weight[rows] if len(weight) else np.ones(len(rows), np.int64)
         rows, counts = rows[counts > 0], counts[counts > 0]
-        cells = np.asarray(table.numeric[rows][:, self.columns].T, dtype=np.float64)
-        z = (cells - background.centre[self.columns, None]) * background.scale[self.columns, None]
+        cells = np.asarray(table.numeric[rows][:, self.columns], dtype=np.float64)
+        z = (cells - background.centre[self.columns]) * background.scale[self.columns]
         return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
 
     def separated(self, state: CovarianceState, i: int, j: int) -> bool:
         """Whether the density along the discriminant of two clusters has a valley below a share of its lower peak."""
         rows, weight, z = self._sample
         labels, moments = state.place[state.before[rows]], state.clusters.moments
-        two = np.flatnonzero((labels == i) | (labels == j))
-        in_i = labels[two] == i
-        size = np.array([weight[two[in_i]].sum(), weight[two[~in_i]].sum()])
-        if size.min() < _FEWEST_ROWS:
+        of_i, of_j = np.flatnonzero(labels == i), np.flatnonzero(labels == j)
+        if min(weight[of_i].sum(), weight[of_j].sum()) < _FEWEST_ROWS:
             return False
         each = np.array([i, j])
-        within = self.pricing.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1]))
-        mean = state.clusters.shift[np.ix_(each, self.columns)]
-        direction = discriminant(within.sum(axis=0) / moments.sizes[each].sum(), mean[0] - mean[1])
-        position = np.zeros(len(two))
-        for column, share in zip(z, direction, strict=True):  # column by column: the same bits for any number of threads
-            position += column[two] * share
-        centre = mean @ direction
-        spreads = np.sqrt(np.maximum(np.einsum("kab,a,b->k", within, direction, direction) / moments.sizes[each], 0.0))
-        return valley_depth(position, weight[two], centre, spreads, size) < _VALLEY
+        within = self.pricing.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(axis=0)
+        mean, sizes = state.clusters.shift[np.ix_(each, self.columns)], moments.sizes[each]
+        positions = discriminant_positions(within, mean, sizes, z[of_i], z[of_j])
+        return valley_depth(positions, (weight[of_i], weight[of_j])) < _VALLEY
 
     # ---- the step ----
 
@@ -304,30 +298,60 @@ def covariance_step(
     return search, search.number_by_first_appearance(state)
 
 
-def discriminant(within: Floats, difference: Floats) -> Floats:
-    """Fisher's direction between two means; a ridge of 2 % of the mean variance keeps it defined."""
-    P = len(within)
-    direction: Floats = np.linalg.solve(within + (0.02 * np.trace(within) / P + 1e-9) * np.eye(P), difference)
-    return direction
+def discriminant_positions(within: Floats, mean: Floats, sizes: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Positions of the rows of two clusters along Fisher's discriminant, each along that of all other rows.
+
+    A direction that a row has helped to choose moves the row away from the other cluster; with many columns and few rows this alone opens
+    a valley. With W the covariance inside the clusters, d = m_1 - m_2, r = x - m_1 and c = n_1 / (n (n_1 - 1)), the discriminant without
+    the row is (W - c r r')^-1 (d - r / (n_1 - 1)), and its product with x - (m_1 + m_2) / 2 follows from r'W^-1 r, r'W^-1 d and d'W^-1 d
+    by the formula of Sherman and Morrison.
+
+    Parameters
+    ----------
+    within : ndarray (P, P)
+        Cross products of deviations from the two means.
+    mean : ndarray (2, P)
+    sizes : ndarray (2,)
+        Weights of the clusters.
+    first, second : ndarray (n_1, P), (n_2, P)
+        Rows of the clusters, all or a sample.
+    """
+    n, P = float(sizes.sum()), len(within)
+    # a ridge of 2 % of the mean variance keeps the discriminant defined
+    factor = np.linalg.cholesky(within / n + (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P))
+    difference = solve_triangular(factor, mean[0] - mean[1], lower=True)
+    between = 0.5 * float(difference @ difference)
+    inverse = solve_triangular(factor, np.eye(P), lower=True)
+    out = []
+    for cells, centre, size, side in ((first, mean[0], sizes[0], 1.0), (second, mean[1], sizes[1], -1.0)):
+        # no BLAS, whose bits may depend on the number of threads
+        white = np.einsum("na,ba->nb", cells - centre, inverse)
+        own, other = np.einsum("na,na->n", white, white), np.einsum("na,a->n", white, difference)
+        left = max(size - 1.0, 1.0)
+        half = own + side * 0.5 * other
+        share = size / (n * left)
+        correction = share * (other - side * own / left) * half / (1.0 - share * own)
+        out.append(other + side * between - side * half / left + correction)
+    return out[0], out[1]
 
 
-def valley_depth(position: Floats, weight: Floats, centre: Floats, spreads: Floats, size: Floats) -> float:
+def valley_depth(positions: tuple[Floats, Floats], weights: tuple[Floats, Floats]) -> float:
     """Least density between two clusters over the lower of the peaks on its two sides; 1: one hump.
 
     Parameters
     ----------
-    position, weight : ndarray (n,)
-        Rows of both clusters along the line between them.
-    centre, spreads, size : ndarray (2,)
-        Mean, standard deviation and weight of the two clusters.
+    positions, weights : two ndarrays each
+        Rows of the two clusters along the line between them, and their weights.
     """
-    n = float(weight.sum())
-    mean = float((position * weight).sum()) / n
-    spread_of_both = float(np.sqrt((weight * (position - mean) ** 2).sum() / n))
-    width = max(0.9 * float(spreads.min()) * float(size.min()) ** -0.2, 1e-3 * spread_of_both + 1e-12)
+    size = [float(weight.sum()) for weight in weights]
+    centre = [float((x * w).sum()) / n for x, w, n in zip(positions, weights, size, strict=True)]
+    spreads = [float(np.sqrt((w * (x - m) ** 2).sum() / n)) for x, w, m, n in zip(positions, weights, centre, size, strict=True)]
+    position, weight = np.concatenate(positions), np.concatenate(weights)
+    low, high = float(position.min()), float(position.max())
+    width = max(0.9 * min(spreads) * min(size) ** -0.2, 1e-3 * (high - low) + 1e-12)
     counts, edges = np.histogram(position, _BINS, weights=weight)
     middle = (edges[1:] + edges[:-1]) / 2
-    at = np.linspace(position.min(), position.max(), _POINTS)
+    at = np.linspace(low, high, _POINTS)
     density = (counts * np.exp(-0.5 * ((at[:, None] - middle) / width) ** 2)).sum(axis=1)
     a, b = sorted(int(np.abs(at - one).argmin()) for one in centre)
     lowest = a + int(density[a : b + 1].argmin())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.optional import need_pandas
 from craftc._common.typing import Floats
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
@@ -77,6 +78,18 @@ def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.int
         at = start + table.codes[:, d].astype(np.intp)
         parts[:, p + d] = tables.level[at, other] - tables.level[at, own]
     return own, other, parts, tables.base[other] - tables.base[own]
+
+
+def contribution_frame(clusters: Clusters, table: MixedTable, columns: list[Any], source: NDArray[np.intp], index: Any) -> Any:
+    """The frame of ``CRAFT.explain``: contributions of the input columns, of which the encoded columns are parts."""
+    own, other, parts, sizes = contributions(clusters, table)
+    per_column = np.zeros((len(table), len(columns)))
+    for d, column in enumerate(source):
+        per_column[:, column] += parts[:, d]
+    frame = need_pandas().DataFrame(per_column, columns=columns, index=index)
+    for position, (name, values) in enumerate((("cluster", own), ("next", other), ("size", sizes))):
+        frame.insert(position, name, values, allow_duplicates=True)
+    return frame
 
 
 def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None) -> list[str]:

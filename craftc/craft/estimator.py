@@ -23,8 +23,8 @@ from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters, pass_work
-from craftc.craft.covariance import CrossProducts
-from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins
+from craftc.craft.covariance import CrossProducts, too_many_columns
+from craftc.craft.diagnostics import contribution_frame, diagnose, margins, mean_margins
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
@@ -315,7 +315,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         self.labels_, self.merge_path_ = labels, result.merge_path
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
-        for message in diagnose(source, self.n_clusters_, result.n_clusters_at_4) if spec.by_length else ():
+        messages = diagnose(source, self.n_clusters_, result.n_clusters_at_4) if spec.by_length else []
+        if self.covariance == "full":
+            messages += too_many_columns(config.background, total, spec)
+        for message in messages:
             warnings.warn(message, UserWarning, stacklevel=2)
         return self
 
@@ -469,18 +472,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         -------
         pandas.DataFrame
             One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size` (contribution of the sizes of the
-            two clusters) and one column per feature. The contributions sum to the margin. Needs pandas.
+            two clusters) and one column per feature. The contributions sum to the margin. Where a cluster holds a covariance, a cell
+            counts as it does given the row's observed cells in the earlier columns of that covariance. Needs pandas.
         """
         table, pd = self._read_new(X), need_pandas()
-        own, other, parts, sizes = contributions(self._clusters, table)
-        per_column = np.zeros((len(table), self.schema_.n_columns))
-        for d, column in enumerate(self._encoding.source):
-            per_column[:, column] += parts[:, d]
         index = X.index if isinstance(X, pd.DataFrame) else None
-        frame = pd.DataFrame(per_column, columns=list(self.schema_.columns), index=index)
-        for position, (name, values) in enumerate((("cluster", own), ("next", other), ("size", sizes))):
-            frame.insert(position, name, values, allow_duplicates=True)
-        return frame
+        return contribution_frame(self._clusters, table, list(self.schema_.columns), self._encoding.source, index)
 
     def cut(self, n_clusters: int) -> Labels:
         """Labels at a smaller number of clusters, from the merge path, without a new fit.
