@@ -207,7 +207,7 @@ def means(
 
 
 def int128_check(uint64_t a_low, uint64_t a_high, uint64_t b_low, uint64_t b_high, int64_t factor):
-    """For the tests: (a + b, a * factor, a_low as signed * factor, factor as 128 bits) by limbs and by the arithmetic in use, and float(a)."""
+    """For the tests: (a + b, a * factor, signed a_low * factor, factor as 128 bits) by limbs and by the arithmetic in use, and float(a)."""
     cdef craftc_int128 a, b
     a.low, a.high = a_low, a_high
     b.low, b.high = b_low, b_high
