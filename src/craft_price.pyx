@@ -360,6 +360,12 @@ def parts_size(Pricing pricing not None):
     return parts_length(pricing)
 
 
+def gains_of_parts(Pricing pricing not None, work not None):
+    """(K, D) gains among the parts (K, parts_size) of priced groups."""
+    first = 3 * pricing.grid.p
+    return work[:, first:first + pricing.D]
+
+
 def mixing_costs(
     const int64_t[:, ::1] groups not None,  # IN  (K, width)
     Pricing pricing not None,

@@ -147,6 +147,20 @@ class Automatic:
         self.calls()
 
 
+class Covariances:
+    """What the last step of that search calls, once more: products of columns, columns of covariances, rows under covariances."""
+
+    params: Any = (["craft_covariance.cross_products", "craft_covariance.choose_blocks", "craft_covariance.assign"],)
+    param_names = ("kernel",)
+    number = 1
+
+    def setup(self, kernel: str) -> None:
+        self.calls = slanted(kernel).ready()
+
+    def time_calls(self, kernel: str) -> None:
+        self.calls()
+
+
 class Wide:
     """Fits of tables of many columns, whose candidate splits are screened."""
 
@@ -160,6 +174,14 @@ class Wide:
 
     def time_fit(self, columns: int) -> None:
         CRAFT(n_init=1, random_state=0, n_threads=1).fit(self.X)
+
+
+@lru_cache(maxsize=1)
+def slanted(kernel: str) -> Replay:
+    rng = np.random.default_rng(0)
+    factors, group = rng.normal(size=(3, 3, 12)), rng.integers(0, 3, 20_000)
+    X = 4.0 * group[:, None] + np.einsum("na,nab->nb", rng.normal(size=(20_000, 3)), factors[group]) + rng.normal(size=(20_000, 12))
+    return Replay(kernel, lambda: CRAFT(n_init=2, random_state=0, n_threads=1).fit(X))
 
 
 @lru_cache(maxsize=1)

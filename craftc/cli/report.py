@@ -10,8 +10,8 @@ import numpy as np
 
 from craftc import metrics
 from craftc._common.merge_path import SHARE_KEPT
-from craftc.table import Schema
 from craftc.craft.summary import differing_features
+from craftc.table import Schema
 from craftc.table.cluster_summary import LEADING, number
 from craftc.table.moments import Moments
 

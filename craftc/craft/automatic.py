@@ -11,6 +11,7 @@ from craftc._common.labels import compact
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Labels
 from craftc.craft.clusters import assign_only
+from craftc.craft.covariance_search import CovarianceSearch, CovarianceState, covariance_step
 from craftc.craft.fitting import LARGE, CraftResult, FitConfig, n_parallel_starts, run_starts
 from craftc.craft.merge_path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
 from craftc.craft.merge_split import START_CLUSTERS, MergeSplitSearch, Partition
@@ -56,7 +57,14 @@ def automatic_fit(
     if searchable and forced:
         best = search.forced_merges(best)
         path.append(constant + best.objective)
-    if target_n_clusters is not None:
+    if target_n_clusters is not None and target_n_clusters > best.K:
+        reach_n_clusters(search, best, target_n_clusters)
+        path.append(constant + best.objective)
+    if searchable and config.spec.with_covariances:
+        step = covariance_step(config, best.labels, search.moments(best), best.mask[: best.K], target_n_clusters)
+        if step is not None:
+            return with_covariances(*step, path, max(search.n_passes, 1))
+    if target_n_clusters is not None and target_n_clusters < best.K:
         reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)
     number_by_first_appearance(search, best)
@@ -70,6 +78,17 @@ def automatic_fit(
 def search_of(config: FitConfig, n_threads: int) -> MergeSplitSearch:
     """The search under the background of the model."""
     return PooledSearch(config, n_threads) if config.spec.pooled else MergeSplitSearch(config, n_threads)
+
+
+def with_covariances(search: CovarianceSearch, state: CovarianceState, path: list[float], n_passes: int) -> CraftResult:
+    """The result of a search whose last step gave covariances to clusters."""
+    path = [*path, state.objective]
+    n_passes += search.n_passes
+    at_4, steps, clusters = search.n_clusters_at(state, 4.0), search.merge_path(state), state.clusters
+    mask = clusters.diagonal_mask if search.config.spec.pooled else None
+    return CraftResult(
+        state.objective, path, n_passes, True, state.labels, clusters.moments, search.config.spec, steps, at_4, mask, state.cross
+    )
 
 
 def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Labels:
@@ -135,8 +154,8 @@ def search_starts(
 def start_partition(config: FitConfig, init: str, start: int) -> tuple[Labels, bool]:
     """Labels of a start, and whether it begins with soft passes.
 
-    "auto": one cluster first, then k-means++ and random partitions of 20 clusters; every fourth start is random. Under the pooled background
-    every second one is, because weak clusters need them, and every fourth has 8 clusters.
+    "auto": one cluster first, then k-means++ and random partitions of 20 clusters; every fourth start is random. Under the pooled
+    background every second one is, because weak clusters need them, and every fourth has 8 clusters.
     """
     kind, most = init, START_CLUSTERS
     if init == "auto":

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
+from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
 from craftc.craft.description_length import choose_features, pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -43,6 +45,8 @@ class Clusters:
     spec : ModelSpec
     mask : ndarray (K, D) of uint8, optional
         Under the pooled background: the masks found by a search, which are kept unless better ones are found.
+    cross : CrossProducts, optional
+        Sums by which clusters may hold covariances.
 
     Attributes
     ----------
@@ -55,9 +59,15 @@ class Clusters:
         depend on the masks, they are relative to these distributions and do not sum to the objective.
     excess : float
         Objective less that of the distribution of the whole table, nats.
+    diagonal_mask : ndarray (K, D) of uint8
+        Selected features before covariances were chosen, which may add features to those of a cluster.
+    covariances : ClusterCovariances or None
+        The covariances that clusters hold; None without `cross`.
     """
 
-    def __init__(self, moments: Moments, background: Background, spec: ModelSpec, mask: Mask | None = None) -> None:
+    def __init__(
+        self, moments: Moments, background: Background, spec: ModelSpec, mask: Mask | None = None, cross: CrossProducts | None = None
+    ) -> None:
         self.moments, self.background, self.spec = moments, background, spec
         self.pricing = pricing_of(background, spec, room=moments.n_clusters)
         mean, self.deviations = moments.means()
@@ -68,10 +78,30 @@ class Clusters:
             self.shift, self.deviations, 1.0, self.gains,
         )  # fmt: skip
         if spec.pooled:
-            self.mask, self.costs, self.excess = _pooled(self, mask)
+            self.mask, self.costs, self.excess = _pooled(self, mask, "thorough" if mask is None else "continue")
         else:
             self.mask, self.costs = _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
             self.excess = float(self.costs.sum())
+        self.diagonal_mask = self.mask
+        self.covariances: ClusterCovariances | None = None
+        if cross is not None:
+            self._hold_covariances(cross)
+
+    def _hold_covariances(self, cross: CrossProducts) -> None:
+        """Give covariances to the clusters that they make shorter; features that a covariance adds are selected."""
+        self.block_pricing = BlockPricing(self.pricing, self.background, self.spec, cross.columns)
+        gains = _relative_gains(self) if self.spec.pooled else self.gains
+        held = ClusterCovariances.choose(self.block_pricing, self.moments, self.shift, gains, self.mask, cross)
+        self.mask = self.mask | held.features(self.mask.shape[1])
+        if self.spec.pooled:  # a feature more in one cluster changes the distribution that the others share
+            self.mask, self.costs, self.excess = _pooled(self, self.mask, "keep")
+            held.saving = held.saving_over_diagonal(self.block_pricing.h)
+            self.excess -= float(held.saving.sum())
+            held.shift, held.precision = (array[cross.columns] for array in (self.pricing.shared.shift, self.pricing.shared.precision))
+        self.costs = self.costs - held.saving
+        if not self.spec.pooled:
+            self.excess = float(self.costs.sum())
+        self.covariances = held
 
     @cached_property
     def precision(self) -> Floats:
@@ -103,13 +133,14 @@ class Clusters:
         return eta * (background.frequency > 0)
 
     def tables(self) -> craft_kernel.CostTables:
-        """Cost tables for a pass; the cost of every row contains the mixing cost, where labels are priced."""
+        """Cost tables for a pass, without the features in blocks; the cost of every row contains the mixing cost, where it is priced."""
         extra, groups = np.empty(len(self.mask)), self.moments.groups
         price_kernel.mixing_costs(groups, self.pricing, extra)
         if not self.spec.coherent:  # the paper charges the mask to every row
             extra += self.spec.f_delta * self.mask.sum(axis=1)
         unit, shared = self.moments.unit, self.pricing.shared
-        return cost_tables(groups, unit, self.background, self.spec, self.shift, self.precision, self.mask, extra, shared)
+        mask = self.mask if self.covariances is None else self.mask & ~self.covariances.features(self.mask.shape[1])
+        return cost_tables(groups, unit, self.background, self.spec, self.shift, self.precision, mask, extra, shared)
 
     def background_costs(self, table: MixedTable) -> Floats:
         """(n,) cost of every row under the background, nats without (1/2) log 2 pi."""
@@ -125,6 +156,33 @@ class Clusters:
             craft_kernel.costs(table.numeric, table.codes, tables, scratch, relative)
             out += relative[:, 0]
         return out
+
+    def assign(self, table: MixedTable, weight: Integers, labels: Labels, n_threads: int) -> int:
+        """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved, 0 without covariances."""
+        tables = self.tables()
+        if self.covariances is None:
+            assign_only(table, tables, labels, n_threads)
+            return 0
+        blocks = self.covariances.blocks()
+        scratch = aligned((n_threads, _whole_lines(covariance_kernel.scratch_size(tables, blocks))))
+        return covariance_kernel.assign(table.numeric, table.codes, weight, tables, blocks, labels, scratch, n_threads)
+
+    def row_costs(self, table: MixedTable) -> Floats:
+        """(n, K) costs of rows, relative to the cost under the background."""
+        tables = self.tables()
+        out = np.empty((len(table), len(self.mask)))
+        if self.covariances is None:
+            craft_kernel.costs(table.numeric, table.codes, tables, aligned((1, craft_kernel.scratch_size(tables))), out)
+        else:
+            blocks = self.covariances.blocks()
+            scratch = aligned((1, covariance_kernel.scratch_size(tables, blocks)))
+            covariance_kernel.costs(table.numeric, table.codes, tables, blocks, scratch, out)
+        return out
+
+
+def _whole_lines(doubles: int) -> int:
+    """A number of doubles, rounded up to whole cache lines."""
+    return (doubles + 7) // 8 * 8
 
 
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:
@@ -146,15 +204,24 @@ def _priced_by_length(clusters: Clusters) -> tuple[Mask, Floats]:
     return mask, cost
 
 
-def _pooled(clusters: Clusters, mask: Mask | None) -> tuple[Mask, Floats, float]:
+def _pooled(clusters: Clusters, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
     """Masks, costs against the shared distributions, and J - J_0 under the pooled background."""
-    pricing, groups, effort = clusters.pricing, clusters.moments.groups, pooled_kernel.EFFORTS["thorough"]
-    given, cost = np.zeros(clusters.gains.shape, np.uint8), np.empty(len(groups))
+    pricing, groups = clusters.pricing, clusters.moments.groups
+    chosen = np.zeros(clusters.gains.shape, np.uint8)
     if mask is not None:
-        given[:], effort = mask, pooled_kernel.EFFORTS["continue"]
+        chosen[:] = mask
+    cost, work = np.empty(len(groups)), np.empty((len(groups), price_kernel.parts_size(pricing)))
+    excess = pooled_kernel.price_partition(groups, pricing, pooled_kernel.EFFORTS[effort], work, chosen, cost)
+    return chosen, cost, excess
+
+
+def _relative_gains(clusters: Clusters) -> Floats:
+    """(K, D) gains over the shared distributions."""
+    pricing, groups = clusters.pricing, clusters.moments.groups
+    mask, cost = np.zeros(clusters.gains.shape, np.uint8), np.empty(len(groups))
     work = np.empty((len(groups), price_kernel.parts_size(pricing)))
-    excess = pooled_kernel.price_partition(groups, pricing, effort, work, given, cost)
-    return given, cost, excess
+    price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
+    return price_kernel.gains_of_parts(pricing, work)
 
 
 def _at_fixed_price(clusters: Clusters) -> tuple[Mask, Floats]:

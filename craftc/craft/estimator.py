@@ -23,9 +23,10 @@ from craftc._common.validation import Choice, Constraint, Number, check_countabl
 from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters, assign_only, pass_work
+from craftc.craft.clusters import Clusters, pass_work
+from craftc.craft.covariance import CrossProducts, too_many_columns
 from craftc.craft.dependence import ColumnLinks, column_links
-from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins, relative_costs
+from craftc.craft.diagnostics import contribution_frame, diagnose, margins, mean_margins
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
@@ -57,6 +58,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         "pooled": that of all clusters that do not select the feature, so that a cluster selects only what sets it apart from the others.
         "table": that of the whole table, from which every cluster differs as soon as one other cluster stands out. Otherwise always
         "table".
+    covariance : {"auto", "diagonal", "full"}, default="auto"
+        Form of the numeric columns inside clusters under the automatic price. "diagonal": independent columns. "auto": a cluster may hold
+        one full covariance of some of its columns, at (1/2) log N for each pair, where that is shorter. It is the last step of the
+        search, which also merges the slices into which independent columns cut a slanted cloud, but never across a valley of the
+        density. "full": every cluster holds the covariance of all columns. Columns with missing cells are not in it, nor is any column
+        if more than 64 could be.
     cluster_price : {"auto", "farthest-first"} or float, default="auto"
         What a cluster must save to exist. "auto": its description length, which is (1/2) log N for the cluster and for each parameter of
         its features, and the entropy of the labels; this price determines the number of clusters. A number: Lambda of the paper's
@@ -104,7 +111,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         Largest number of clusters.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
         Start partitions. "auto" under the automatic price: one cluster, then k-means++ seeds, every second start random (with
-        ``background="table"`` every fourth); under a numeric price: random and farthest-first in turn; ``model="paper"``: one random row, as in the paper. Arrays: one start each.
+        ``background="table"`` every fourth); under a numeric price: random and farthest-first in turn; ``model="paper"``: one random row,
+        as in the paper. Arrays: one start each.
     n_init : int, default=8
         Number of starts; the lowest objective is kept (ties: the earlier start). For ``model="paper"`` and numeric columns, whose printed
         objective hardly depends on the clusters, the shortest description is kept: the lowest objective of the default model. Under the
@@ -129,8 +137,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
     objective_ : float
         The objective J of the partition in nats, recomputed from exact sums.
     objective_path_ : ndarray of float64
-        Under "auto": J of one cluster, of the best start, after forced merges (if they use all rows), and at `n_clusters`. Under a numeric
-        price: J of the start partition and after every pass, for the start that was kept.
+        Under "auto": J of one cluster, of the best start, after forced merges (if they use all rows), at `n_clusters`, and with
+        covariances. Under a numeric price: J of the start partition and after every pass, for the start that was kept.
     n_iter_ : int
         Passes over the table that led to the result.
     converged_ : bool
@@ -168,6 +176,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         a column.
     centers_, variances_ : ndarray (K, p) of float64
         Mean and smoothed variance of the numeric columns in their original units (columns: `numeric_features_in_`).
+    covariances_ : list of Covariance or None
+        For every cluster its covariance, ``(columns, matrix)``, or None if it has the diagonal form: positions of the columns among the
+        input columns, and the smoothed covariance in the units of the columns as encoded by `numeric`.
     level_probabilities_ : list of ndarray (K, T_d)
         Smoothed level probabilities of the categorical columns (`categorical_features_in_`, levels in `levels_`).
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -194,6 +205,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         "background": Choice(("pooled", "table")),
         "selection": Choice(("priced", "fixed", "free", "threshold", "global")),
         "model": Choice(MODELS),
+        "covariance": Choice(("auto", "diagonal", "full")),
         "numeric": Choice(("auto", "raw", "rank")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
@@ -212,6 +224,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         n_clusters: int | None = None,
         *,
         background: str = "pooled",
+        covariance: str = "auto",
         cluster_price: str | float = "auto",
         price_factor: float | str = "auto",
         selection: str = "priced",
@@ -234,6 +247,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
     ) -> None:
         self.n_clusters = n_clusters
         self.background = background
+        self.covariance = covariance
         self.cluster_price = cluster_price
         self.price_factor = price_factor
         self.selection = selection
@@ -325,13 +339,16 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
             original_units = original_units.select(np.arange(moments.n_clusters))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
-        self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask)
+        self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
         self.labels_ = labels
         gains = np.where(self._clusters.mask, self._clusters.gains, 0.0).sum(axis=0)
         self._set_path(result.merge_path, column_links(config, encoding.source, gains) if spec.by_length else ColumnLinks())
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
-        for message in diagnose(source, self.n_clusters_, result.n_clusters_at_4, self.price_factor_) if spec.by_length else ():
+        messages = diagnose(source, self.n_clusters_, result.n_clusters_at_4, self.price_factor_) if spec.by_length else []
+        if self.covariance == "full":
+            messages += too_many_columns(config.background, total, spec)
+        for message in messages:
             warnings.warn(message, UserWarning, stacklevel=2)
         return self
 
@@ -359,11 +376,14 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         encoding: NumericEncoding,
         moments_original_units: Moments,
         mask: Mask | None = None,
+        cross: CrossProducts | None = None,
     ) -> None:
         """Set all fitted attributes that follow from exact sums: those of the encoded table, and those in the original units."""
         self._moments, self._spec, self.schema_, self._encoding = moments, spec, schema, encoding
         self._moments_original_units = moments_original_units
-        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec, mask)
+        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec, mask, cross)
+        held = clusters.covariances
+        self.covariances_ = [None] * moments.n_clusters if held is None else held.in_units(encoding.source)
         self.n_clusters_ = moments.n_clusters
         self.cluster_price_, self.price_factor_ = clusters.price, spec.price_factor
         self.objective_ = clusters.objective
@@ -419,7 +439,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         labels = np.full(len(table), -1, np.int32)
         work = pass_work(len(table), len(self._encoding.source), self.n_clusters_)
         threads = threads_for(effective_n_threads(self.n_threads), work)
-        assign_only(table, self._clusters.tables(), labels, threads)
+        self._clusters.assign(table, np.empty(0, np.int64), labels, threads)
         return labels
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -436,8 +456,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         return costs.astype(self.schema_.dtype, copy=False)
 
     def _costs(self, table: MixedTable) -> NDArray[np.float64]:
-        out = relative_costs(self._clusters, table)
         clusters = self._clusters
+        out = clusters.row_costs(table)
         own = clusters.background_costs(table) if self._spec.coherent else clusters.background.categorical_row_costs(table.codes)
         out += own[:, None]
         return out
@@ -477,18 +497,13 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         -------
         pandas.DataFrame
             One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size` (contribution of the sizes of the
-            two clusters) and one column per feature. The contributions sum to the margin. ``frame.attrs["distribution"]`` says whose
-            distribution every cluster has of every feature, as `summary` does. Needs pandas.
+            two clusters) and one column per feature. The contributions sum to the margin. Where a cluster holds a covariance, a cell
+            counts as it does given the row's observed cells in the earlier columns of that covariance. ``frame.attrs["distribution"]``
+            says whose distribution every cluster has of every feature, as `summary` does. Needs pandas.
         """
         table, pd = self._read_new(X), need_pandas()
-        own, other, parts, sizes = contributions(self._clusters, table)
-        per_column = np.zeros((len(table), self.schema_.n_columns))
-        for d, column in enumerate(self._encoding.source):
-            per_column[:, column] += parts[:, d]
         index = X.index if isinstance(X, pd.DataFrame) else None
-        frame = pd.DataFrame(per_column, columns=list(self.schema_.columns), index=index)
-        for position, (name, values) in enumerate((("cluster", own), ("next", other), ("size", sizes))):
-            frame.insert(position, name, values, allow_duplicates=True)
+        frame = contribution_frame(self._clusters, table, list(self.schema_.columns), self._encoding.source, index)
         frame.attrs["distribution"] = [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]
         return frame
 

@@ -22,6 +22,7 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
 from craftc.craft.clusters import assign_only, pass_work
+from craftc.craft.covariance import CrossProducts
 from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -131,6 +132,7 @@ class CraftResult(FitResult):
     merge_path: Sequence[MergeStep] = ()
     n_clusters_at_4: int | None = None  # clusters left at four times the price
     mask: Mask | None = None  # under the pooled background
+    cross: CrossProducts | None = None  # if clusters hold covariances
 
 
 def drop_empty(moments: Moments, labels: Labels) -> None:

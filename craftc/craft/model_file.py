@@ -5,8 +5,10 @@ JSON text (UTF-8): format name and version, parameters, schema, encoding of the 
 specification of the model (``rules``), and the scalars of the fit. The other members are the exact
 sums of every cluster (``groups``) and the grid on which they are integers (``centre``, ``scale``);
 the same of the table in its original units (``shown_...``), where the encoding changes it; the masks
-that the search found (``mask``), under the pooled background; and per row ``labels``, ``margins`` and the clusters along the merge path. Everything else follows from the
-sums, bit for bit, and is computed on loading.
+that the search found (``mask``), under the pooled background; the sums of products of columns
+(``cross_columns``, ``cross_sums``), where clusters hold covariances; and per row ``labels``,
+``margins`` and the clusters along the merge path. Everything else follows from the sums, bit for
+bit, and is computed on loading.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from craftc._about import version
 from craftc._common.atomic_write import replacing
 from craftc._common.merge_path import MergeStep
 from craftc._common.typing import Mask
+from craftc._kernels.craft_covariance import cross_width
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
+from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.dependence import ColumnLinks
 from craftc.craft.estimator import CRAFT
 from craftc.craft.parameters import MODELS, ModelSpec
 from craftc.table import Schema
-from craftc.table.moments import Moments, level_starts
+from craftc.table.moments import NUMERIC_CELLS, Moments, level_starts
 from craftc.table.numeric_encoding import NumericEncoding, Recipe
 
 FORMAT = "craftc-model"
@@ -64,8 +68,11 @@ _ARRAYS = {
     "merge_objectives": "float64",
     "merge_labels": "int32",  # or uint8: (rows, steps), so that a row's numbers are neighbours
 }
-_OPTIONAL = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64", "mask": "uint8"}
+_ORIGINAL_UNITS = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
+_COVARIANCES = {"cross_columns": "int64", "cross_sums": "int64"}
+_OPTIONAL = _ORIGINAL_UNITS | _COVARIANCES | {"mask": "uint8"}
 _RENAMED = {"feature_sharing": "feature_variance", "sharing": "variance"}  # in files written before the names changed
+_DEFAULTS: dict[str, Any] = {"absolute": False, "background": "table", "covariance": "diagonal"}  # of specifications in older files
 _FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 
@@ -128,7 +135,7 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         **_path_arrays(model.merge_path_, len(model.labels_)),
     }
     if model._spec.pooled:
-        arrays["mask"] = model._clusters.mask
+        arrays["mask"] = model._clusters.diagonal_mask
     if not model._encoding.identity:
         original = model._moments_original_units
         arrays |= {
@@ -136,6 +143,9 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
             "shown_centre": original.grid.centre,
             "shown_scale": original.grid.scale,
         }
+    held = model._clusters.covariances
+    if held is not None:
+        arrays |= {"cross_columns": held.cross.columns.astype(np.int64), "cross_sums": held.cross.sums}
     with replacing(path, "wb") as file:
         np.savez_compressed(
             file, allow_pickle=False, model=np.frombuffer(text, np.uint8), **arrays
@@ -241,7 +251,8 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
         warnings.simplefilter("error")  # impossible sums
         try:
             spec = _spec(head["rules"])
-            model._set_state(moments, spec, schema, encoding, original_units, _mask(arrays, moments) if spec.pooled else None)
+            mask = _mask(arrays, moments) if spec.pooled else None
+            model._set_state(moments, spec, schema, encoding, original_units, mask, _cross_products(arrays, moments, spec))
         except Warning as warning:
             raise ValueError(str(warning)) from warning
     model.labels_, model.objective_path_ = labels, arrays["objective_path"]
@@ -256,15 +267,15 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
 
 def _spec(state: dict[str, Any]) -> ModelSpec:
     """The specification of the model, complete and of valid types."""
-    state = {"absolute": False, "background": "table"} | {_RENAMED.get(name, name): value for name, value in state.items()}
+    state = _DEFAULTS | {_RENAMED.get(name, name): value for name, value in state.items()}
     spec = ModelSpec(**state)
     _demand(state.keys() == asdict(spec).keys(), "the specification of the model is not complete")
     known = spec.model in MODELS
     known &= spec.selection in ("priced", "fixed", "free", "threshold", "global")
-    known &= spec.background in ("table", "pooled")
-    _demand(known, "the model, selection or background is unknown")
+    known &= spec.background in ("table", "pooled") and spec.covariance in ("auto", "diagonal", "full")
+    _demand(known, "the model, selection, background or covariance is unknown")
     for name, value in state.items():
-        text, optional = name in ("model", "selection", "background"), name in ("price", "variance")
+        text, optional = name in ("model", "selection", "background", "covariance"), name in ("price", "variance")
         fits = text or (value is None and optional) or type(value) in ((bool,) if name == "absolute" else (int, float))
         _demand(fits, f"{name} has the wrong type")
     return spec
@@ -323,6 +334,25 @@ def _mask(arrays: Arrays, moments: Moments) -> Mask:
     usable = Background(moments.total()).usable
     _demand(bool((mask <= usable).all()), "the masks contain constant features")
     return mask
+
+
+def _cross_products(arrays: Arrays, moments: Moments, spec: ModelSpec) -> CrossProducts | None:
+    """The sums of products of columns; their diagonal is that of the moments."""
+    if "cross_columns" not in arrays and "cross_sums" not in arrays:
+        return None
+    columns, sums = arrays["cross_columns"].astype(np.intp), arrays["cross_sums"]
+    grid, P = moments.grid, len(columns)
+    fits = spec.with_covariances and columns.ndim == 1 and 2 <= P <= MOST_COLUMNS
+    fits = fits and bool((np.diff(columns) > 0).all()) and columns[0] >= 0 and columns[-1] < grid.p
+    _demand(fits, "the columns of the covariances do not fit the model")
+    _demand(sums.shape == (moments.n_clusters, cross_width(P)), "the sums of products do not fit the model")
+    complete = moments.present[:, columns] == moments.sizes[:, None]
+    _demand(bool(complete.all()), "a column of the covariances has missing values")
+    squares = np.cumsum(np.arange(1, P + 1)) - 1  # the position of every square among the products
+    for word in (0, 1):
+        known = moments.groups[:, grid.first_numeric + NUMERIC_CELLS * columns + 3 + word]
+        _demand(np.array_equal(sums[:, 2 * squares + word], known), "the sums of products contradict the sums of squares")
+    return CrossProducts(columns, np.ascontiguousarray(sums))
 
 
 def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:

@@ -33,6 +33,7 @@ class ModelSpec:
     numeric_threshold: float = 0.5  # eps_v
     background: str = "table"  # of the features that a cluster does not select | "pooled"
     absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
+    covariance: str = "diagonal"  # | "auto" | "full"
 
     @property
     def by_length(self) -> bool:
@@ -48,6 +49,11 @@ class ModelSpec:
     def pooled(self) -> bool:
         """Whether the clusters that do not select a feature share a distribution of their own."""
         return self.background == "pooled"
+
+    @property
+    def with_covariances(self) -> bool:
+        """Whether clusters may hold covariances: only under the default prices of the likelihood model."""
+        return self.covariance != "diagonal" and self.coherent and self.by_length and self.selection == "priced"
 
     @property
     def coherent(self) -> bool:
@@ -226,6 +232,7 @@ def model_spec(estimator: Any) -> ModelSpec:
         numeric_threshold,
         estimator.background if automatic and estimator.selection == "priced" else "table",
         absolute,
+        estimator.covariance,
     )
 
 
@@ -251,6 +258,10 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
     heuristic = rule == "farthest-first" or (rule == "auto" and not spec.coherent and estimator.n_clusters is None)
     single = spec.coherent and isinstance(estimator.init, str) and estimator.init == "single"
     effective = {
+        "covariance": (
+            spec.with_covariances or spec.covariance == "diagonal",
+            "use cluster_price='auto', selection='priced' and model='likelihood'",
+        ),
         "price_factor": (spec.features_by_length or heuristic, "use cluster_price='auto' or 'farthest-first'"),
         "feature_fraction": (
             spec.selection in ("fixed", "global") or not spec.features_by_length or heuristic,

@@ -38,7 +38,7 @@ class PooledSearch(MergeSplitSearch):
     def __init__(self, config: FitConfig, n_threads: int) -> None:
         super().__init__(config, n_threads)
         self.pricing = pricing_of(config.background, config.spec, total_weight=config.total_weight, room=self.capacity)
-        self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ although the codes of their masks do not pay yet
+        self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
 
     # ---- masks ----
 
@@ -52,7 +52,7 @@ class PooledSearch(MergeSplitSearch):
     def _choose_masks(self, part: Partition, effort: str) -> None:
         """Masks of all clusters, the distributions that they share, and J."""
         K = part.K
-        if K > self.pricing.shared.room:
+        if self.pricing.shared.room < K:
             self.pricing = pricing_of(self.config.background, self.config.spec, total_weight=self.config.total_weight, room=K)
         work = self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
         part.excess = pooled_kernel.price_partition(
@@ -116,7 +116,7 @@ class PooledSearch(MergeSplitSearch):
         return super().pair_deltas(part, only, deltas)
 
     def merged(self, part: Partition, i: int, j: int) -> Partition:
-        """The partition with clusters i < j merged, its labels unchanged; the union selects what both select, or what one of them selects."""
+        """The partition with clusters i < j merged, its labels unchanged; the union selects what both select, or what one selects."""
         rest = np.delete(np.arange(part.K), j)
         groups = np.zeros_like(part.groups)
         groups[: part.K - 1] = part.groups[rest]
@@ -163,13 +163,13 @@ class PooledSearch(MergeSplitSearch):
 
     def split_while_cheaper(self, part: Partition) -> None:
         """Split clusters while that lowers J, merge until stable, and repeat until no such cluster is left."""
-        while part.K < self.config.max_clusters:
+        while self.config.max_clusters > part.K:
             tried = {k: part.groups[k].tobytes() for k in self._splittable(part)}
             proposed = [(split.delta, k, split) for k in tried for split in self._proposed(part, k)]
             proposed.sort(key=lambda entry: entry[:2])
             done: set[int] = set()
             for _, k, split in proposed:
-                if k in done or part.K >= self.config.max_clusters:
+                if k in done or self.config.max_clusters <= part.K:
                     continue
                 trial = part.copy()
                 self.apply_split(trial, k, split)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.merge_path import objectives_of
+from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.description_length import feature_prices
 from craftc.table.cluster_summary import LEADING, number, summary_frame
@@ -26,6 +27,11 @@ def cluster_summary(model: Any) -> Any:
     names = ("price_factor", "suggested_n_clusters", "dependence_ratio", "column_links")
     frame.attrs |= {name: getattr(model, f"{name}_") for name in names}
     frame.attrs["dependence"] = dependence_sentence(model)
+    clusters = model._clusters
+    encoded = [str(schema.columns[column]) for column in model._encoding.source]
+    frame.attrs["notes"] = too_many_columns(clusters.background, clusters.moments.total(), clusters.spec)
+    if clusters.covariances is not None:
+        frame.attrs["notes"] += clusters.covariances.notes(encoded, moments.sizes)
     return frame
 
 

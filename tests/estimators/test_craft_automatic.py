@@ -188,10 +188,11 @@ def test_suspicious_tables_are_told():
         CRAFT(random_state=0).fit(frame)
     made = rng.normal(size=(1000, 2)) @ rng.normal(size=(2, 30)) + 0.7 * rng.normal(size=(1000, 30))
     with pytest.warns(UserWarning, match="price_factor"):
-        model = CRAFT(random_state=0, n_init=2).fit(made)
+        model = CRAFT(covariance="diagonal", random_state=0, n_init=2).fit(made)
     assert model.n_clusters_ >= 10
     fewer = CRAFT(random_state=0, n_init=2, price_factor=4.0, n_clusters=3).fit(made)
     assert fewer.n_clusters_ == 3
+    assert CRAFT(random_state=0, n_init=2).fit(made).n_clusters_ == 1  # one cloud, with its covariance
 
 
 def test_a_wish_beyond_the_distinct_rows():

@@ -20,7 +20,8 @@ def reference_of(model, table, weight=None):
     """The problem of a table, and the sums of the clusters of a fitted model."""
     n_levels = [int(n) for n in table.n_levels]
     labels = model.labels_ if weight is None else np.where(weight > 0, model.labels_, 0)
-    t, _, stats = partition((table.numeric.astype(float), table.codes.astype(int), n_levels), labels, price_factor=model.price_factor_, weight=weight)
+    columns = table.numeric.astype(float), table.codes.astype(int), n_levels
+    t, _, stats = partition(columns, labels, price_factor=model.price_factor_, weight=weight)
     return t, stats
 
 

@@ -11,7 +11,6 @@ from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters
 from craftc.craft.description_length import pricing_of
-from craftc.craft.diagnostics import relative_costs
 from craftc.craft.parameters import ModelSpec
 from craftc.datasets import make_subspaces
 from craftc.table.moments import Moments, integer_grid
@@ -84,9 +83,9 @@ def test_costs_of_rows(seed):
     clusters = clusters_of(table, labels)
     t, _, stats = problem_of(table, labels)
     costs = pooled.row_costs(t, t.rows, stats, clusters.mask[:, clusters.background.usable > 0] > 0)
-    np.testing.assert_allclose(relative_costs(clusters, table), costs, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(clusters.row_costs(table), costs, rtol=1e-7, atol=1e-8)
     # summed over the rows, with what the priors and the prices charge, the costs are the objective
-    own = relative_costs(clusters, table)[np.arange(len(labels)), labels] + clusters.background_costs(table)
+    own = clusters.row_costs(table)[np.arange(len(labels)), labels] + clusters.background_costs(table)
     mask = clusters.mask[:, clusters.background.usable > 0] > 0
     charged = clusters.objective - own.sum()
     columns = pooled.columns_of(t, stats)
