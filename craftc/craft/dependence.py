@@ -29,7 +29,7 @@ from craftc.craft.description_length import half_log
 from craftc.craft.fitting import LARGE, FitConfig
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
-_STEPS, _FARTHEST, _HEAVIEST = 2.0**8, 2.0**14, 2.0**10  # integers of the design: to a standard deviation, largest cell, largest weight
+_STEPS, _FARTHEST, _HEAVIEST = 2.0**8, 2.0**14, 2.0**24  # integers: to a standard deviation, of the largest cell, of all weights
 _ROWS = 1 << 11  # of the design at a time
 
 
@@ -169,7 +169,7 @@ class _Design:
         weight = config.weight[rows].astype(np.float64) if len(config.weight) else np.ones(len(rows))
         self.weight = float(weight.sum()) * background.count_weight
         if len(config.weight):
-            weight = np.rint(weight * (_HEAVIEST / weight.max()))
+            weight = np.rint(weight * min(_HEAVIEST / weight.sum(), 1.0))
         products = np.zeros((3 * self.p + int(widths.sum()),) * 2)
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)
