@@ -120,7 +120,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _price_factor(text: str) -> float | str:
-    return text if text == "auto" else float(text)
+    """The word "auto", or a number, whose range the estimator checks."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be auto or a number > 0, got {text!r}") from None
 
 
 def _add_threads(verb: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ from craftc.craft.description_length import half_log
 from craftc.craft.fitting import LARGE, FitConfig
 
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
-_STEPS, _FARTHEST, _HEAVIEST = 2.0**8, 2.0**14, 2.0**10  # integers of the design: to a standard deviation, largest cell, largest weight
+_STEPS, _FARTHEST, _HEAVIEST = 2.0**8, 2.0**14, 2.0**24  # integers: to a standard deviation, of the largest cell, of all weights
 _ROWS = 1 << 11  # of the design at a time
 
 
@@ -89,10 +89,7 @@ def column_links(config: FitConfig, source: NDArray[np.intp], selected_gains: Fl
     chosen = _columns(np.asarray(config.table.n_levels), background.usable > 0, selected_gains)
     if len(chosen) < 2:
         return ColumnLinks()
-    rows = np.flatnonzero(config.weight) if len(config.weight) else np.arange(len(config.table))
-    if len(rows) > LARGE:
-        rows = rows[spread(len(rows), LARGE, config.seed, CraftStream.STAGE_SAMPLE)]
-    design = _Design(config, rows, chosen[chosen < p], chosen[chosen >= p] - p)
+    design = _Design(config, _rows(config), chosen[chosen < p], chosen[chosen >= p] - p)
     gains, parameters = design.pair_gains()
     N, M, h = background.weight, design.weight, half_log(background, config.spec)
     name = math.log(background.usable.sum() * (background.usable.sum() - 1) / 2 + 1)
@@ -115,6 +112,14 @@ def column_links(config: FitConfig, source: NDArray[np.intp], selected_gains: Fl
         joined[0, 1:] = joined[1:, 0] = saves[:p, p:].max(axis=0, initial=-np.inf)
         total = max(total, block + sum(joined[i, j] for i, j in _forest(joined)))
     return ColumnLinks(float(total), _by_column(edges, saves, source[chosen]))
+
+
+def _rows(config: FitConfig) -> NDArray[np.intp]:
+    """Rows of weight > 0, or a sample of them."""
+    counted = np.flatnonzero(config.weight) if len(config.weight) else None
+    n = len(config.table) if counted is None else len(counted)
+    rows = spread(n, LARGE, config.seed, CraftStream.STAGE_SAMPLE) if n > LARGE else np.arange(n)
+    return np.asarray(rows if counted is None else counted[rows])
 
 
 def _columns(n_levels: NDArray[Any], usable: NDArray[np.bool_], selected_gains: Floats) -> NDArray[np.intp]:
@@ -164,7 +169,7 @@ class _Design:
         weight = config.weight[rows].astype(np.float64) if len(config.weight) else np.ones(len(rows))
         self.weight = float(weight.sum()) * background.count_weight
         if len(config.weight):
-            weight = np.rint(weight * (_HEAVIEST / weight.max()))
+            weight = np.rint(weight * min(_HEAVIEST / weight.sum(), 1.0))
         products = np.zeros((3 * self.p + int(widths.sum()),) * 2)
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)

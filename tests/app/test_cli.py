@@ -134,6 +134,16 @@ def test_same_command_same_output(run, tmp_path):
     fewer = run("cluster", HEART, "--ignore", "class", "--price-factor", 9)
     assert "No cluster structure found: 1 cluster." in fewer[1]
     assert "Cluster 0" not in fewer[1]
+    assert run("cluster", HEART, "--ignore", "class", "--price-factor", "auto") == first
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"), [("much", "--price-factor: must be auto or a number > 0, got 'much'"), ("0", "got 0.0"), ("nan", "got nan")]
+)
+def test_price_factors_that_make_no_sense(run, factor, message):
+    code, said, err = run("cluster", HEART, "--price-factor", factor)
+    assert (code, said) == (2, "")
+    assert message in err
 
 
 def test_given_number_of_clusters(run):

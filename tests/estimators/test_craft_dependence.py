@@ -76,6 +76,15 @@ def test_the_reference_agrees_with_weights_a_price_and_parts():
     check(of_table(table, weight, 2.5, source), *theirs, source)
 
 
+def test_weights_equal_repeated_rows():
+    table = dependent(5)
+    weight = np.random.default_rng(0).integers(0, 4, 150)
+    repeated = of_table(table.take(np.repeat(np.arange(150), weight)))
+    assert of_table(table, weight) == repeated
+    heavy = of_table(table, weight * 2**20, 2.0**-20)  # 2^28 in all: rounded to 2^24
+    assert [link[:2] for link in heavy.pairs] == [link[:2] for link in of_table(table, weight * 2**10, 2.0**-10).pairs]
+
+
 @pytest.mark.parametrize("factor", [0.2, 1.0, 3.0])
 def test_the_reference_agrees_on_a_sample(monkeypatch, factor):
     monkeypatch.setattr(dependence, "LARGE", 400)
