@@ -42,4 +42,4 @@ def clusters_of(table, labels, covariance="auto", weight=NO_WEIGHT, n_threads=1,
     columns = covariance_columns(background, moments.total()) if columns is None else columns
     cross = CrossProducts.of_partition(columns, grid, table, weight, labels, K, n_threads)
     spec = ModelSpec(selection="priced", price=None, covariance=covariance)
-    return Clusters(moments, background, spec, cross)
+    return Clusters(moments, background, spec, cross=cross)
