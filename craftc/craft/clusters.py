@@ -10,6 +10,7 @@ with l0 the cost of a cell under the background, the distribution of the whole t
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -123,6 +124,11 @@ class Clusters:
         """J, nats."""
         background = self.background.cost if self.spec.coherent else self.background.categorical_cost
         return background + self.excess
+
+    @property
+    def objective_of_one(self) -> float:
+        """J of one cluster without a covariance under the description-length price, nats."""
+        return self.background.cost + self.pricing.h + math.log(self.pricing.n_usable + 1.0)
 
     def level_probabilities(self) -> Floats:
         """(K, n_levels) eta = (c + alpha eta_0) / (S + alpha); 0 for missing levels."""

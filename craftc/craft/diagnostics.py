@@ -19,6 +19,7 @@ _SAMPLE = 2000  # rows by which near-duplicate columns are found
 _ALIKE = 0.98  # share of the information of a column that another column repeats: near-duplicates
 _FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
 _MANY_CLUSTERS = 10
+_LINKED = 0.5  # links between columns save so large a share of what the clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
 
@@ -92,7 +93,7 @@ def contribution_frame(clusters: Clusters, table: MixedTable, columns: list[Any]
     return frame
 
 
-def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None, price_factor: float) -> list[str]:
+def diagnose(table: MixedTable, model: Any, n_clusters_at_4: int | None) -> list[str]:
     """Warnings about a table that the model cannot describe well: near-duplicate columns, and dependence inside clusters.
 
     Separated clusters remain at four times the price; slices of a table with dependent columns do not. If a single cluster remains, the
@@ -104,7 +105,9 @@ def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None, pr
         messages.append(
             f"Columns {a!r} and {b!r} are near-duplicates and both count in full, which exaggerates clusters along them; drop one."
         )
-    if n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters:
+    n_clusters, price_factor = model.n_clusters_, model.price_factor_
+    fragile = n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
+    if fragile and model.dependence_ratio_ > _LINKED:
         messages.append(
             f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor={4 * price_factor:g}. Columns "
             "seem to depend on each other inside clusters, and then the number of clusters is not a property of the data. Try "

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
 from craftc._common.merge_path import MergeStep, objectives_of, saving_of, suggested_n_clusters
-from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Labels, Mask
@@ -26,12 +25,12 @@ from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.covariance import CrossProducts, too_many_columns
 from craftc.craft.dependence import ColumnLinks, column_links
-from craftc.craft.diagnostics import contribution_frame, diagnose, margins, mean_margins
+from craftc.craft.diagnostics import diagnose, margins, mean_margins
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
+from craftc.craft.interpretation import Interpretation
 from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
 from craftc.craft.probabilities import Probabilities
-from craftc.craft.summary import cluster_summary, distributions
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.moments import Moments, integer_grid
@@ -40,7 +39,7 @@ from craftc.table.numeric_encoding import NumericEncoding
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
 
 
-class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, TransformerMixin, ClusterMixin, BaseEstimator):
+class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpretation, TransformerMixin, ClusterMixin, BaseEstimator):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
     Every cluster models its rows by a few selected features; the clusters that do not select a feature share one distribution of it (the
@@ -345,7 +344,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         self._set_path(result.merge_path, column_links(config, encoding.source, gains) if spec.by_length else ColumnLinks())
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
-        messages = diagnose(source, self.n_clusters_, result.n_clusters_at_4, self.price_factor_) if spec.by_length else []
+        messages = diagnose(source, self, result.n_clusters_at_4) if spec.by_length else []
         if self.covariance == "full":
             messages += too_many_columns(config.background, total, spec)
         for message in messages:
@@ -414,7 +413,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
         objectives = objectives_of(path)
         self.merge_path_, self._links = path, links
         self.suggested_n_clusters_ = suggested_n_clusters(objectives) if path else None
-        self.dependence_ratio_ = links.ratio(saving_of(objectives) if path else 0.0)
+        saved = saving_of(objectives) if path else 0.0
+        if saved > 0.0 and self._clusters.covariances is not None:  # the last step of the path holds a covariance: links of its columns
+            saved = self._clusters.objective_of_one - min(objective for _, objective in objectives)
+        self.dependence_ratio_ = links.ratio(saved)
         self.column_links_ = [(self.schema_.columns[a], self.schema_.columns[b], nats) for a, b, nats in links.pairs]
 
     # ---- new rows ----
@@ -483,76 +485,6 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Transfor
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
-
-    # ---- interpretation ----
-
-    def explain(self, X: Any) -> Any:
-        """Contribution of every feature to the margin of every row, in nats.
-
-        Parameters
-        ----------
-        X : data frame, array (n, D) or MixedTable
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size` (contribution of the sizes of the
-            two clusters) and one column per feature. The contributions sum to the margin. Where a cluster holds a covariance, a cell
-            counts as it does given the row's observed cells in the earlier columns of that covariance. ``frame.attrs["distribution"]``
-            says whose distribution every cluster has of every feature, as `summary` does. Needs pandas.
-        """
-        table, pd = self._read_new(X), need_pandas()
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        frame = contribution_frame(self._clusters, table, list(self.schema_.columns), self._encoding.source, index)
-        frame.attrs["distribution"] = [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]
-        return frame
-
-    def cut(self, n_clusters: int | str) -> Labels:
-        """Labels at a smaller number of clusters, from the merge path, without a new fit.
-
-        Parameters
-        ----------
-        n_clusters : int or "suggested"
-            From 1 to `n_clusters_`; "suggested": `suggested_n_clusters_`.
-
-        Returns
-        -------
-        ndarray (n,) of int32
-            Numbered by first appearance. If the path skips that number, the labels have the next smaller number on the path.
-
-        Raises
-        ------
-        ValueError
-            More clusters than the model has, or a model without a merge path.
-        """
-        check_is_fitted(self)
-        if not self.merge_path_:
-            raise ValueError("This model has no merge path; fit it with cluster_price='auto'.")
-        Choice(("suggested",), "or a whole number >= 1", Number(least=1, whole=True)).check("n_clusters", n_clusters)
-        wanted = suggested_n_clusters(objectives_of(self.merge_path_)) if isinstance(n_clusters, str) else n_clusters
-        if wanted > self.n_clusters_:
-            raise ValueError(
-                f"cut({wanted}) asks for more than the {self.n_clusters_} clusters of this model; fit with n_clusters={wanted} "
-                "to split further."
-            )
-        at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= wanted)
-        labels: Labels = self.merge_path_[at].labels.astype(np.int32)
-        return labels
-
-    def summary(self) -> Any:
-        """Size and selected features of every cluster, compared with the whole table.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per cluster and feature in which it differs from the whole table, largest gain first: cluster, rows, share, feature,
-            gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and in the whole table.
-            ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other numbers of clusters are; the
-            attrs "price_factor", "suggested_n_clusters", "dependence_ratio" and "column_links" are the fitted attributes. "dependence" is
-            a sentence if `dependence_ratio_` exceeds 1, otherwise empty. Needs pandas (``pip install craftc[app]``).
-        """
-        check_is_fitted(self)
-        return cluster_summary(self)
 
 
 def _print_pass(n_pass: int, n_clusters: int, objective: float) -> None:

@@ -145,7 +145,7 @@ def test_predict_and_transform_agree(model_and_rows):
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert model.score(X) == pytest.approx(-costs.min(axis=1).sum())
     two = np.sort(costs, axis=1)
-    np.testing.assert_allclose(model.score_samples(X), two[:, 1] - two[:, 0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(model.margins(X), two[:, 1] - two[:, 0], rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(model.margins_, two[:, 1] - two[:, 0], rtol=1e-4, atol=1e-4)
 
 
@@ -167,7 +167,7 @@ def test_contributions_sum_to_the_margin(model_and_rows):
     for given_rows in (X, rows):
         parts = model.explain(given_rows)
         np.testing.assert_allclose(
-            parts.drop(columns=["cluster", "next"]).sum(axis=1), model.score_samples(given_rows), rtol=1e-9, atol=1e-9
+            parts.drop(columns=["cluster", "next"]).sum(axis=1), model.margins(given_rows), rtol=1e-9, atol=1e-9
         )
     missing = np.isnan(rows)
     names = [name for name in parts.columns if name not in ("cluster", "next", "size")]

@@ -59,6 +59,7 @@ def test_the_last_step(seed, weighted):
     X, _ = slanted(seed, n=150, K=2, p=3, q=1)
     weight = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float) if weighted else None
     parameters = {"categorical": [X.shape[1] - 1], "numeric": "raw", "n_init": 2, "random_state": seed}
+    parameters |= {"background": "table", "price_factor": 1.0}  # as in the reference implementation
     diagonal = CRAFT(covariance="diagonal", **parameters).fit(X, sample_weight=weight)
     found = CRAFT(**parameters).fit(X, sample_weight=weight)
     expected = covariance.last_step(problem_of(X, 1, weight), diagonal.labels_)

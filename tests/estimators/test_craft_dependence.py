@@ -118,11 +118,14 @@ def test_groups_have_a_ratio_below_one_and_one_cloud_above():
     assert dependence_sentence(groups) == ""
     rng = np.random.default_rng(0)
     cloud = rng.normal(size=(1000, 1)) + 0.5 * rng.normal(size=(1000, 6))
-    sliced = CRAFT(random_state=0).fit(cloud)
+    sliced = CRAFT(covariance="diagonal", random_state=0).fit(cloud)
     assert sliced.n_clusters_ > 1
     assert sliced.dependence_ratio_ > 1.0
     saved = sliced.merge_path_[-1].objective - min(step.objective for step in sliced.merge_path_)
     assert sliced.dependence_ratio_ == sliced._links.saving / saved
+    whole = CRAFT(random_state=0).fit(cloud)
+    assert whole.n_clusters_ == 1  # its covariance is a link of its columns, which clusters do not add to
+    assert whole.dependence_ratio_ == math.inf
 
 
 def test_links_are_named_by_input_columns_and_kept_in_a_file(tmp_path):
@@ -204,7 +207,7 @@ def test_columns_of_many_levels_are_left_out():
 def test_the_sentence_compares_links_with_clusters():
     model = CRAFT(random_state=0).fit(load_heart().data)
     assert model.dependence_ratio_ > 1
-    links, clusters = model._links.saving, model.merge_path_[-1].objective - model.objective_
+    links, clusters = model._links.saving, model._clusters.objective_of_one - model.objective_
     assert dependence_sentence(model) == (
         "Columns that depend on each other describe this table better than groups of rows: "
         f"links between columns save {links:,.0f} nats, clusters {clusters:,.0f}."

@@ -60,9 +60,9 @@ def test_slices_of_a_dependent_table_do_not_grow_with_the_rows():
     rng = np.random.default_rng(0)
     factor = rng.normal(size=(12_000, 1))
     X = factor + 0.7 * rng.normal(size=(12_000, 8))
-    few, many = (CRAFT(random_state=0, n_init=2).fit(X[:n]).n_clusters_ for n in (1200, 12_000))
+    few, many = (CRAFT(covariance="diagonal", random_state=0, n_init=2).fit(X[:n]).n_clusters_ for n in (1200, 12_000))
     assert many <= few + 1
-    assert CRAFT(random_state=0, n_init=2, price_factor=1).fit(X).n_clusters_ > many + 1
+    assert CRAFT(covariance="diagonal", random_state=0, n_init=2, price_factor=1).fit(X).n_clusters_ > many + 1
 
 
 # ---- tables above 16 384 rows ----
@@ -90,10 +90,11 @@ def small_is_large(monkeypatch):
 def test_passes_end_before_their_tail(small_is_large, monkeypatch):
     table, _ = mixed(3000, 6, seed=3, shift=1.5)
     start = np.random.default_rng(0).integers(0, 6, 3000)
-    short = CRAFT(init=start, price_factor=1.0).fit(table)
-    again = CRAFT(init=short.labels_, price_factor=1.0).fit(table)
+    options = {"covariance": "diagonal", "price_factor": 1.0}
+    short = CRAFT(init=start, **options).fit(table)
+    again = CRAFT(init=short.labels_, **options).fit(table)
     monkeypatch.setattr(fitting, "LARGE", 10**9)
-    exact = CRAFT(init=start, price_factor=1.0).fit(table)
+    exact = CRAFT(init=start, **options).fit(table)
     assert short.n_iter_ < exact.n_iter_
     assert short.converged_
     assert again.objective_ <= short.objective_
@@ -101,7 +102,8 @@ def test_passes_end_before_their_tail(small_is_large, monkeypatch):
     moments = short._moments
     whole = Moments.of_partition(moments.grid, 1.0, table, np.empty(0, np.int64), short.labels_, short.n_clusters_)
     np.testing.assert_array_equal(whole.groups, moments.groups)
-    assert Clusters(whole, Background(whole.total()), short._spec).objective == short.objective_ == short.objective_path_[-1]
+    mask = short._clusters.diagonal_mask
+    assert Clusters(whole, Background(whole.total()), short._spec, mask).objective == short.objective_ == short.objective_path_[-1]
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

@@ -80,7 +80,7 @@ def test_a_missing_cell_is_integrated_out():
 
 def test_the_density_is_the_mixture_by_hand():
     X = groups()[0][["x", "y"]].to_numpy()
-    model = CRAFT(numeric="raw", random_state=0).fit(X)
+    model = CRAFT(numeric="raw", background="table", covariance="diagonal", random_state=0).fit(X)
     own = [[stats.norm(m, np.sqrt(v)) for m, v in zip(*row, strict=True)] for row in zip(model.centers_, model.variances_, strict=True)]
     every = [stats.norm(x.mean(), x.std()) for x in X.T]
     parts = [
