@@ -413,15 +413,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
             its smallest cost. The dtype is that of the numeric columns.
         """
         table = self._read_new(X)
-        costs = self._costs(table)
+        costs = self._clusters.full_costs(table)
         return costs.astype(self.schema_.dtype, copy=False)
-
-    def _costs(self, table: MixedTable) -> NDArray[np.float64]:
-        out = self._clusters.row_costs(table)
-        background = self._clusters.background
-        own = background.row_costs(table.numeric, table.codes) if self._spec.coherent else background.categorical_row_costs(table.codes)
-        out += own[:, None]
-        return out
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the summed cost of the rows under their cheapest cluster, nats; higher is better.
@@ -438,7 +431,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         """
         table = self._read_new(X)
         weight = check_weight(sample_weight, len(table))
-        least = self._costs(table).min(axis=1)
+        least = self._clusters.full_costs(table).min(axis=1)
         return -float(least.sum() if weight is None else (least * weight).sum())
 
     @property
@@ -506,9 +499,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
                 f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters of this model; fit with n_clusters={n_clusters} "
                 "to split further."
             )
-        at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= n_clusters)
-        labels: Labels = self.merge_path_[at].labels.astype(np.int32)
-        return labels
+        return next(step.labels for step in self.merge_path_ if step.n_clusters <= n_clusters).astype(np.int32)
 
     def summary(self) -> Any:
         """Size and selected features of every cluster, compared with the whole table.
