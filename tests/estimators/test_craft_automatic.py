@@ -26,7 +26,13 @@ def structured(seed, n=120):
 def fit_both(table, starts, weight=None, **parameters):
     """(CRAFT, reference) from the same start partitions."""
     names = {"fraction": "feature_fraction", "k_max": "max_clusters"}
-    ours = CRAFT(covariance="diagonal", init=starts, numeric="raw", n_threads=1, **{names.get(name, name): value for name, value in parameters.items()})
+    ours = CRAFT(
+        covariance="diagonal",
+        init=starts,
+        numeric="raw",
+        n_threads=1,
+        **{names.get(name, name): value for name, value in parameters.items()},
+    )
     ours.fit(table, sample_weight=weight)
     theirs = ref_search.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
     return ours, theirs
