@@ -36,6 +36,10 @@ cdef extern from "_int128.h" nogil:
     void int128_store(int64_t *cell, craftc_int128 a)
     double int128_double(craftc_int128 a)
 
+cdef extern from "_covariance.h" nogil:
+    void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m, double start,
+                          const double *z, const double *background, double *work, double *total)
+
 cdef double SINGULAR = 1e-10    # a column with a smaller share of its variance left, given the others, repeats them
 cdef double WORTH = 1e-6        # nats by which a block must shorten the description
 
@@ -441,11 +445,12 @@ cdef const Py_ssize_t *_indices(array) except? NULL:
 
 
 cdef Py_ssize_t _scratch_size(CostTables tables, Blocks blocks) noexcept nogil:
-    return craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P + blocks.largest * (blocks.largest + 1)
+    cdef Py_ssize_t marginal = blocks.largest * (blocks.largest + 1)
+    return craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P + (marginal + 7) // 8 * 8
 
 
 def scratch_size(CostTables tables not None, Blocks blocks not None):
-    """Doubles of scratch that one thread needs for the costs of rows."""
+    """Doubles of scratch that one thread needs for the costs of rows, whole cache lines."""
     return _scratch_size(tables, blocks)
 
 
@@ -559,24 +564,8 @@ cdef void _block_costs(
     Blocks B, Py_ssize_t b, const double *z, const double *background, Py_ssize_t n, double *work, double *total,
 ) noexcept nogil:
     """Costs of the rows of a tile under one block, less those of the background."""
-    cdef Py_ssize_t i, j, r, m = B.size[b]
-    cdef const Py_ssize_t *position = B.position + b * B.P
-    cdef const double *mean = B.mean_ + b * B.P
-    cdef const double *inverse = B.inverse + b * B.P * B.P
-    cdef double w
-    cdef double[TILE] y
-    for r in range(TILE):
-        total[r] = B.half_log_det[b]
-    for i in range(m):
-        for r in range(TILE):
-            work[i * TILE + r] = z[position[i] * TILE + r] - mean[i]
-            y[r] = 0.0
-        for j in range(i + 1):
-            w = inverse[i * m + j]
-            for r in range(TILE):
-                y[r] += w * work[j * TILE + r]
-        for r in range(TILE):
-            total[r] += 0.5 * y[r] * y[r] - background[position[i] * TILE + r]
+    cdef Py_ssize_t r, m = B.size[b]
+    covariance_costs(B.inverse + b * B.P * B.P, B.mean_ + b * B.P, B.position + b * B.P, m, B.half_log_det[b], z, background, work, total)
     for r in range(n):
         if total[r] != total[r]:
             total[r] = _marginal_cost(B, b, z + r, background + r, work + m * TILE)

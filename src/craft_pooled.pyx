@@ -196,7 +196,7 @@ cdef void _fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *lo
 cdef double _pooled_cost(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint8_t *pool,
 ) noexcept nogil:
-    """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it; c.cells receives the pool's moments."""
+    """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it; c.cells receives the pool."""
     cdef Py_ssize_t k, first = _first_cell(P, d), n = _width(P, d)
     cdef double cost = 0.0, shift = 0.0, precision = 1.0
     cdef bint pooled = False
@@ -344,10 +344,10 @@ cdef double _sweep(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t *mask, Py_ssize_t n_starts,
 ) noexcept nogil:
     """Choose feature after feature until nothing changes; returns the cost of the features and of the codes of the masks."""
-    cdef Py_ssize_t k, d, sweep
+    cdef Py_ssize_t d, _turn
     cdef bint changed
     _count_selected(P, c, K, mask)
-    for sweep in range(MOST_SWEEPS):
+    for _turn in range(MOST_SWEEPS):
         changed = False
         for d in range(P.D):
             if P.usable[d] and _choose_feature(P, c, groups, K, work, d, mask, n_starts):
@@ -386,9 +386,9 @@ cdef double _choose_masks(
 ) noexcept nogil:
     """The masks of least cost that are found; returns their cost.
 
-    KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the masks that are best against the whole table's distribution, from those that are best if
-    every feature adds the same to the code of a mask (0, log(D) / 2 or log(D) nats), and from the given ones. THOROUGH: then each cluster
-    selects all features, or none, and the others adapt.
+    KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the masks that are best against the whole table's distribution, from
+    those that are best if every feature adds the same to the code of a mask (0, log(D) / 2 or log(D) nats), and from the given ones.
+    THOROUGH: then each cluster selects all features, or none, and the others adapt.
     """
     cdef Py_ssize_t k, d, q, i, n = K * P.D
     cdef double best

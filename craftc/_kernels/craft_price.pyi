@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
-from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
 
 SELECTIONS: dict[str, int]
@@ -27,7 +26,7 @@ class Pricing:
     n_numeric: int
     n_categorical: int
     relative: bool
-    shared: Shared | None
+    shared: Any  # Shared, or None under the background of the whole table
     def __init__(
         self,
         grid: Grid,

@@ -170,7 +170,7 @@ class Clusters:
             assign_only(table, tables, labels, n_threads)
             return 0
         blocks = self.covariances.blocks()
-        scratch = aligned((n_threads, _whole_lines(covariance_kernel.scratch_size(tables, blocks))))
+        scratch = aligned((n_threads, covariance_kernel.scratch_size(tables, blocks)))
         return covariance_kernel.assign(table.numeric, table.codes, weight, tables, blocks, labels, scratch, n_threads)
 
     def row_costs(self, table: MixedTable) -> Floats:
@@ -185,10 +185,12 @@ class Clusters:
             covariance_kernel.costs(table.numeric, table.codes, tables, blocks, scratch, out)
         return out
 
-
-def _whole_lines(doubles: int) -> int:
-    """A number of doubles, rounded up to whole cache lines."""
-    return (doubles + 7) // 8 * 8
+    def full_costs(self, table: MixedTable) -> Floats:
+        """(n, K) costs of rows, those of the background included."""
+        out = self.row_costs(table)
+        own = self.background_costs(table) if self.spec.coherent else self.background.categorical_row_costs(table.codes)
+        out += own[:, None]
+        return out
 
 
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:

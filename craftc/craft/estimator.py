@@ -454,15 +454,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
             its smallest cost. The dtype is that of the numeric columns.
         """
         table = self._read_new(X)
-        costs = self._costs(table)
+        costs = self._clusters.full_costs(table)
         return costs.astype(self.schema_.dtype, copy=False)
-
-    def _costs(self, table: MixedTable) -> NDArray[np.float64]:
-        clusters = self._clusters
-        out = clusters.row_costs(table)
-        own = clusters.background_costs(table) if self._spec.coherent else clusters.background.categorical_row_costs(table.codes)
-        out += own[:, None]
-        return out
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the summed cost of the rows under their cheapest cluster, nats; higher is better.
@@ -479,7 +472,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         """
         table = self._read_new(X)
         weight = check_weight(sample_weight, len(table))
-        least = self._costs(table).min(axis=1)
+        least = self._clusters.full_costs(table).min(axis=1)
         return -float(least.sum() if weight is None else (least * weight).sum())
 
     @property

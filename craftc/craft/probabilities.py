@@ -55,7 +55,7 @@ class Probabilities:
         >>> model.predict_proba(heart.head(2)).round(3).tolist()
         [[1.0, 0.0], [0.854, 0.146]]
         """
-        return np.asarray(softmax(-self._costs(self._read_new(X)), axis=1))
+        return np.asarray(softmax(-self._clusters.full_costs(self._read_new(X)), axis=1))
 
     @available_if(_is_a_density)  # type: ignore[untyped-decorator]
     def score_samples(self: Any, X: Any) -> Floats:
@@ -95,7 +95,7 @@ class Probabilities:
         for rows in chunks(len(table)):
             part = table.take(rows)
             normalisers = 0.5 * math.log(2.0 * math.pi) * (~np.isnan(part.numeric) & varies).sum(axis=1)
-            out[rows] = logsumexp(-self._costs(part), axis=1) - normalisers - equal_weights
+            out[rows] = logsumexp(-self._clusters.full_costs(part), axis=1) - normalisers - equal_weights
         return out
 
     def margins(self: Any, X: Any) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ def fit_both(table, starts, weight=None, **parameters):
     """(CRAFT, reference) from the same start partitions."""
     names = {"fraction": "feature_fraction", "k_max": "max_clusters"}
     options = {names.get(name, name): value for name, value in parameters.items()}
-    ours = CRAFT(init=starts, background="table", numeric="raw", n_threads=1, **options)
+    ours = CRAFT(init=starts, background="table", covariance="diagonal", numeric="raw", n_threads=1, **options)
     ours.fit(table, sample_weight=weight)
     theirs = ref_search.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
     return ours, theirs
