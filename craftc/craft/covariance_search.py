@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from craftc._common.labels import first_appearance, renumber
 from craftc._common.merge_path import MergePath
@@ -29,6 +28,8 @@ _TOLERANCE, _ROUNDING = 1e-9, 2.0**-46  # nats by which a step must lower J: at 
 _LARGE = 1 << 14  # rows above which passes end once one lowers J by less than a parameter costs, and a sample shows the valleys
 _VALLEY = 0.7  # of the lower peak: a density below it separates two clusters
 _FEWEST_ROWS = 20  # in a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
+_MOST_PAIRS = 200  # that are looked at for one merge
+_FEW_CLUSTERS = 30  # whose merges may each be followed by passes before J is compared
 _BINS, _POINTS = 500, 200  # of the histogram of two clusters, and of its smoothed density
 
 
@@ -154,12 +155,12 @@ class CovarianceSearch:
         return self._priced(state.before, place, moments, state.cross.merged(i, j), union)
 
     def cheapest_merge(self, state: CovarianceState, deltas: Floats, diagonal: Floats, guarded: bool = True) -> CovarianceState | None:
-        """Merge the cheapest pair, at any price; None if every pair is separated. `deltas` are updated in place for the next merge.
+        """Merge the cheapest pair, at any price; None if the cheapest ones are separated. `deltas` are updated in place for the next merge.
 
         `guarded`: no pair is merged that does not pay without covariances and has a valley between.
         """
         K = state.K
-        while K > 1:
+        for _ in range(_MOST_PAIRS if K > 1 else 0):
             i, j = best_pair(deltas[:K, :K])
             if not np.isfinite(deltas[i, j]):
                 return None
@@ -194,7 +195,7 @@ class CovarianceSearch:
     def shorter_after_passes(self, state: CovarianceState, fewest: int) -> CovarianceState:
         """The first shorter description on the same way with passes after every merge; the state itself if there is none."""
         trial: CovarianceState | None = state
-        while trial is not None and fewest < trial.K:
+        while trial is not None and fewest < trial.K <= _FEW_CLUSTERS:
             trial = self.cheapest_merge(trial, *self.pair_deltas(trial))
             if trial is not None:
                 trial = self.passes(trial, fewest)
@@ -326,15 +327,14 @@ def discriminant_positions(within: Floats, mean: Floats, sizes: Floats, first: F
     """
     n, P = float(sizes.sum()), len(within)
     # a ridge of 2 % of the mean variance keeps the discriminant defined
-    factor = np.linalg.cholesky(within / n + (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P))
-    difference = solve_triangular(factor, mean[0] - mean[1], lower=True)
-    between = 0.5 * float(difference @ difference)
-    inverse = solve_triangular(factor, np.eye(P), lower=True)
+    inverse = np.linalg.inv(within / n + (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P))
+    difference = mean[0] - mean[1]
+    between = 0.5 * float(np.einsum("a,ab,b->", difference, inverse, difference))
     out = []
     for cells, centre, size, side in ((first, mean[0], sizes[0], 1.0), (second, mean[1], sizes[1], -1.0)):
-        # no BLAS, whose bits may depend on the number of threads
-        white = np.einsum("na,ba->nb", cells - centre, inverse)
-        own, other = np.einsum("na,na->n", white, white), np.einsum("na,a->n", white, difference)
+        rest = cells - centre
+        towards = np.einsum("na,ab->nb", rest, inverse)  # no BLAS, whose bits may depend on the number of threads
+        own, other = np.einsum("na,na->n", towards, rest), np.einsum("na,a->n", towards, difference)
         left = max(size - 1.0, 1.0)
         half = own + side * 0.5 * other
         share = size / (n * left)
