@@ -53,7 +53,7 @@ class Probabilities:
         >>> heart = load_heart().data
         >>> model = CRAFT(random_state=0).fit(heart)
         >>> model.predict_proba(heart.head(2)).round(3).tolist()
-        [[1.0, 0.0], [0.854, 0.146]]
+        [[1.0, 0.0], [0.916, 0.084]]
         """
         return np.asarray(softmax(-self._clusters.full_costs(self._read_new(X)), axis=1))
 

@@ -107,7 +107,7 @@ def test_heart(run, tmp_path):
         "Fewer clusters: 1 costs 1",
         "Columns that depend on each other describe this table better than groups of rows: links between columns save 1",
         "strongest links: oldpeak - slope, max_hr - ",
-        "purity 0.7",
+        "purity 0.8",
         "NMI 0.",
         "absent present mostly",
     ):
