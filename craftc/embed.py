@@ -37,6 +37,8 @@ class CraftCosts:
     ------
     TypeError
         `model` is no CRAFT.
+    ValueError
+        Clusters of the model hold covariances.
     sklearn.exceptions.NotFittedError
         It has not been fitted.
 
@@ -44,7 +46,8 @@ class CraftCosts:
     --------
     >>> import craftc
     >>> heart = craftc.datasets.load_heart()
-    >>> costs = craftc.embed.CraftCosts(craftc.CRAFT(n_init=2, random_state=0).fit(heart.data))
+    >>> model = craftc.CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(heart.data)
+    >>> costs = craftc.embed.CraftCosts(model)
     >>> table = costs.encode(heart.data)
     >>> table.numeric.shape == (270, costs.n_numeric), table.codes.shape == (270, costs.n_categorical)
     (True, True)
@@ -54,6 +57,8 @@ class CraftCosts:
         if not isinstance(model, CRAFT):
             raise TypeError(f"CraftCosts reads a fitted CRAFT, got {type(model).__name__}.")
         check_is_fitted(model)
+        if model._clusters.covariances is not None:
+            raise ValueError("The C function knows no covariances, which this model has; fit it with covariance='diagonal'.")
         self._schema, self._encoding, self._unknown = model.schema_, model._encoding, model.unknown
         tables = model._clusters.tables()
         self.capsule: object = craft_costs(tables)

@@ -20,8 +20,7 @@ counts, cultivars, clusters = contingency(wine.target, model.labels_)
 print(pd.DataFrame(counts, cultivars, clusters))
 
 # %%
-# Three clusters correspond to the cultivars; a fourth contains a few unusual wines. The path shows the cost of fewer clusters: the step
-# from 3 to 2 is large, that from 4 to 3 small.
+# The three clusters correspond to the cultivars. The path shows the cost of fewer clusters.
 
 clusters = [step.n_clusters for step in model.merge_path_]
 cost = [step.objective - model.objective_ for step in model.merge_path_]
@@ -34,9 +33,9 @@ axes.margins(0.1)
 plt.show()
 
 # %%
-# ``cut(3)`` returns the labels at three clusters without another fit.
+# ``cut(2)`` returns the labels at two clusters without another fit.
 
-counts, cultivars, clusters = contingency(wine.target, model.cut(3))
+counts, cultivars, clusters = contingency(wine.target, model.cut(2))
 print(pd.DataFrame(counts, cultivars, clusters))
 
 # %%

@@ -52,6 +52,11 @@ static inline craftc_int128 limbs_of(int64_t a)
     return s;
 }
 
+static inline craftc_int128 limbs_product(int64_t a, int64_t b)
+{
+    return limbs_scale(limbs_of(a), b);
+}
+
 /* ---- arithmetic of the kernels: the native type if there is one ---- */
 
 #if defined(__SIZEOF_INT128__) && !defined(CRAFTC_NO_INT128)
@@ -78,10 +83,16 @@ static inline craftc_int128 int128_scale(craftc_int128 a, int64_t b)
     return int128_part(int128_join(a) * (unsigned __int128)(__int128)b);
 }
 
+static inline craftc_int128 int128_product(int64_t a, int64_t b)
+{
+    return int128_part((unsigned __int128)((__int128)a * b));
+}
+
 #else
 #define CRAFTC_NATIVE_INT128 0
 #define int128_add limbs_add
 #define int128_scale limbs_scale
+#define int128_product limbs_product
 #endif
 
 #define int128_of limbs_of

@@ -20,6 +20,7 @@ from libc.string cimport memcpy
 
 from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, craft_scratch_size, craft_tables, craft_tile
+from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_numeric, rows_of, rows_weight, table_rows,
 )
@@ -278,6 +279,7 @@ def cost_tables(
     const double[::1] extra not None,       # IN  (K,) added to every row's cost of the cluster, nats
     double prior,                           # alpha
     bint background,                        # numeric background and log sigma enter (the coherent model)
+    Shared shared,                          # costs are relative to these distributions; None: to that of the whole table
     double[::1] base not None,              # OUT (lanes,)
     double[::1] constant not None,          # OUT (lanes,)
     double[:, ::1] square not None,         # OUT (p, lanes)
@@ -295,18 +297,23 @@ def cost_tables(
     with nogil:
         for k in range(groups.shape[0]):
             table_lane(k, lanes, &groups[k, 0], grid, count_weight, frequency_, &shift[k, 0] if grid.p else NULL,
-                       &precision[k, 0] if grid.p else NULL, &mask[k, 0], extra[k], prior, background, &base[0], &constant[0],
-                       square_, linear_, offset_, level_)
+                       &precision[k, 0] if grid.p else NULL, &mask[k, 0], extra[k], prior, background,
+                       shared.shift_ if shared is not None else NULL, shared.precision_ if shared is not None else NULL,
+                       shared.level_ if shared is not None else NULL, &base[0], &constant[0], square_, linear_, offset_, level_)
         for k in range(groups.shape[0], lanes):
             empty_lane(k, lanes, grid, &base[0], &constant[0], square_, linear_, offset_, level_)
 
 
 cdef void table_lane(
     Py_ssize_t k, Py_ssize_t lanes, const int64_t *group, Grid grid, double count_weight, const double *frequency, const double *shift,
-    const double *precision, const uint8_t *mask, double extra, double prior, bint background, double *base, double *constant,
-    double *square, double *linear, double *offset, double *level,
+    const double *precision, const uint8_t *mask, double extra, double prior, bint background, const double *shared_shift,
+    const double *shared_precision, const double *shared_level, double *base, double *constant, double *square, double *linear,
+    double *offset, double *level,
 ) noexcept nogil:
-    """Cost tables of cluster k: own cost less background cost as a function of the value of every selected cell."""
+    """Cost tables of cluster k: own cost less background cost as a function of the value of every selected cell.
+
+    The background is the distribution of the whole table, or the shared one (not NULL).
+    """
     cdef Py_ssize_t d, t, n_levels, at
     cdef const int64_t *counts
     cdef const double *eta
@@ -321,6 +328,11 @@ cdef void table_lane(
             square[at] = half - 0.5 if background else half
             linear[at] = -2.0 * half * m
             offset[at] = half * m * m - (0.5 * log(precision[d]) if background else 0.0)
+            if shared_shift != NULL:
+                half, m = 0.5 * shared_precision[d], shared_shift[d]
+                square[at] += 0.5 - half
+                linear[at] += 2.0 * half * m
+                offset[at] += 0.5 * log(shared_precision[d]) - half * m * m
             constant[k] += offset[at]
     for d in range(grid.q):
         n_levels, counts, eta = levels_of(grid, d), group + 1 + grid.level_start_[d], frequency + grid.level_start_[d]
@@ -334,6 +346,8 @@ cdef void table_lane(
             for t in range(n_levels):
                 if eta[t] > 0:
                     level[at + t * lanes] = -log((count_weight * counts[t] + prior * eta[t]) / ((count_weight * seen + prior) * eta[t]))
+                    if shared_level != NULL:
+                        level[at + t * lanes] += shared_level[grid.level_start_[d] + t]
 
 
 cdef void empty_lane(

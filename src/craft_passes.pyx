@@ -10,7 +10,8 @@ from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.craft cimport (
     CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, empty_lane, table_lane,
 )
-from craftc._kernels.craft_price cimport Pricing, mixing_cost, parts_in, parts_t, price_all
+from craftc._kernels.craft_pooled cimport CONTINUE, price_pooled
+from craftc._kernels.craft_price cimport POOLED, Pricing, mixing_cost, parts_in, parts_t, price_all
 from craftc._kernels.moments cimport Grid, moments_merge, rows_of, table_rows
 
 
@@ -42,18 +43,19 @@ def passes(
     int selection,
     bint choose_given,                      # GIVEN: choose the shared mask anew after every pass
     Py_ssize_t max_passes,
+    double least_fall,                      # a pass that lowers the summed costs by less is the last; 0: a pass that moves no row
     double[::1] slab not None,              # WORK  (slab_size,) on a cache line
     double[:, ::1] scratch not None,        # WORK  (n_threads, pass_scratch_size) on cache lines
     int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, capacity, width) zeros
     double[:, ::1] work not None,           # WORK  (capacity, parts_size)
     uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
     double[::1] cost not None,              # OUT   (capacity,) of the clusters that are left
-    double[::1] path not None,              # OUT   (max_passes + 1,) summed costs, before and after every pass
+    double[::1] path not None,              # OUT   (max_passes + 1,) J less the cost of the background, before and after every pass
     int n_threads,
 ):
     """Batch passes until no row moves: assign all rows to fixed clusters, drop empty clusters, then update parameters and masks.
 
-    Returns the numbers of clusters left and of passes.
+    Returns the numbers of clusters left and of passes, and whether they converged. Labels, moments, masks and costs always agree.
     """
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t made = 0, moved = 1
@@ -63,34 +65,45 @@ def passes(
             or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
         raise ValueError(f"The buffers are too small for {K} clusters and {n_threads} threads.")
     with nogil:
-        price_all(pricing, selection, groups, K, work, mask, cost, choose_given)
-        path[0] = _sum(cost, K)
+        path[0] = _price(pricing, selection, groups, K, work, mask, cost, choose_given)
         while made < max_passes and moved > 0:
             moved = _one_pass(&table, rows, labels, groups, K, pricing, slab, scratch, partial, work, mask, n_threads)
             made += 1
+            path[made] = path[made - 1]
             if moved > 0:
-                K = _drop_empty(labels, groups, K, number)
-                price_all(pricing, selection, groups, K, work, mask, cost, choose_given)
-            path[made] = _sum(cost, K)
-    return K, made
+                K = _drop_empty(labels, groups, mask, K, number)
+                path[made] = _price(pricing, selection, groups, K, work, mask, cost, choose_given)
+            if least_fall > 0.0 and path[made - 1] - path[made] < least_fall:
+                moved = 0
+    return K, made, moved == 0
 
 
-cdef double _sum(const double[::1] values, Py_ssize_t n) noexcept nogil:
+cdef double _price(
+    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask,
+    double[::1] cost, bint choose_given,
+) noexcept nogil:
+    """Masks and costs of all clusters; returns J less the cost of the background."""
     cdef double total = 0.0
     cdef Py_ssize_t k
-    for k in range(n):
-        total += values[k]
+    if selection == POOLED:
+        return price_pooled(P, groups, K, CONTINUE, work, mask, cost)
+    price_all(P, selection, groups, K, work, mask, cost, choose_given)
+    for k in range(K):
+        total += cost[k]
     return total
 
 
-cdef Py_ssize_t _drop_empty(int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t K, int32_t[::1] number) noexcept nogil:
-    """Remove clusters without weight; the others keep their order. Rows of weight 0 may end at -1."""
+cdef Py_ssize_t _drop_empty(
+    int32_t[::1] labels, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, Py_ssize_t K, int32_t[::1] number,
+) noexcept nogil:
+    """Remove clusters without weight; the others keep their order and masks. Rows of weight 0 may end at -1."""
     cdef Py_ssize_t k, i, kept = 0
     for k in range(K):
         number[k] = -1
         if groups[k, 0] > 0:
             if kept < k:
                 memcpy(&groups[kept, 0], &groups[k, 0], groups.shape[1] * sizeof(int64_t))
+                memcpy(&mask[kept, 0], &mask[k, 0], mask.shape[1])
             number[k] = <int32_t> kept
             kept += 1
     if kept < K:
@@ -142,7 +155,9 @@ cdef craft_tables _tables(
     for k in range(K):
         parts = parts_in(P, &work[k, 0])
         table_lane(k, lanes, &groups[k, 0], P.grid, P.count_weight, P.frequency, parts.shift, parts.precision, &mask[k, 0],
-                   mixing_cost(P, &groups[k, 0]), 1.0, True, base, constant, square, linear, offset, level)
+                   mixing_cost(P, &groups[k, 0]), 1.0, True, P.shared.shift_ if P.relative else NULL,
+                   P.shared.precision_ if P.relative else NULL, P.shared.level_ if P.relative else NULL,
+                   base, constant, square, linear, offset, level)
     for k in range(K, lanes):
         empty_lane(k, lanes, P.grid, base, constant, square, linear, offset, level)
     t.n_clusters, t.lanes, t.p, t.q = K, lanes, P.grid.p, P.grid.q

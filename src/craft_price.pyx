@@ -17,14 +17,15 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
-from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
+from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
+from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_mean, moments_merge,
 )
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
 
-SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT}
+SELECTIONS = {"priced": PRICED, "free": FREE, "fixed": FIXED, "global": GIVEN, "threshold": THRESHOLD, "soft": SOFT, "pooled": POOLED}
 
 
 cdef inline bint _before(const ranked_t *x, const ranked_t *y) noexcept nogil:
@@ -80,6 +81,13 @@ cdef class Pricing:
         Budgets of "fixed".
     thresholds : (float, ndarray (p,))
         eps_c, and the variance below which "threshold" selects each numeric column, grid units.
+
+    Attributes
+    ----------
+    shared : Shared, optional
+        Distributions of the cells of all clusters that do not select a feature; None: they have that of the whole table.
+    relative : bool
+        Whether gains are those over `shared`, and not those over the whole table.
     """
 
     def __cinit__(self, Grid grid not None, double count_weight, double total, double h, double feature_price, bint mixing, centre,
@@ -104,11 +112,15 @@ cdef class Pricing:
         self.centre_, self.scale_ = _first(self.centre), _first(self.scale)
         self.mean, self.variance, self.inverse_deviation = _first(mean), _first(variance), _first(inverse_deviation)
         self.variance_limit = _first(variance_limit)
+        self.relative = False
         self.frequency, self.price = _first(frequency), _first(price)
         self.log_choose, self.entropy = _first(log_choose), _first(entropy)
 
     def __reduce__(self):
-        return Pricing, self.arguments
+        return Pricing, self.arguments, (self.shared, self.relative)
+
+    def __setstate__(self, state):
+        self.shared, self.relative = state
 
 
 cdef const double *_first(array) except? NULL:
@@ -135,20 +147,20 @@ def gains(
         for k in range(groups.shape[0]):
             for d in range(grid.p):
                 S = count_weight * groups[k, grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
-                gain[k, d] = _numeric_gain(S, deviations[k, d] / variance[d], shift[k, d], prior) if usable[d] and S > 0 else 0.0
+                gain[k, d] = numeric_gain(S, deviations[k, d] / variance[d], shift[k, d], prior) if usable[d] and S > 0 else 0.0
             for d in range(grid.q):
-                gain[k, grid.p + d] = _categorical_gain(
+                gain[k, grid.p + d] = categorical_gain(
                     &groups[k, 1 + grid.level_start_[d]], &frequency[grid.level_start_[d]], levels_of(grid, d), count_weight, prior,
                 ) if usable[grid.p + d] else 0.0
 
 
-cdef inline double _numeric_gain(double S, double spread, double shift, double prior) noexcept nogil:
+cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil:
     """Gain of a numeric column: S present cells, spread = SS / sigma_0^2, shift = (zeta_k - zeta_0) / sigma_0."""
     cdef double gain = 0.5 * (spread + S * shift * shift - S - (S + prior) * log((spread + prior) / (S + prior)))
     return gain if gain > 0 else 0.0
 
 
-cdef inline double _categorical_gain(
+cdef double categorical_gain(
     const int64_t *counts, const double *frequency, Py_ssize_t n_levels, double count_weight, double prior,
 ) noexcept nogil:
     """Gain of a categorical column, (S + alpha) KL(eta_k || eta_0)."""
@@ -167,26 +179,42 @@ cdef inline double _categorical_gain(
     return gain if gain > 0 else 0.0
 
 
-cdef void _fit(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
-    """Parameters and gains of one group."""
+cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nogil:
+    """Parameters and gains of one group; gains over the shared distributions if P.relative, otherwise over the whole table."""
     cdef Py_ssize_t d
     cdef const int64_t *cell
     cdef double S, mean, spread, deviations = 0.0
     for d in range(P.grid.p):
         cell = group + P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
         S = P.count_weight * cell[0]
-        parts.shift[d] = parts.gain[d] = 0.0
+        parts.shift[d] = parts.spread[d] = parts.gain[d] = 0.0
         parts.precision[d] = 1.0
         if S > 0 and P.usable[d]:
             mean = moments_mean(cell, &deviations)
             spread = P.count_weight * deviations / P.variance[d]
             parts.shift[d] = (mean - P.mean[d]) * P.inverse_deviation[d]
+            parts.spread[d] = spread
             parts.precision[d] = (S + 1.0) / (spread + 1.0)
-            parts.gain[d] = _numeric_gain(S, spread, parts.shift[d], 1.0)
+            parts.gain[d] = numeric_gain(S, spread, parts.shift[d], 1.0)
     for d in range(P.grid.q):
-        parts.gain[P.grid.p + d] = _categorical_gain(
+        parts.gain[P.grid.p + d] = categorical_gain(
             group + 1 + P.grid.level_start_[d], P.frequency + P.grid.level_start_[d], P.n_levels[d], P.count_weight, 1.0,
         ) if P.usable[P.grid.p + d] else 0.0
+    if P.relative:
+        for d in range(P.D):
+            if P.usable[d]:
+                parts.gain[d] -= shared_likelihood(P, group, parts, d)
+
+
+cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py_ssize_t d) noexcept nogil:
+    """What the shared distribution of feature d saves in a group over the distribution of the whole table, nats; may be negative."""
+    if d < P.grid.p:
+        return craft_numeric_likelihood(P.count_weight * group[P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], parts.spread[d],
+                                        parts.shift[d], P.shared.shift_[d], P.shared.precision_[d], log(P.shared.precision_[d]))
+    d -= P.grid.p
+    return P.count_weight * craft_categorical_likelihood(
+        group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],
+    )
 
 
 cdef double _choose(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
@@ -297,11 +325,11 @@ cdef bint _within(Pricing P, const int64_t *group, Py_ssize_t d) noexcept nogil:
 
 cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil:
     """Cost of one group in nats, its mask and parameters."""
-    _fit(P, group, parts)
-    return _existence(P, group) + _choose(P, selection, group, parts, mask)
+    fit_group(P, group, parts)
+    return existence_cost(P, group) + _choose(P, selection, group, parts, mask)
 
 
-cdef inline double _existence(Pricing P, const int64_t *group) noexcept nogil:
+cdef double existence_cost(Pricing P, const int64_t *group) noexcept nogil:
     """Price of the cluster itself and of the labels of its rows."""
     return P.h + P.count_weight * group[0] * mixing_cost(P, group)
 
@@ -313,7 +341,7 @@ cdef double mixing_cost(Pricing P, const int64_t *group) noexcept nogil:
 
 cdef Py_ssize_t parts_length(Pricing P) noexcept nogil:
     """Doubles of the parts of one group."""
-    return 2 * P.grid.p + P.D + 3 * P.D
+    return 3 * P.grid.p + P.D + 3 * P.D
 
 
 cdef parts_t parts_in(Pricing P, double *work) noexcept nogil:
@@ -321,14 +349,21 @@ cdef parts_t parts_in(Pricing P, double *work) noexcept nogil:
     cdef parts_t parts
     parts.shift = work
     parts.precision = work + P.grid.p
-    parts.gain = work + 2 * P.grid.p
-    parts.ranked = <ranked_t *> (work + 2 * P.grid.p + P.D)
+    parts.spread = work + 2 * P.grid.p
+    parts.gain = work + 3 * P.grid.p
+    parts.ranked = <ranked_t *> (work + 3 * P.grid.p + P.D)
     return parts
 
 
 def parts_size(Pricing pricing not None):
     """Doubles of scratch that pricing one group needs."""
     return parts_length(pricing)
+
+
+def gains_of_parts(Pricing pricing not None, work not None):
+    """(K, D) gains among the parts (K, parts_size) of priced groups."""
+    first = 3 * pricing.grid.p
+    return work[:, first:first + pricing.D]
 
 
 def mixing_costs(
@@ -405,7 +440,7 @@ cdef void price_all(
             cost[k] = price_of(P, selection, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
         return
     for k in range(K):
-        _fit(P, &groups[k, 0], parts_in(P, &work[k, 0]))
+        fit_group(P, &groups[k, 0], parts_in(P, &work[k, 0]))
     first = parts_in(P, &work[0, 0])
     if choose_given:
         # the mask is chosen by the net gains summed over the clusters, kept for a moment as the gains of the first
@@ -413,11 +448,11 @@ cdef void price_all(
             for k in range(1, K):
                 first.gain[d] += parts_in(P, &work[k, 0]).gain[d] - P.price[d]
         _choose_budget(P, first, &mask[0, 0])
-        _fit(P, &groups[0, 0], first)
+        fit_group(P, &groups[0, 0], first)
     for k in range(K):
         if k > 0:
             memcpy(&mask[k, 0], &mask[0, 0], P.D)
-        cost[k] = _existence(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
+        cost[k] = existence_cost(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
 
 
 def pair_deltas(

@@ -20,7 +20,9 @@ cdef extern from "_int128.h" nogil:
     craftc_int128 limbs_add(craftc_int128 a, craftc_int128 b)
     craftc_int128 limbs_scale(craftc_int128 a, int64_t b)
     craftc_int128 limbs_of(int64_t a)
+    craftc_int128 limbs_product(int64_t a, int64_t b)
     craftc_int128 int128_add(craftc_int128 a, craftc_int128 b)
+    craftc_int128 int128_product(int64_t a, int64_t b)
     craftc_int128 int128_scale(craftc_int128 a, int64_t b)
     double int128_double(craftc_int128 a)
 
@@ -205,12 +207,12 @@ def means(
 
 
 def int128_check(uint64_t a_low, uint64_t a_high, uint64_t b_low, uint64_t b_high, int64_t factor):
-    """For the tests: (a + b, a * factor, factor as 128 bits) by limbs and by the arithmetic in use, and float(a)."""
+    """For the tests: (a + b, a * factor, signed a_low * factor, factor as 128 bits) by limbs and by the arithmetic in use, and float(a)."""
     cdef craftc_int128 a, b
     a.low, a.high = a_low, a_high
     b.low, b.high = b_low, b_high
     return (
-        (limbs_add(a, b), limbs_scale(a, factor), limbs_of(factor)),
-        (int128_add(a, b), int128_scale(a, factor), limbs_of(factor)),
+        (limbs_add(a, b), limbs_scale(a, factor), limbs_product(<int64_t> a_low, factor), limbs_of(factor)),
+        (int128_add(a, b), int128_scale(a, factor), int128_product(<int64_t> a_low, factor), limbs_of(factor)),
         int128_double(a),
     )

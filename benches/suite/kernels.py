@@ -130,6 +130,7 @@ class Automatic:
     params: Any = (
         [
             "craft_passes.passes",
+            "craft_pooled.price_partition",
             "craft_price.price_groups",
             "craft_price.pair_deltas",
             "craft_splits.split_moments",
@@ -141,6 +142,20 @@ class Automatic:
 
     def setup(self, kernel: str) -> None:
         self.calls = automatic(kernel).ready()
+
+    def time_calls(self, kernel: str) -> None:
+        self.calls()
+
+
+class Covariances:
+    """What the last step of that search calls, once more: products of columns, columns of covariances, rows under covariances."""
+
+    params: Any = (["craft_covariance.cross_products", "craft_covariance.choose_blocks", "craft_covariance.assign"],)
+    param_names = ("kernel",)
+    number = 1
+
+    def setup(self, kernel: str) -> None:
+        self.calls = slanted(kernel).ready()
 
     def time_calls(self, kernel: str) -> None:
         self.calls()
@@ -159,6 +174,14 @@ class Wide:
 
     def time_fit(self, columns: int) -> None:
         CRAFT(n_init=1, random_state=0, n_threads=1).fit(self.X)
+
+
+@lru_cache(maxsize=1)
+def slanted(kernel: str) -> Replay:
+    rng = np.random.default_rng(0)
+    factors, group = rng.normal(size=(3, 3, 12)), rng.integers(0, 3, 20_000)
+    X = 4.0 * group[:, None] + np.einsum("na,nab->nb", rng.normal(size=(20_000, 3)), factors[group]) + rng.normal(size=(20_000, 12))
+    return Replay(kernel, lambda: CRAFT(n_init=2, random_state=0, n_threads=1).fit(X))
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from craftc._common.labels import chunks, renumber
 from craftc._common.typing import Labels
 
+#: Share of what the best partition of a merge path saves that a suggested number of clusters keeps.
+SHARE_KEPT = 0.9
+
 
 class MergeStep(NamedTuple):
     """One partition of the merge path."""
@@ -18,6 +21,22 @@ class MergeStep(NamedTuple):
     n_clusters: int
     objective: float
     labels: NDArray[Any]
+
+
+def objectives_of(path: Sequence[MergeStep]) -> list[tuple[int, float]]:
+    """(K, J) of every step of a path."""
+    return path.objectives() if isinstance(path, MergePath) else [(step.n_clusters, step.objective) for step in path]
+
+
+def saving_of(objectives: Sequence[tuple[int, float]]) -> float:
+    """J(1) - J(best): nats by which the best partition of a path, which ends at one cluster, lowers J."""
+    return objectives[-1][1] - min(objective for _, objective in objectives)
+
+
+def suggested_n_clusters(objectives: Sequence[tuple[int, float]]) -> int:
+    """The fewest clusters of a path that keep 90 % of J(1) - J(best); 1 if no partition has a lower J than one cluster."""
+    enough = objectives[-1][1] - SHARE_KEPT * saving_of(objectives)
+    return min(n_clusters for n_clusters, objective in objectives if objective <= enough)
 
 
 class MergePath(Sequence[MergeStep]):
@@ -45,6 +64,10 @@ class MergePath(Sequence[MergeStep]):
         moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
         self._steps.append((n_clusters, objective))
         self._changes.append((place, moved.astype(np.int32), after[moved]))
+
+    def objectives(self) -> list[tuple[int, float]]:
+        """(K, J) of every step, without its labels."""
+        return list(self._steps)
 
     def __len__(self) -> int:
         return len(self._steps)

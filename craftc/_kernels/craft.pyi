@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
 
 PAD: int
@@ -51,6 +52,7 @@ def cost_tables(
     extra: NDArray[np.float64],
     prior: float,
     background: bool,
+    shared: Shared | None,
     base: NDArray[np.float64],
     constant: NDArray[np.float64],
     square: NDArray[np.float64],

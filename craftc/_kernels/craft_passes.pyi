@@ -19,6 +19,7 @@ def passes(
     selection: int,
     choose_given: bool,
     max_passes: int,
+    least_fall: float,
     slab: NDArray[np.float64],
     scratch: NDArray[np.float64],
     partial: NDArray[np.int64],
@@ -27,4 +28,4 @@ def passes(
     cost: NDArray[np.float64],
     path: NDArray[np.float64],
     n_threads: int,
-) -> tuple[int, int]: ...
+) -> tuple[int, int, bool]: ...

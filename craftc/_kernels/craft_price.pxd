@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
+from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport Grid
 
 cdef enum:
@@ -11,6 +12,7 @@ cdef enum:
     GIVEN = 3           # one mask for all clusters
     THRESHOLD = 4       # the paper's approximate budget
     SOFT = 5            # all features with a gain, at no price: random starts
+    POOLED = 6          # masks of all clusters together, under the pooled background: src/craft_pooled.pyx
 
 cdef struct ranked_t:
     double rank         # net gain in multiples of the tie tolerance
@@ -23,6 +25,8 @@ cdef class Pricing:
     cdef readonly tuple arguments
     cdef readonly double count_weight, total, h, feature_price, eps_c
     cdef readonly bint mixing
+    cdef public bint relative
+    cdef public Shared shared
     cdef readonly Py_ssize_t D, n_usable, n_numeric, n_categorical
     cdef readonly object centre, scale, widths
     cdef const double *centre_
@@ -42,6 +46,7 @@ cdef class Pricing:
 cdef struct parts_t:
     double *shift       # (p) (zeta - zeta_0) / sigma_0
     double *precision   # (p) sigma_0^2 / sigma^2
+    double *spread      # (p) sum of squared deviations / sigma_0^2
     double *gain        # (D)
     ranked_t *ranked    # (D) for sorting
 
@@ -50,6 +55,23 @@ cdef Py_ssize_t parts_length(Pricing P) noexcept nogil
 
 
 cdef parts_t parts_in(Pricing P, double *work) noexcept nogil
+
+
+cdef void fit_group(Pricing P, const int64_t *group, parts_t parts) noexcept nogil
+
+
+cdef double numeric_gain(double S, double spread, double shift, double prior) noexcept nogil
+
+
+cdef double categorical_gain(
+    const int64_t *counts, const double *frequency, Py_ssize_t n_levels, double count_weight, double prior,
+) noexcept nogil
+
+
+cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py_ssize_t d) noexcept nogil
+
+
+cdef double existence_cost(Pricing P, const int64_t *group) noexcept nogil
 
 
 cdef double price_of(Pricing P, int selection, const int64_t *group, parts_t parts, uint8_t *mask) noexcept nogil

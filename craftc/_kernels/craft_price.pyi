@@ -25,6 +25,8 @@ class Pricing:
     n_usable: int
     n_numeric: int
     n_categorical: int
+    relative: bool
+    shared: Any  # Shared, or None under the background of the whole table
     def __init__(
         self,
         grid: Grid,
@@ -61,6 +63,7 @@ def gains(
     gain: NDArray[np.float64],
 ) -> None: ...
 def parts_size(pricing: Pricing) -> int: ...
+def gains_of_parts(pricing: Pricing, work: NDArray[np.float64]) -> NDArray[np.float64]: ...
 def mixing_costs(groups: NDArray[np.int64], pricing: Pricing, cost: NDArray[np.float64]) -> None: ...
 def choose_features(
     gain: NDArray[np.float64],

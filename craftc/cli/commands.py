@@ -22,10 +22,12 @@ from craftc.cli import report
 from craftc.cli.columns import MAX_INTEGER_CODES, ColumnRoles, assign_roles, match_columns
 from craftc.cli.read_table import read_file
 from craftc.craft import CRAFT
+from craftc.craft.dependence import dependence_sentence
 from craftc.craft.model_file import load_model, save_model
 from craftc.table.numeric_encoding import MAX_DISCRETE_VALUES
 
 _MOST_FEATURES = 8  # per cluster, unless --all-features
+_MOST_LINKS = 3
 _ROWS_AT_ONCE = 1 << 16  # rows that predict writes at a time
 
 _READING = f"""\
@@ -85,10 +87,11 @@ def parser() -> argparse.ArgumentParser:
     )
     verb.add_argument(
         "--price-factor",
-        type=float,
-        default=1.0,
+        type=_price_factor,
+        default="auto",
         metavar="F",
-        help="price of a cluster relative to the default; larger values give fewer clusters (default 1)",
+        help="factor of the price of clusters and parameters; larger values give fewer clusters "
+        "(default: 1 up to 1,000 rows, otherwise rows / 1000)",
     )
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="random seed (default 0)")
     verb.add_argument(
@@ -114,6 +117,14 @@ def parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("info", help="print versions, threads and instruction set")
     verb.set_defaults(run=lambda options: _about.show_versions())
     return parser
+
+
+def _price_factor(text: str) -> float | str:
+    """The word "auto", or a number, whose range the estimator checks."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be auto or a number > 0, got {text!r}") from None
 
 
 def _add_threads(verb: argparse.ArgumentParser) -> None:
@@ -205,7 +216,8 @@ def _headline(model: CRAFT, requested: int | None, room: int) -> list[str]:
     """The number of clusters, the meaning of gain and margin, and the cost of fewer clusters."""
     K = model.n_clusters_
     if K == 1:
-        return _wrap("1 cluster, as requested." if requested == 1 else "No cluster structure found: 1 cluster.", room, "")
+        alone = "1 cluster, as requested." if requested == 1 else "No cluster structure found: 1 cluster."
+        return _wrap(alone, room, "") + _dependence(model, room)
     short = "" if requested is None or requested == K else f" (the table cannot be split into {requested})"
     text = (
         f"{report.plural(K, 'cluster')}{short}, largest first. Gain: description length in nats that a cluster saves "
@@ -213,7 +225,16 @@ def _headline(model: CRAFT, requested: int | None, room: int) -> list[str]:
         "a row prefers its cluster to the next best one, on average; at 5 nats its cluster is 150 times as likely, near 0 the "
         "row lies between two clusters."
     )
-    return _wrap(text, room, "") + _wrap(report.fewer(model.merge_path_), room)
+    path = _wrap(report.fewer(model.merge_path_), room) + _wrap(report.suggested(model), room)
+    return _wrap(text, room, "") + path + _dependence(model, room)
+
+
+def _dependence(model: CRAFT, room: int) -> list[str]:
+    """Links between columns, if they describe the table better than clusters."""
+    if not (sentence := dependence_sentence(model)):
+        return []
+    strongest = [f"{a} - {b}" for a, b, _ in model.column_links_[:_MOST_LINKS]]
+    return _wrap(sentence, room) + (report.listed("  strongest links:", strongest, room) if strongest else [])
 
 
 def _blocks() -> str:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from craftc import metrics
+from craftc._common.merge_path import SHARE_KEPT
+from craftc.craft.summary import differing_features
 from craftc.table import Schema
 from craftc.table.cluster_summary import LEADING, number
 from craftc.table.moments import Moments
@@ -105,14 +107,15 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
     room : int
         Columns of the terminal.
     most : int or None
-        Maximum number of features per cluster; None: all selected ones.
+        Maximum number of features per cluster; None: all in which the cluster differs from the whole table.
     blocks : str
         Characters that bars are drawn with, from the smallest part of a block to the full block.
     """
     schema, moments = model.schema_, model._moments_original_units
     inside, everywhere = cells(moments, schema)
     share = moments.sizes / moments.sizes.sum()
-    gains = np.where(model.feature_mask_, model.feature_gains_, 0.0)
+    differs = differing_features(model)
+    gains = np.where(differs, model.feature_gains_, 0.0)
     largest = max(float(gains.max(initial=0.0)), 1e-300)
     names = [name_of(name) for name in schema.columns]
     bars = min(_BAR, room // 8)
@@ -128,11 +131,11 @@ def clusters(model: Any, room: int, *, most: int | None, blocks: str = "#") -> l
         margin = model.cluster_margins_[k]
         if np.isfinite(margin):
             lines[-1] += f", margin {nats(margin)} nats"
-        selected = np.flatnonzero(model.feature_mask_[k])
+        selected = np.flatnonzero(differs[k])
         ranked = selected[np.argsort(-gains[k, selected], kind="stable")]
         listed_features = ranked if most is None else [d for d in ranked[:most] if gains[k, d] >= 1.0]
         if not len(listed_features):
-            lines.append("  no selected feature: distributed like the whole table")
+            lines.append("  distributed like the whole table")
             continue
         lines.append(f"  {head[0]}  {head[1]}  {head[2]}  {'gain':>7}")
         for d in listed_features:
@@ -169,6 +172,14 @@ def fewer(steps: Sequence[Any]) -> str:
     text = f"Fewer clusters: {', '.join(costs)}" + (", …" if len(steps) > _STEPS + 1 else ".")
     least = min(step.objective for step in steps)
     return text + (" Fewer clusters describe the table better." if least < steps[0].objective else "")
+
+
+def suggested(model: Any) -> str:
+    """The fewest clusters that keep most of the saving, if they are fewer than were found."""
+    fewest = model.suggested_n_clusters_
+    if fewest >= model.n_clusters_:
+        return ""
+    return f"{plural(fewest, 'cluster')} {'keeps' if fewest == 1 else 'keep'} {percent(SHARE_KEPT)} of what the best partition saves."
 
 
 def bar_of(length: float, blocks: str) -> str:

@@ -10,13 +10,15 @@ import numpy as np
 from craftc._common.labels import compact
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Labels
-from craftc.craft.clusters import Clusters, assign_only
-from craftc.craft.fitting import CraftResult, FitConfig, n_parallel_starts, run_starts
+from craftc.craft.clusters import assign_only
+from craftc.craft.covariance_search import CovarianceSearch, CovarianceState, covariance_step
+from craftc.craft.fitting import LARGE, CraftResult, FitConfig, n_parallel_starts, run_starts
 from craftc.craft.merge_path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
 from craftc.craft.merge_split import START_CLUSTERS, MergeSplitSearch, Partition
+from craftc.craft.pooled_search import PooledSearch
 from craftc.craft.seeding import kmeans_plus_plus_labels, start_labels
 
-_STAGE_ROWS = 1 << 14  # a larger table is first searched on a sample of so many rows
+_FEW_CLUSTERS = 8  # of every second random start under the pooled background
 _CROSSED_AGAIN = 1 << 12  # rows up to which the starts are crossed until J stops falling
 
 
@@ -24,6 +26,9 @@ def automatic_fit(
     config: FitConfig, start_configs: Sequence[FitConfig], given: list[Labels] | None, init: str, target_n_clusters: int | None
 ) -> CraftResult:
     """The whole search: one cluster, all starts, forced merges on the best, a target number of clusters, and the merge path.
+
+    Forced merges, each followed by passes over all rows, are made on the sample if there is one, and not at all from given starts if N is
+    larger than 16 384.
 
     Parameters
     ----------
@@ -38,34 +43,69 @@ def automatic_fit(
         Number of clusters of the result; None: automatic.
     """
     background, constant = config.background, config.background.cost
-    search = MergeSplitSearch(config, config.n_threads)
+    search = search_of(config, config.n_threads)
     best = search.partition(np.zeros(len(config.table), np.int32))
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
-    if searchable and given is None and len(config.table) > _STAGE_ROWS:
+    sampled = searchable and given is None and len(config.table) > LARGE
+    forced = not sampled and (given is None or config.least_fall == 0.0)
+    if sampled:
         start_configs, given = start_configs[:1], [from_a_sample(config, start_configs, init)]
     if searchable:
         best = best_of_starts(search, best, start_configs, given, init)
         path.append(constant + best.objective)
+    if searchable and forced:
         best = search.forced_merges(best)
         path.append(constant + best.objective)
-    if target_n_clusters is not None:
+    if target_n_clusters is not None and target_n_clusters > best.K:
+        reach_n_clusters(search, best, target_n_clusters)
+        path.append(constant + best.objective)
+    if searchable and config.spec.with_covariances:
+        step = covariance_step(config, best.labels, search.moments(best), best.mask[: best.K], target_n_clusters)
+        if step is not None:
+            return with_covariances(*step, path, max(search.n_passes, 1))
+    if target_n_clusters is not None and target_n_clusters < best.K:
         reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)
     number_by_first_appearance(search, best)
     at_4 = n_clusters_at(search, best, 4.0)
     steps, n_passes = merge_path(search, best), max(search.n_passes, 1)
-    return CraftResult(path[-1], path, n_passes, True, best.labels, search.moments(best), config.spec, steps, at_4)
+    mask = best.mask[: best.K].copy() if config.spec.pooled else None
+    converged = best.converged or best.K == 1
+    return CraftResult(path[-1], path, n_passes, converged, best.labels, search.moments(best), config.spec, steps, at_4, mask)
+
+
+def search_of(config: FitConfig, n_threads: int) -> MergeSplitSearch:
+    """The search under the background of the model."""
+    return PooledSearch(config, n_threads) if config.spec.pooled else MergeSplitSearch(config, n_threads)
+
+
+def with_covariances(search: CovarianceSearch, state: CovarianceState, path: list[float], n_passes: int) -> CraftResult:
+    """The result of a search whose last step gave covariances to clusters."""
+    path = [*path, state.objective]
+    n_passes += search.n_passes
+    at_4, steps, clusters = search.n_clusters_at(state, 4.0), search.merge_path(state), state.clusters
+    mask = clusters.diagonal_mask if search.config.spec.pooled else None
+    return CraftResult(
+        state.objective, path, n_passes, True, state.labels, clusters.moments, search.config.spec, steps, at_4, mask, state.cross
+    )
 
 
 def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Labels:
-    """A start for a large table: all starts are searched on a sample, and all rows are assigned to the clusters of the best."""
+    """A start for a large table: all starts are searched on a sample, and all rows are assigned to the clusters of the best.
+
+    A price factor above 1 is multiplied by the sample's share of the table, but not below 1, because gains are proportional to the rows:
+    a cluster that pays for itself in the table then also does in the sample.
+    """
     n = len(config.table)
-    sample = config.of_rows(spread(n, _STAGE_ROWS, config.seed, CraftStream.STAGE_SAMPLE))
-    search = MergeSplitSearch(sample, sample.n_threads)
-    one = search.partition(np.zeros(_STAGE_ROWS, np.int32))
+    sample = config.of_rows(spread(n, LARGE, config.seed, CraftStream.STAGE_SAMPLE))
+    factor, share = config.spec.price_factor, sample.rows_weight / config.rows_weight
+    sample = replace(sample, spec=replace(config.spec, price_factor=max(min(factor, 1.0), factor * share)))
+    search = search_of(sample, sample.n_threads)
+    one = search.partition(np.zeros(LARGE, np.int32))
     best = best_of_starts(search, one, [replace(sample, callback=start.callback) for start in start_configs], None, init)
-    tables = Clusters(search.moments(best), config.background, config.spec).tables()
+    best = search.forced_merges(best)
+    tables = search.clusters(best).tables()
     labels = np.full(n, -1, np.int32)
     assign_only(config.table, tables, labels, config.threads(best.K))
     return compact(labels)
@@ -99,7 +139,7 @@ def search_starts(
 
     def run(start: int) -> tuple[MergeSplitSearch, Partition]:
         config = start_configs[start]
-        own = MergeSplitSearch(config, config.n_threads if one_by_one else 1)
+        own = search_of(config, config.n_threads if one_by_one else 1)
         if given is not None:
             return own, own.run(given[start], False)
         return own, own.run(*start_partition(config, init, start))
@@ -112,10 +152,18 @@ def search_starts(
 
 
 def start_partition(config: FitConfig, init: str, start: int) -> tuple[Labels, bool]:
-    """Labels of a start, and whether it begins with soft passes. "auto": one cluster first, every fourth random, the others k-means++."""
-    n_clusters = min(max(2, min(START_CLUSTERS, int(config.background.weight // 5))), config.max_clusters)
+    """Labels of a start, and whether it begins with soft passes.
+
+    "auto": one cluster first, then k-means++ and random partitions of 20 clusters; every fourth start is random. Under the pooled
+    background every second one is, because weak clusters need them, and every fourth has 8 clusters.
+    """
+    kind, most = init, START_CLUSTERS
     if init == "auto":
-        init = "single" if start == 0 else "random" if start % 4 == 3 else "k-means++"
-    if init == "k-means++":
+        every = 2 if config.spec.pooled else 4
+        kind = "single" if start == 0 else "random" if start % every == every - 1 else "k-means++"
+        if config.spec.pooled and start % 4 == 3:
+            most = _FEW_CLUSTERS
+    n_clusters = min(max(2, min(most, int(config.background.weight // 5))), config.max_clusters)
+    if kind == "k-means++":
         return kmeans_plus_plus_labels(config, n_clusters, start), False
-    return start_labels(config, init, n_clusters, start), init == "random"
+    return start_labels(config, kind, n_clusters, start), kind == "random"

@@ -10,6 +10,7 @@ with l0 the cost of a cell under the background, the distribution of the whole t
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -18,9 +19,13 @@ from numpy.typing import NDArray
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_covariance as covariance_kernel
+from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
+from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
 from craftc.craft.description_length import choose_features, pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -39,20 +44,33 @@ class Clusters:
         Of K clusters, none empty.
     background : Background
     spec : ModelSpec
+    mask : ndarray (K, D) of uint8, optional
+        Under the pooled background: the masks found by a search, which are kept unless better ones are found.
+    cross : CrossProducts, optional
+        Sums by which clusters may hold covariances.
 
     Attributes
     ----------
     gains : ndarray (K, D)
-        What every feature saves in every cluster over the background, nats.
+        What every feature saves in every cluster over the distribution of the whole table, nats.
     mask : ndarray (K, D) of uint8
         Selected features.
     costs : ndarray (K,)
-        What every cluster adds to the objective beyond the background, nats.
+        Cost of every cluster, nats: what it adds to the objective beyond the background. Under the pooled background, whose distributions
+        depend on the masks, they are relative to these distributions and do not sum to the objective.
+    excess : float
+        Objective less that of the distribution of the whole table, nats.
+    diagonal_mask : ndarray (K, D) of uint8
+        Selected features before covariances were chosen, which may add features to those of a cluster.
+    covariances : ClusterCovariances or None
+        The covariances that clusters hold; None without `cross`.
     """
 
-    def __init__(self, moments: Moments, background: Background, spec: ModelSpec) -> None:
+    def __init__(
+        self, moments: Moments, background: Background, spec: ModelSpec, mask: Mask | None = None, cross: CrossProducts | None = None
+    ) -> None:
         self.moments, self.background, self.spec = moments, background, spec
-        self.pricing = pricing_of(background, spec)
+        self.pricing = pricing_of(background, spec, room=moments.n_clusters)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         self.gains: Floats = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
@@ -60,7 +78,31 @@ class Clusters:
             moments.groups, moments.grid, moments.unit, background.frequency, background.variance, background.usable,
             self.shift, self.deviations, 1.0, self.gains,
         )  # fmt: skip
-        self.mask, self.costs = _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
+        if spec.pooled:
+            self.mask, self.costs, self.excess = _pooled(self, mask, "thorough" if mask is None else "continue")
+        else:
+            self.mask, self.costs = _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
+            self.excess = float(self.costs.sum())
+        self.diagonal_mask = self.mask
+        self.covariances: ClusterCovariances | None = None
+        if cross is not None:
+            self._hold_covariances(cross)
+
+    def _hold_covariances(self, cross: CrossProducts) -> None:
+        """Give covariances to the clusters that they make shorter; features that a covariance adds are selected."""
+        self.block_pricing = BlockPricing(self.pricing, self.background, self.spec, cross.columns)
+        gains = _relative_gains(self) if self.spec.pooled else self.gains
+        held = ClusterCovariances.choose(self.block_pricing, self.moments, self.shift, gains, self.mask, cross)
+        self.mask = self.mask | held.features(self.mask.shape[1])
+        if self.spec.pooled:  # a feature more in one cluster changes the distribution that the others share
+            self.mask, self.costs, self.excess = _pooled(self, self.mask, "keep")
+            held.saving = held.saving_over_diagonal(self.block_pricing.h)
+            self.excess -= float(held.saving.sum())
+            held.shift, held.precision = (array[cross.columns] for array in (self.pricing.shared.shift, self.pricing.shared.precision))
+        self.costs = self.costs - held.saving
+        if not self.spec.pooled:
+            self.excess = float(self.costs.sum())
+        self.covariances = held
 
     @cached_property
     def precision(self) -> Floats:
@@ -81,7 +123,12 @@ class Clusters:
     def objective(self) -> float:
         """J, nats."""
         background = self.background.cost if self.spec.coherent else self.background.categorical_cost
-        return background + float(self.costs.sum())
+        return background + self.excess
+
+    @property
+    def objective_of_one(self) -> float:
+        """J of one cluster without a covariance under the description-length price, nats."""
+        return self.background.cost + self.pricing.h + math.log(self.pricing.n_usable + 1.0)
 
     def level_probabilities(self) -> Floats:
         """(K, n_levels) eta = (c + alpha eta_0) / (S + alpha); 0 for missing levels."""
@@ -92,12 +139,58 @@ class Clusters:
         return eta * (background.frequency > 0)
 
     def tables(self) -> craft_kernel.CostTables:
-        """Cost tables for a pass; the cost of every row contains the mixing cost, where labels are priced."""
+        """Cost tables for a pass, without the features in blocks; the cost of every row contains the mixing cost, where it is priced."""
         extra, groups = np.empty(len(self.mask)), self.moments.groups
         price_kernel.mixing_costs(groups, self.pricing, extra)
         if not self.spec.coherent:  # the paper charges the mask to every row
             extra += self.spec.f_delta * self.mask.sum(axis=1)
-        return cost_tables(groups, self.moments.unit, self.background, self.spec, self.shift, self.precision, self.mask, extra)
+        unit, shared = self.moments.unit, self.pricing.shared
+        mask = self.mask if self.covariances is None else self.mask & ~self.covariances.features(self.mask.shape[1])
+        return cost_tables(groups, unit, self.background, self.spec, self.shift, self.precision, mask, extra, shared)
+
+    def background_costs(self, table: MixedTable) -> Floats:
+        """(n,) cost of every row under the background, nats without (1/2) log 2 pi."""
+        out = self.background.row_costs(table.numeric, table.codes)
+        shared = self.pricing.shared
+        if shared is not None:
+            lone = np.ascontiguousarray(self.background.usable[None])
+            tables = cost_tables(
+                shared.group[None], self.moments.unit, self.background, self.spec, shared.shift[None], shared.precision[None], lone,
+                np.zeros(1),
+            )  # fmt: skip
+            relative, scratch = np.empty((len(table), 1)), aligned((1, craft_kernel.scratch_size(tables)))
+            craft_kernel.costs(table.numeric, table.codes, tables, scratch, relative)
+            out += relative[:, 0]
+        return out
+
+    def assign(self, table: MixedTable, weight: Integers, labels: Labels, n_threads: int) -> int:
+        """Assign every row to its cheapest cluster; returns the number of rows of weight > 0 that moved, 0 without covariances."""
+        tables = self.tables()
+        if self.covariances is None:
+            assign_only(table, tables, labels, n_threads)
+            return 0
+        blocks = self.covariances.blocks()
+        scratch = aligned((n_threads, covariance_kernel.scratch_size(tables, blocks)))
+        return covariance_kernel.assign(table.numeric, table.codes, weight, tables, blocks, labels, scratch, n_threads)
+
+    def row_costs(self, table: MixedTable) -> Floats:
+        """(n, K) costs of rows, relative to the cost under the background."""
+        tables = self.tables()
+        out = np.empty((len(table), len(self.mask)))
+        if self.covariances is None:
+            craft_kernel.costs(table.numeric, table.codes, tables, aligned((1, craft_kernel.scratch_size(tables))), out)
+        else:
+            blocks = self.covariances.blocks()
+            scratch = aligned((1, covariance_kernel.scratch_size(tables, blocks)))
+            covariance_kernel.costs(table.numeric, table.codes, tables, blocks, scratch, out)
+        return out
+
+    def full_costs(self, table: MixedTable) -> Floats:
+        """(n, K) costs of rows, those of the background included."""
+        out = self.row_costs(table)
+        own = self.background_costs(table) if self.spec.coherent else self.background.categorical_row_costs(table.codes)
+        out += own[:, None]
+        return out
 
 
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:
@@ -117,6 +210,26 @@ def _priced_by_length(clusters: Clusters) -> tuple[Mask, Floats]:
     work = np.empty((len(groups), price_kernel.parts_size(pricing)))
     price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS[clusters.spec.selection], True, work, mask, cost)
     return mask, cost
+
+
+def _pooled(clusters: Clusters, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
+    """Masks, costs against the shared distributions, and J - J_0 under the pooled background."""
+    pricing, groups = clusters.pricing, clusters.moments.groups
+    chosen = np.zeros(clusters.gains.shape, np.uint8)
+    if mask is not None:
+        chosen[:] = mask
+    cost, work = np.empty(len(groups)), np.empty((len(groups), price_kernel.parts_size(pricing)))
+    excess = pooled_kernel.price_partition(groups, pricing, pooled_kernel.EFFORTS[effort], work, chosen, cost)
+    return chosen, cost, excess
+
+
+def _relative_gains(clusters: Clusters) -> Floats:
+    """(K, D) gains over the shared distributions."""
+    pricing, groups = clusters.pricing, clusters.moments.groups
+    mask, cost = np.zeros(clusters.gains.shape, np.uint8), np.empty(len(groups))
+    work = np.empty((len(groups), price_kernel.parts_size(pricing)))
+    price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
+    return price_kernel.gains_of_parts(pricing, work)
 
 
 def _at_fixed_price(clusters: Clusters) -> tuple[Mask, Floats]:
@@ -191,8 +304,9 @@ def cost_tables(
     precision: Floats,
     mask: Mask,
     extra: Floats,
+    shared: Shared | None = None,
 ) -> craft_kernel.CostTables:
-    """Allocate and fill the cost tables of K clusters."""
+    """Allocate and fill the cost tables of K clusters, relative to the shared distributions or to that of the whole table."""
     grid: Grid = background.grid
     lanes, p = _vectors(len(groups)) * craft_kernel.PAD, grid.p
     slab = aligned((2 + 3 * p + grid.n_levels, lanes))
@@ -201,7 +315,7 @@ def cost_tables(
     level = slab[2 + 3 * p :]
     craft_kernel.cost_tables(
         groups, grid, count_weight, background.frequency, shift, precision, mask, extra, spec.prior, spec.coherent,
-        base, constant, square, linear, offset, level,
+        shared, base, constant, square, linear, offset, level,
     )  # fmt: skip
     active = np.asarray(mask.any(axis=0))
     return craft_kernel.CostTables(

@@ -16,6 +16,7 @@ from scipy.special import gammaln
 
 from craftc._common.typing import Floats, Integers, Mask
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels.craft_shared import Shared
 from craftc.craft.background import Background
 from craftc.craft.parameters import ModelSpec
 
@@ -37,7 +38,7 @@ def half_log(background: Background, spec: ModelSpec) -> float:
 
 
 def pricing_of(
-    background: Background, spec: ModelSpec, scale_up: float = 1.0, total_weight: float | None = None
+    background: Background, spec: ModelSpec, scale_up: float = 1.0, total_weight: float | None = None, room: int = 0
 ) -> price_kernel.Pricing:
     """Prices of clusters and features, and selection of features, for the kernels.
 
@@ -49,11 +50,13 @@ def pricing_of(
         Weight of a row of a sample that represents the whole table.
     total_weight : float, optional
         Weight of the rows that are partitioned, if they are only some of the rows of the background.
+    room : int, default=0
+        Under the pooled background: most clusters whose masks are chosen together.
     """
     price, log_choose = np.zeros(background.usable.size), np.zeros(1)
     if spec.features_by_length:
         price, log_choose = feature_prices(background, spec)
-    return price_kernel.Pricing(
+    pricing = price_kernel.Pricing(
         background.grid,
         background.count_weight * scale_up,
         background.weight if total_weight is None else total_weight,
@@ -73,6 +76,9 @@ def pricing_of(
         *background.budget(spec.fraction),
         (spec.categorical_threshold, spec.numeric_threshold * (background.grid.scale**2 if spec.absolute else background.variance)),
     )
+    if spec.pooled:
+        pricing.shared = Shared(background.grid, room)
+    return pricing
 
 
 def choose_features(

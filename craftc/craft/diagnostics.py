@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.threads import aligned
+from craftc._common.optional import need_pandas
 from craftc._common.typing import Floats
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
@@ -19,16 +19,8 @@ _SAMPLE = 2000  # rows by which near-duplicate columns are found
 _ALIKE = 0.98  # share of the information of a column that another column repeats: near-duplicates
 _FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
 _MANY_CLUSTERS = 10
+_LINKED = 0.5  # links between columns save so large a share of what the clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
-
-
-def relative_costs(clusters: Clusters, table: MixedTable) -> Floats:
-    """(n, K) costs of rows under clusters, relative to the cost under the background."""
-    tables = clusters.tables()
-    out = np.empty((len(table), len(clusters.mask)))
-    scratch = aligned((1, craft_kernel.scratch_size(tables)))
-    craft_kernel.costs(table.numeric, table.codes, tables, scratch, out)
-    return out
 
 
 def margins(clusters: Clusters, table: MixedTable, dtype: type = np.float64) -> NDArray[Any]:
@@ -57,12 +49,12 @@ def mean_margins(margin: NDArray[Any], labels: NDArray[np.int32], weight: Floats
 def _in_chunks(clusters: Clusters, table: MixedTable) -> Iterator[tuple[slice, Floats]]:
     for first in range(0, len(table), _CHUNK):
         rows = slice(first, min(first + _CHUNK, len(table)))
-        yield rows, relative_costs(clusters, table.take(rows))
+        yield rows, clusters.row_costs(table.take(rows))
 
 
 def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
     """Best and second best cluster of every row, and contributions of features (n, D) and cluster sizes (n,) to the margin, nats."""
-    costs = relative_costs(clusters, table)
+    costs = clusters.row_costs(table)
     order = np.argsort(costs, axis=1, kind="stable")
     own, background, tables = order[:, 0], clusters.background, clusters.tables()
     p, grid = background.grid.p, background.grid
@@ -75,13 +67,33 @@ def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.int
         z = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR)
         cost = [(tables.square[d, k] * z + tables.linear[d, k]) * z + tables.offset[d, k] for k in (own, other)]
         parts[:, d] = np.where(np.isnan(z), 0.0, cost[1] - cost[0])
+    held = clusters.covariances
+    if held is not None:
+        columns = held.cross.columns
+        z = (table.numeric[:, columns].astype(np.float64) - held.centre) * held.scale
+        z = np.clip(z, -craft_kernel.FAR, craft_kernel.FAR)
+        for k in np.flatnonzero(held.block.any(axis=1)):
+            for sign, rows in ((-1.0, np.flatnonzero(own == k)), (1.0, np.flatnonzero(other == k))):
+                parts[np.ix_(rows, columns)] += sign * held.conditional_costs(z[rows], int(k))
     for d, start in enumerate(grid.level_start):
         at = start + table.codes[:, d].astype(np.intp)
         parts[:, p + d] = tables.level[at, other] - tables.level[at, own]
     return own, other, parts, tables.base[other] - tables.base[own]
 
 
-def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None) -> list[str]:
+def contribution_frame(clusters: Clusters, table: MixedTable, columns: list[Any], source: NDArray[np.intp], index: Any) -> Any:
+    """The frame of ``CRAFT.explain``: contributions of the input columns, of which the encoded columns are parts."""
+    own, other, parts, sizes = contributions(clusters, table)
+    per_column = np.zeros((len(table), len(columns)))
+    for d, column in enumerate(source):
+        per_column[:, column] += parts[:, d]
+    frame = need_pandas().DataFrame(per_column, columns=columns, index=index)
+    for position, (name, values) in enumerate((("cluster", own), ("next", other), ("size", sizes))):
+        frame.insert(position, name, values, allow_duplicates=True)
+    return frame
+
+
+def diagnose(table: MixedTable, model: Any, n_clusters_at_4: int | None) -> list[str]:
     """Warnings about a table that the model cannot describe well: near-duplicate columns, and dependence inside clusters.
 
     Separated clusters remain at four times the price; slices of a table with dependent columns do not. If a single cluster remains, the
@@ -93,10 +105,13 @@ def diagnose(table: MixedTable, n_clusters: int, n_clusters_at_4: int | None) ->
         messages.append(
             f"Columns {a!r} and {b!r} are near-duplicates and both count in full, which exaggerates clusters along them; drop one."
         )
-    if n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters:
+    n_clusters, price_factor = model.n_clusters_, model.price_factor_
+    fragile = n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
+    if fragile and model.dependence_ratio_ > _LINKED:
         messages.append(
-            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor=4. Columns seem to depend on "
-            "each other inside clusters, and then the number of clusters grows with the rows. Try price_factor=2 to 4, or cut(k) for fewer."
+            f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor={4 * price_factor:g}. Columns "
+            "seem to depend on each other inside clusters, and then the number of clusters is not a property of the data. Try "
+            f"price_factor={2 * price_factor:g} to {4 * price_factor:g}, or cut(k) for fewer."
         )
     return messages
 

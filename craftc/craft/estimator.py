@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -14,20 +14,23 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
-from craftc._common.optional import need_pandas
+from craftc._common.merge_path import MergeStep, objectives_of, saving_of, suggested_n_clusters
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
-from craftc._common.typing import Labels
-from craftc._common.validation import Choice, Constraint, Number, check_countable, check_number, check_parameters, check_weight
+from craftc._common.typing import Labels, Mask
+from craftc._common.validation import Choice, Constraint, Number, check_countable, check_parameters, check_weight
 from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters, assign_only, pass_work
-from craftc.craft.diagnostics import contributions, diagnose, margins, mean_margins, relative_costs
+from craftc.craft.clusters import Clusters, pass_work
+from craftc.craft.covariance import CrossProducts, too_many_columns
+from craftc.craft.dependence import ColumnLinks, column_links
+from craftc.craft.diagnostics import diagnose, margins, mean_margins
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
+from craftc.craft.interpretation import Interpretation
 from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
-from craftc.craft.summary import cluster_summary
+from craftc.craft.probabilities import Probabilities
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.moments import Moments, integer_grid
@@ -36,12 +39,12 @@ from craftc.table.numeric_encoding import NumericEncoding
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
 
 
-class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, ClusterMixin, BaseEstimator):
+class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpretation, TransformerMixin, ClusterMixin, BaseEstimator):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
-    Every cluster models its rows by a few selected features; all other cells are modelled by the distribution of the whole table (the
-    background). The gain of a feature is what it saves over the background in nats, for numeric and categorical columns alike. Columns
-    therefore need no scaling or encoding, and missing values cost nothing.
+    Every cluster models its rows by a few selected features; the clusters that do not select a feature share one distribution of it (the
+    background). The gain of a feature is what it saves in nats over the distribution of the whole table, for numeric and categorical
+    columns alike. Columns therefore need no scaling or encoding, and missing values cost nothing.
 
     Parameters
     ----------
@@ -49,15 +52,28 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         None: chosen automatically. An integer with ``cluster_price="auto"``: the automatic solution is merged or split to this number
         at the lowest cost. With a numeric price: the largest number of clusters. With "farthest-first": the guess which that heuristic
         needs.
+    background : {"pooled", "table"}, default="pooled"
+        Distribution of the features that a cluster does not select, where `cluster_price` and `selection` have their defaults.
+        "pooled": that of all clusters that do not select the feature, so that a cluster selects only what sets it apart from the others.
+        "table": that of the whole table, from which every cluster differs as soon as one other cluster stands out. Otherwise always
+        "table".
+    covariance : {"auto", "diagonal", "full"}, default="auto"
+        Form of the numeric columns inside clusters under the automatic price. "diagonal": independent columns. "auto": a cluster may hold
+        one full covariance of some of its columns, at (1/2) log N for each pair, where that is shorter. It is the last step of the
+        search, which also merges the slices into which independent columns cut a slanted cloud, but never across a valley of the
+        density. "full": every cluster holds the covariance of all columns. Columns with missing cells are not in it, nor is any column
+        if more than 64 could be.
     cluster_price : {"auto", "farthest-first"} or float, default="auto"
         What a cluster must save to exist. "auto": its description length, which is (1/2) log N for the cluster and for each parameter of
         its features, and the entropy of the labels; this price determines the number of clusters. A number: Lambda of the paper's
         objective in nats, without the entropy of the labels; `craftc.craft.cluster_price` converts its lambda. "farthest-first": Lambda
         by the paper's heuristic, scaled to the share `feature_fraction`. The paper's models take "auto" as 0 if `n_clusters` is given,
         otherwise as "farthest-first" with 8 expected clusters.
-    price_factor : float, default=1.0
-        Multiplies the (1/2) log N of "auto", or the price of "farthest-first". Values of 2 to 4 give fewer clusters if columns depend on
-        each other inside clusters.
+    price_factor : "auto" or float, default="auto"
+        Multiplies the (1/2) log N of "auto", or the price of "farthest-first". "auto": max(1, N / 1000) for ``cluster_price="auto"``,
+        otherwise 1. N rows then count as 1000 rows of evidence, and the number of clusters does not grow with the length of a table whose
+        columns depend on each other inside clusters. A cluster of a thousandth of the rows is at the limit of what is found; 1 resolves
+        smaller ones. Larger values give fewer clusters.
     selection : {"priced", "fixed", "free", "threshold", "global"}, default="priced"
         How a cluster selects features. "priced": the features that lower its description length, possibly none. "fixed": the share
         `feature_fraction` of the numeric and of the categorical columns with the largest gains. "free": every feature whose gain exceeds
@@ -93,8 +109,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     max_clusters : int, default=100
         Largest number of clusters.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
-        Start partitions. "auto" under the automatic price: one cluster, then k-means++ seeds, every fourth start random; under a
-        numeric price: random and farthest-first in turn; ``model="paper"``: one random row, as in the paper. Arrays: one start each.
+        Start partitions. "auto" under the automatic price: one cluster, then k-means++ seeds, every second start random (with
+        ``background="table"`` every fourth); under a numeric price: random and farthest-first in turn; ``model="paper"``: one random row,
+        as in the paper. Arrays: one start each.
     n_init : int, default=8
         Number of starts; the lowest objective is kept (ties: the earlier start). For ``model="paper"`` and numeric columns, whose printed
         objective hardly depends on the clusters, the shortest description is kept: the lowest objective of the default model. Under the
@@ -119,30 +136,48 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     objective_ : float
         The objective J of the partition in nats, recomputed from exact sums.
     objective_path_ : ndarray of float64
-        Under "auto": J of one cluster, of the best start, after forced merges, and at `n_clusters`. Under a numeric price: J of the start
-        partition and after every pass, for the start that was kept.
+        Under "auto": J of one cluster, of the best start, after forced merges (if they use all rows), at `n_clusters`, and with
+        covariances. Under a numeric price: J of the start partition and after every pass, for the start that was kept.
     n_iter_ : int
         Passes over the table that led to the result.
     converged_ : bool
-        Whether the last pass moved no row.
+        Whether the last pass moved no row or, in a table of weight N > 16 384 under the automatic price, lowered J by less than
+        (1/2) log N nats. Labels, clusters and objective always agree. False where `n_clusters` needs a split that passes would undo.
     merge_path_ : sequence of MergeStep
         ``(n_clusters, objective, labels)`` of the result and of every partition down to one cluster; each step merges the cheapest pair.
         Only for "auto"; read by `cut`.
+    suggested_n_clusters_ : int or None
+        The fewest clusters on `merge_path_` that keep 90 % of J(1) - J(best), what the partition of the lowest J on the path saves over
+        one cluster; 1 if none saves anything. With `n_clusters`, the path starts there, and more clusters are never suggested. None
+        without a path.
+    dependence_ratio_ : float
+        What links between columns save without clusters, over J(1) - J(best). Above 1, the table is explained better by columns that depend
+        on each other than by groups of rows; inf if only links save anything, NaN if nothing does or the price is not automatic. A table
+        of many columns is represented by those in which the clusters save most, see `craftc.craft.dependence.column_links`.
+    column_links_ : list of (column, column, nats)
+        These links, by falling savings: the Chow-Liu forest of the columns, each link at the price of its parameters. Numeric columns may
+        save more by one common covariance, and `dependence_ratio_` takes what saves more.
     margins_ : ndarray (n,) of float32
         Nats by which each row prefers its cluster to the second best; inf with one cluster.
     cluster_margins_ : ndarray (K,) of float64
         Mean margin of the rows of each cluster.
     cluster_price_ : float
         Price of a cluster in nats: Lambda, or price_factor * (1/2) log N.
+    price_factor_ : float
+        The price factor that was used.
     cluster_sizes_ : ndarray (K,)
         Rows (with weights: their sum) per cluster.
     feature_mask_ : ndarray (K, D) of bool
         Features that each cluster selected, in the order of the input columns. A numeric column that is encoded in several parts is
         selected if one of its parts is.
     feature_gains_ : ndarray (K, D) of float64
-        Gain of each feature in each cluster in nats, selected or not, summed over the parts of a column.
+        Gain of each feature in each cluster over the distribution of the whole table in nats, selected or not, summed over the parts of
+        a column.
     centers_, variances_ : ndarray (K, p) of float64
         Mean and smoothed variance of the numeric columns in their original units (columns: `numeric_features_in_`).
+    covariances_ : list of Covariance or None
+        For every cluster its covariance, ``(columns, matrix)``, or None if it has the diagonal form: positions of the columns among the
+        input columns, and the smoothed covariance in the units of the columns as encoded by `numeric`.
     level_probabilities_ : list of ndarray (K, T_d)
         Smoothed level probabilities of the categorical columns (`categorical_features_in_`, levels in `levels_`).
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -166,13 +201,15 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
     _progress: Callable[[int, int, int, int, float], None] | None = None
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "background": Choice(("pooled", "table")),
         "selection": Choice(("priced", "fixed", "free", "threshold", "global")),
         "model": Choice(MODELS),
+        "covariance": Choice(("auto", "diagonal", "full")),
         "numeric": Choice(("auto", "raw", "rank")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
         "cluster_price": Choice(("auto", "farthest-first"), "or a number of nats >= 0", Number(least=0.0)),
-        "price_factor": Number(above=0.0),
+        "price_factor": Choice(("auto",), "or a number > 0", Number(above=0.0)),
         "feature_fraction": Number(above=0.0, most=1.0),
         "categorical_threshold": Number(least=0.0),
         "max_clusters": Number(least=1, whole=True),
@@ -185,8 +222,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         self,
         n_clusters: int | None = None,
         *,
+        background: str = "pooled",
+        covariance: str = "auto",
         cluster_price: str | float = "auto",
-        price_factor: float = 1.0,
+        price_factor: float | str = "auto",
         selection: str = "priced",
         feature_fraction: float = 0.5,
         feature_variance: float | None = None,
@@ -206,6 +245,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
+        self.background = background
+        self.covariance = covariance
         self.cluster_price = cluster_price
         self.price_factor = price_factor
         self.selection = selection
@@ -271,10 +312,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         grid = source_grid if encoding.identity else integer_grid(table, weight)
         n_threads = effective_n_threads(self.n_threads)
         total = Moments.of_partition(grid, count_weight, table, weight, np.zeros(len(table), np.int32), 1, n_threads)
+        background = Background(total)
+        spec = spec.with_price_factor(self.price_factor, background.weight)
         config = FitConfig(
             table,
             weight,
-            Background(total),
+            background,
             spec,
             max_clusters=limit,
             max_iter=int(self.max_iter),
@@ -284,13 +327,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
             callback=_print_pass if self.verbose > 1 else None,
         )
         result = self._search(config, given)
-        if not result.converged:
-            warn_not_converged(
-                self,
-                result.n_iter,
-                "passes",
-                f"raise max_iter (now {self.max_iter}), or use model='likelihood' and a selection other than 'threshold', which converge",
-            )
+        if not result.converged and not (spec.by_length and self.n_clusters):  # passes may undo the last splits up to n_clusters
+            otherwise = "use model='likelihood' and a selection other than 'threshold', which converge"
+            remedy = "continue with init=labels_" if spec.by_length else f"raise max_iter (now {self.max_iter}), or {otherwise}"
+            warn_not_converged(self, result.n_iter, "passes", remedy)
         labels, moments = result.labels, result.moments
         original_units = moments
         if not encoding.identity:
@@ -298,11 +338,16 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
             original_units = original_units.select(np.arange(moments.n_clusters))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
-        self._set_state(moments, result.spec, source.schema, encoding, original_units)
-        self.labels_, self.merge_path_ = labels, result.merge_path
+        self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
+        self.labels_ = labels
+        gains = np.where(self._clusters.mask, self._clusters.gains, 0.0).sum(axis=0)
+        self._set_path(result.merge_path, column_links(config, encoding.source, gains) if spec.by_length else ColumnLinks())
         self.margins_ = margins(self._clusters, table, np.float32)
         self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
-        for message in diagnose(source, self.n_clusters_, result.n_clusters_at_4) if spec.by_length else ():
+        messages = diagnose(source, self, result.n_clusters_at_4) if spec.by_length else []
+        if self.covariance == "full":
+            messages += too_many_columns(config.background, total, spec)
+        for message in messages:
             warnings.warn(message, UserWarning, stacklevel=2)
         return self
 
@@ -323,14 +368,23 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         return [replace(config, callback=partial(self._progress, start, n_starts)) for start in range(n_starts)]
 
     def _set_state(
-        self, moments: Moments, spec: ModelSpec, schema: Schema, encoding: NumericEncoding, moments_original_units: Moments
+        self,
+        moments: Moments,
+        spec: ModelSpec,
+        schema: Schema,
+        encoding: NumericEncoding,
+        moments_original_units: Moments,
+        mask: Mask | None = None,
+        cross: CrossProducts | None = None,
     ) -> None:
         """Set all fitted attributes that follow from exact sums: those of the encoded table, and those in the original units."""
         self._moments, self._spec, self.schema_, self._encoding = moments, spec, schema, encoding
         self._moments_original_units = moments_original_units
-        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec)
+        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec, mask, cross)
+        held = clusters.covariances
+        self.covariances_ = [None] * moments.n_clusters if held is None else held.in_units(encoding.source)
         self.n_clusters_ = moments.n_clusters
-        self.cluster_price_ = clusters.price
+        self.cluster_price_, self.price_factor_ = clusters.price, spec.price_factor
         self.objective_ = clusters.objective
         sizes = moments.sizes
         self.cluster_sizes_ = sizes.astype(np.int64) if moments.unit == 1.0 else sizes
@@ -354,6 +408,17 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
         self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
 
+    def _set_path(self, path: Sequence[MergeStep], links: ColumnLinks) -> None:
+        """Set what follows from the merge path and the links between columns, both empty except under the automatic price."""
+        objectives = objectives_of(path)
+        self.merge_path_, self._links = path, links
+        self.suggested_n_clusters_ = suggested_n_clusters(objectives) if path else None
+        saved = saving_of(objectives) if path else 0.0
+        if saved > 0.0 and self._clusters.covariances is not None:  # the last step of the path holds a covariance: links of its columns
+            saved = self._clusters.objective_of_one - min(objective for _, objective in objectives)
+        self.dependence_ratio_ = links.ratio(saved)
+        self.column_links_ = [(self.schema_.columns[a], self.schema_.columns[b], nats) for a, b, nats in links.pairs]
+
     # ---- new rows ----
 
     def _read_new(self, X: Any) -> MixedTable:
@@ -376,7 +441,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         labels = np.full(len(table), -1, np.int32)
         work = pass_work(len(table), len(self._encoding.source), self.n_clusters_)
         threads = threads_for(effective_n_threads(self.n_threads), work)
-        assign_only(table, self._clusters.tables(), labels, threads)
+        self._clusters.assign(table, np.empty(0, np.int64), labels, threads)
         return labels
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -389,15 +454,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
             its smallest cost. The dtype is that of the numeric columns.
         """
         table = self._read_new(X)
-        costs = self._costs(table)
+        costs = self._clusters.full_costs(table)
         return costs.astype(self.schema_.dtype, copy=False)
-
-    def _costs(self, table: MixedTable) -> NDArray[np.float64]:
-        out = relative_costs(self._clusters, table)
-        background = self._clusters.background
-        own = background.row_costs(table.numeric, table.codes) if self._spec.coherent else background.categorical_row_costs(table.codes)
-        out += own[:, None]
-        return out
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the summed cost of the rows under their cheapest cluster, nats; higher is better.
@@ -414,96 +472,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, TransformerMixin, Clust
         """
         table = self._read_new(X)
         weight = check_weight(sample_weight, len(table))
-        least = self._costs(table).min(axis=1)
+        least = self._clusters.full_costs(table).min(axis=1)
         return -float(least.sum() if weight is None else (least * weight).sum())
 
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
-
-    # ---- interpretation ----
-
-    def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """Margin of every row: nats by which it prefers its cluster to the second best; inf with one cluster.
-
-        Parameters
-        ----------
-        X : data frame, array (n, D) or MixedTable
-
-        Returns
-        -------
-        ndarray (n,) of float64
-            Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own cluster.
-        """
-        return np.asarray(margins(self._clusters, self._read_new(X)))
-
-    def explain(self, X: Any) -> Any:
-        """Contribution of every feature to the margin of every row, in nats.
-
-        Parameters
-        ----------
-        X : data frame, array (n, D) or MixedTable
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size` (contribution of the sizes of the
-            two clusters) and one column per feature. The contributions sum to the margin. Needs pandas.
-        """
-        table, pd = self._read_new(X), need_pandas()
-        own, other, parts, sizes = contributions(self._clusters, table)
-        per_column = np.zeros((len(table), self.schema_.n_columns))
-        for d, column in enumerate(self._encoding.source):
-            per_column[:, column] += parts[:, d]
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        frame = pd.DataFrame(per_column, columns=list(self.schema_.columns), index=index)
-        for position, (name, values) in enumerate((("cluster", own), ("next", other), ("size", sizes))):
-            frame.insert(position, name, values, allow_duplicates=True)
-        return frame
-
-    def cut(self, n_clusters: int) -> Labels:
-        """Labels at a smaller number of clusters, from the merge path, without a new fit.
-
-        Parameters
-        ----------
-        n_clusters : int
-            From 1 to `n_clusters_`.
-
-        Returns
-        -------
-        ndarray (n,) of int32
-            Numbered by first appearance. If the path skips that number, the labels have the next smaller number on the path.
-
-        Raises
-        ------
-        ValueError
-            More clusters than the model has, or a model without a merge path.
-        """
-        check_is_fitted(self)
-        if not self.merge_path_:
-            raise ValueError("This model has no merge path; fit it with cluster_price='auto'.")
-        check_number("n_clusters", n_clusters, least=1, whole=True)
-        if n_clusters > self.n_clusters_:
-            raise ValueError(
-                f"cut({n_clusters}) asks for more than the {self.n_clusters_} clusters of this model; fit with n_clusters={n_clusters} "
-                "to split further."
-            )
-        at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= n_clusters)
-        labels: Labels = self.merge_path_[at].labels.astype(np.int32)
-        return labels
-
-    def summary(self) -> Any:
-        """Size and selected features of every cluster, compared with the whole table.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per cluster and selected feature, largest gain first: cluster, rows, share, feature, gain in nats, typical values in
-            the cluster and in the whole table. ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how
-            close other numbers of clusters are. Needs pandas (``pip install craftc[app]``).
-        """
-        check_is_fitted(self)
-        return cluster_summary(self)
 
 
 def _print_pass(n_pass: int, n_clusters: int, objective: float) -> None:

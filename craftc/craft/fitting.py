@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,11 +17,12 @@ from craftc._common.labels import renumber
 from craftc._common.merge_path import MergeStep
 from craftc._common.random import uniform
 from craftc._common.threads import aligned, parallel_map, threads_for
-from craftc._common.typing import Floats, Integers, Labels
+from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
 from craftc.craft.clusters import assign_only, pass_work
+from craftc.craft.covariance import CrossProducts
 from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
@@ -28,6 +30,7 @@ from craftc.table.moments import Moments
 
 T = TypeVar("T")
 
+LARGE = 1 << 14  # rows, or weight, above which a search is bounded: the starts use a sample, and a run of passes ends before its tail
 _WORTH_A_THREAD, _WORTH_ALL_THREADS = 20_000, 4_000_000  # cells of a table whose starts run in parallel
 
 
@@ -74,6 +77,19 @@ class FitConfig:
         """Prices and selection of features."""
         return pricing_of(self.background, self.spec, total_weight=self.total_weight)
 
+    @property
+    def rows_weight(self) -> float:
+        """Weight of the rows."""
+        return self.background.weight if self.total_weight is None else self.total_weight
+
+    @property
+    def least_fall(self) -> float:
+        """Nats by which a pass must lower J for another to follow; 0: passes follow until no row moves.
+
+        (1/2) log N for a table of weight N > 16 384, whose last passes move a few rows each and lower J by less than one parameter costs.
+        """
+        return 0.5 * math.log(self.rows_weight) if self.rows_weight > LARGE else 0.0
+
     def threads(self, n_clusters: int) -> int:
         """Threads for one pass over n_clusters."""
         grid = self.background.grid
@@ -115,6 +131,8 @@ class CraftResult(FitResult):
     spec: ModelSpec
     merge_path: Sequence[MergeStep] = ()
     n_clusters_at_4: int | None = None  # clusters left at four times the price
+    mask: Mask | None = None  # under the pooled background
+    cross: CrossProducts | None = None  # if clusters hold covariances
 
 
 def drop_empty(moments: Moments, labels: Labels) -> None:

@@ -8,9 +8,8 @@ import numpy as np
 
 from craftc._common.labels import first_appearance, renumber
 from craftc._common.merge_path import MergePath
-from craftc.craft.clusters import Clusters
 from craftc.craft.fitting import assign_zero_weight_rows
-from craftc.craft.merge_split import MergeSplitSearch, Partition, best_pair
+from craftc.craft.merge_split import MergeSplitSearch, Partition
 
 
 def reach_n_clusters(search: MergeSplitSearch, part: Partition, target_n_clusters: int) -> None:
@@ -40,8 +39,7 @@ def _split_best(search: MergeSplitSearch, part: Partition) -> bool:
 
 def merge_best(search: MergeSplitSearch, part: Partition) -> None:
     """One step down the merge path: the cheapest merge, then passes."""
-    i, j = best_pair(search.pair_deltas(part))
-    search.force_merge(part, i, j)
+    search.force_merge(part, *search.cheapest_pair(part))
     search.passes(part)
 
 
@@ -49,8 +47,7 @@ def number_by_first_appearance(search: MergeSplitSearch, part: Partition) -> Non
     """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
     config = search.config
     if len(config.weight) and (part.labels < 0).any():
-        tables = Clusters(search.moments(part), config.background, config.spec).tables()
-        assign_zero_weight_rows(config, tables, part.labels)
+        assign_zero_weight_rows(config, search.clusters(part).tables(), part.labels)
     order = first_appearance(part.labels, part.K)
     renumber(part.labels, np.argsort(order).astype(np.int32))
     for array in (part.groups, part.cost, part.mask):
@@ -73,8 +70,8 @@ def merge_path(search: MergeSplitSearch, part: Partition) -> MergePath:
 def n_clusters_at(search: MergeSplitSearch, part: Partition, factor: float) -> int:
     """Clusters that are left of a partition if clusters are merged while that lowers J at `factor` times the price."""
     spec = replace(search.config.spec, price_factor=factor * search.config.spec.price_factor)
-    scaled = MergeSplitSearch(replace(search.config, spec=spec), 1)
-    part = Partition(np.empty(0, np.int32), part.groups.copy(), part.K, part.cost.copy(), part.mask.copy())
+    scaled = type(search)(replace(search.config, spec=spec), 1)
+    part = replace(part, labels=np.empty(0, np.int32)).copy()
     scaled.price(part)
     scaled.merge_while_cheaper(part)
     return part.K

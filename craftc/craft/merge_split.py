@@ -7,7 +7,7 @@ the rows are read only by passes, which are fully parallel because no clusters o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,13 @@ from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels import moments as moments_kernel
-from craftc.craft.clusters import pass_work
+from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.description_length import feature_prices, pricing_of
 from craftc.craft.fitting import FitConfig, drop_empty
 from craftc.craft.split_screening import MOST_ROWS, net_gains
 from craftc.table.moments import Moments
 
-_MAX_PASSES = 50
+MAX_PASSES = 50
 _LOCAL_PASSES = 10
 _SOFT_PASSES = 10
 _FORCED_PAIRS = 5
@@ -52,14 +52,17 @@ class Partition:
     K: int
     cost: Floats
     mask: Mask
+    converged: bool = False  # whether passes converged after the last change
+    excess: float = 0.0  # pooled background: J less the cost of the whole table's distribution, nats
+    shared: Integers | None = None  # pooled background: (width,) moments of the cells that clusters share
 
     @property
     def objective(self) -> float:
-        """Sum of the cluster costs: J less the cost of the background, nats."""
-        return float(np.add.reduce(self.cost[: self.K]))
+        """J less the cost of the whole table's distribution, nats: the sum of the cluster costs, or what a joint choice of masks gives."""
+        return float(np.add.reduce(self.cost[: self.K])) if self.shared is None else self.excess
 
     def copy(self) -> Partition:
-        return Partition(self.labels.copy(), self.groups.copy(), self.K, self.cost.copy(), self.mask.copy())
+        return replace(self, labels=self.labels.copy(), groups=self.groups.copy(), cost=self.cost.copy(), mask=self.mask.copy())
 
 
 @dataclass
@@ -102,7 +105,7 @@ class MergeSplitSearch:
     def __init__(self, config: FitConfig, n_threads: int) -> None:
         self.config, self.n_threads = config, n_threads
         self.pricing = config.pricing
-        self.selection = price_kernel.SELECTIONS[config.spec.selection]
+        self.selection = self.local_selection = price_kernel.SELECTIONS[config.spec.selection]
         self.capacity = max(config.max_clusters, START_CLUSTERS)
         grid, D = config.background.grid, self.pricing.D
         rounding = _ROUNDING * config.background.weight * D
@@ -114,7 +117,7 @@ class MergeSplitSearch:
         self._union = np.empty((n_threads, grid.width), np.int64)
         self._mask = np.empty((max(n_threads, 2), D), np.uint8)
         self._rejected: set[bytes] = set()
-        self.n_passes = 0
+        self.n_passes, self.excess = 0, 0.0  # of all passes; J less the cost of the whole table's distribution after the last
 
     # ---- steps ----
 
@@ -139,24 +142,25 @@ class MergeSplitSearch:
         work = self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
         price_kernel.price_groups(part.groups[:K], self.pricing, self.selection, choose_given, work[:K], part.mask[:K], part.cost[:K])
 
-    def passes(self, part: Partition, selection: int | None = None, max_passes: int = _MAX_PASSES) -> int:
-        """Batch passes until convergence; returns their number."""
+    def passes(self, part: Partition, selection: int | None = None, max_passes: int = MAX_PASSES) -> int:
+        """Batch passes until convergence (see `FitConfig.least_fall`); returns their number."""
         config, table = self.config, self.config.table
         grid = config.background.grid
         work = pass_work(len(table), grid.p + grid.q, part.K)
         threads, path = threads_for(self.n_threads, work), np.empty(max_passes + 1)
         at_once = max(1, min(max_passes, int(_CELLS_AT_ONCE // max(work, 1))))
-        made = last = 0
-        while made < max_passes and last in (0, at_once):
+        made, part.converged = 0, False
+        while made < max_passes and not part.converged:
             if config.stop.is_set():
                 raise KeyboardInterrupt
-            part.K, last = passes_kernel.passes(
+            part.K, last, part.converged = passes_kernel.passes(
                 table.numeric, table.codes, config.weight, _NO_ROWS, part.labels, part.groups, part.K, self.pricing,
-                self.selection if selection is None else selection, True, min(at_once, max_passes - made), self._slab, self._scratch,
-                self._partial, self._work, part.mask, part.cost, path, threads,
+                self.selection if selection is None else selection, True, min(at_once, max_passes - made), config.least_fall,
+                self._slab, self._scratch, self._partial, self._work, part.mask, part.cost, path, threads,
             )  # fmt: skip
             made += last
         self.n_passes += made
+        self.excess = float(path[last])
         if config.callback:
             config.callback(made, part.K, config.background.cost + part.objective)
         return made
@@ -201,7 +205,7 @@ class MergeSplitSearch:
         add_group(part.groups[i], part.groups[j], self.pricing)
         for array in (part.groups, part.cost, part.mask):
             array[j : part.K - 1] = array[j + 1 : part.K]
-        part.K -= 1
+        part.K, part.converged = part.K - 1, False
         one = slice(i, i + 1)
         price_kernel.price_groups(part.groups[one], self.pricing, self.selection, False, self._work[:1], part.mask[one], part.cost[one])
         rest = np.delete(np.arange(part.K + 1), j)
@@ -239,33 +243,39 @@ class MergeSplitSearch:
                 self._rejected.add(key)
 
     def best_split(self, part: Partition, k: int, at_any_price: bool = False) -> Split | None:
-        """The best of the three most promising splits of a cluster, each after its local passes.
+        """The best split of a cluster; if all are rejected and `at_any_price` is set, the most promising one without its local passes."""
+        best: Split | None = None
+        splits = self.splits(part, k, at_any_price)
+        for split in splits:
+            if best is None or split.delta < best.delta - 1e-9:
+                best = split
+        return best
 
-        A split is rejected if the passes empty one side, unless `at_any_price` is set and all candidates are rejected.
-        """
+    def splits(self, part: Partition, k: int, at_any_price: bool = False) -> list[Split]:
+        """The three most promising splits of a cluster, each after its local passes; without those of which the passes empty a side."""
         grid = self.pricing.grid
         candidates = Candidates(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
         n_candidates = splits_kernel.propose_splits(
             part.groups[k], self.pricing, candidates.level_slot, candidates.numeric_slot, candidates.threshold
         )
         if n_candidates == 0:
-            return None
+            return []
         rows = np.flatnonzero(part.labels == k).astype(np.int32)
         if n_candidates > _MOST_CANDIDATES:
             candidates, n_candidates = self._screened(part, k, rows, candidates, n_candidates), _SCREENED
-        best: Split | None = None
         sides, score = self._scored(part, k, rows, candidates, n_candidates)
-        promising = three_best(score)
+        promising, found = three_best(score), []
         for c in promising:
             one = candidates.some(np.array([c]))
             moments = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._leaving_moments(rows, one)
             split = self._local_passes(part, k, rows, self._sides_of(rows, one), moments, _LOCAL_PASSES)
-            if split is not None and (best is None or split.delta < best.delta - 1e-9):
-                best = split
-        if best is None and at_any_price and promising:
+            if split is not None:
+                found.append(split)
+        if not found and at_any_price and promising:
             one = candidates.some(np.array(promising[:1]))
-            best = self._local_passes(part, k, rows, self._sides_of(rows, one), self._leaving_moments(rows, one), 0)
-        return best
+            split = self._local_passes(part, k, rows, self._sides_of(rows, one), self._leaving_moments(rows, one), 0)
+            found = [] if split is None else [split]
+        return found
 
     def _screened(self, part: Partition, k: int, rows: NDArray[np.int32], candidates: Candidates, n: int) -> Candidates:
         """The most promising candidates of a wide table, by chi-squared; a sample represents a cluster of many rows."""
@@ -291,6 +301,7 @@ class MergeSplitSearch:
             sides = self._sides(sample, candidates, n + 1, n)
             scale_up = float(group[0]) / max(float(sides[n, 0]), 1.0)
             pricing = pricing_of(config.background, config.spec, scale_up, config.total_weight)
+            pricing.shared, pricing.relative = self.pricing.shared, self.pricing.relative
             group, one = np.ascontiguousarray(sides[n]), self._mask[:1]
             one[:] = part.mask[0]
             whole = np.empty(1)
@@ -347,12 +358,14 @@ class MergeSplitSearch:
         mask = np.repeat(part.mask[:1], 2, axis=0)
         cost, path = np.empty(2), np.empty(max_passes + 1)
         threads = threads_for(self.n_threads, len(rows) * (grid.p + grid.q))
-        K, _ = passes_kernel.passes(
-            table.numeric, table.codes, self.config.weight, rows, side, groups, 2, self.pricing, self.selection, False,
-            max_passes, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
+        K, *_ = passes_kernel.passes(
+            table.numeric, table.codes, self.config.weight, rows, side, groups, 2, self.pricing, self.local_selection, False,
+            max_passes, 0.0, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
         )  # fmt: skip
         if K < 2:
             return None
+        if self.local_selection != self.selection:
+            price_kernel.price_groups(groups, self.pricing, self.selection, False, self._work[:2], mask, cost)
         return Split(float(cost[0] + cost[1] - part.cost[k]), rows[side == 1], groups, cost, mask)
 
     def apply_split(self, part: Partition, k: int, split: Split) -> None:
@@ -360,7 +373,7 @@ class MergeSplitSearch:
         part.labels[split.moved] = part.K
         for side, cluster in ((0, k), (1, part.K)):
             part.groups[cluster], part.cost[cluster], part.mask[cluster] = split.groups[side], split.cost[side], split.mask[side]
-        part.K += 1
+        part.K, part.converged = part.K + 1, False
 
     def learn_from(self, other: MergeSplitSearch) -> None:
         """Take over the rejected splits and the number of passes of another start."""
@@ -409,6 +422,10 @@ class MergeSplitSearch:
             n_pairs += 1
             yield i, j
 
+    def cheapest_pair(self, part: Partition) -> tuple[int, int]:
+        """The pair i < j whose merge adds the least to J."""
+        return best_pair(self.pair_deltas(part))
+
     def force_merge(self, part: Partition, i: int, j: int) -> None:
         """Merge clusters i < j at any cost."""
         place = np.arange(part.K, dtype=np.int32)
@@ -431,6 +448,10 @@ class MergeSplitSearch:
         self.merge_until_stable(part)
         self.split_while_cheaper(part)
         return part
+
+    def clusters(self, part: Partition) -> Clusters:
+        """The clusters of a partition, with their cost tables."""
+        return Clusters(self.moments(part), self.config.background, self.config.spec)
 
     def moments(self, part: Partition) -> Moments:
         """Exact moments of a partition."""

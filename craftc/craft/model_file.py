@@ -4,9 +4,11 @@ The file is an ``.npz`` archive of plain arrays, never of pickled objects. Its m
 JSON text (UTF-8): format name and version, parameters, schema, encoding of the numeric columns,
 specification of the model (``rules``), and the scalars of the fit. The other members are the exact
 sums of every cluster (``groups``) and the grid on which they are integers (``centre``, ``scale``);
-the same of the table in its original units (``shown_...``), where the encoding changes it; and per
-row ``labels``, ``margins`` and the clusters along the merge path. Everything else follows from the
-sums, bit for bit, and is computed on loading.
+the same of the table in its original units (``shown_...``), where the encoding changes it; the masks
+that the search found (``mask``), under the pooled background; the sums of products of columns
+(``cross_columns``, ``cross_sums``), where clusters hold covariances; and per row ``labels``,
+``margins`` and the clusters along the merge path. Everything else follows from the sums, bit for
+bit, and is computed on loading.
 """
 
 from __future__ import annotations
@@ -27,15 +29,20 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._about import version
 from craftc._common.atomic_write import replacing
 from craftc._common.merge_path import MergeStep
+from craftc._common.typing import Mask
+from craftc._kernels.craft_covariance import cross_width
 from craftc._kernels.moments import Grid
+from craftc.craft.background import Background
+from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
+from craftc.craft.dependence import ColumnLinks
 from craftc.craft.estimator import CRAFT
 from craftc.craft.parameters import MODELS, ModelSpec
 from craftc.table import Schema
-from craftc.table.moments import Moments, level_starts
+from craftc.table.moments import NUMERIC_CELLS, Moments, level_starts
 from craftc.table.numeric_encoding import NumericEncoding, Recipe
 
 FORMAT = "craftc-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: without the pooled background
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -62,7 +69,10 @@ _ARRAYS = {
     "merge_labels": "int32",  # or uint8: (rows, steps), so that a row's numbers are neighbours
 }
 _ORIGINAL_UNITS = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
+_COVARIANCES = {"cross_columns": "int64", "cross_sums": "int64"}
+_OPTIONAL = _ORIGINAL_UNITS | _COVARIANCES | {"mask": "uint8"}
 _RENAMED = {"feature_sharing": "feature_variance", "sharing": "variance"}  # in files written before the names changed
+_DEFAULTS: dict[str, Any] = {"absolute": False, "background": "table", "covariance": "diagonal"}  # of specifications in older files
 _FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 
@@ -111,6 +121,7 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         "unit": moments.unit,
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
+        "links": asdict(model._links),
     }
     text = json.dumps(head, allow_nan=False).encode()
     arrays: Arrays = {
@@ -123,6 +134,8 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         "objective_path": model.objective_path_,
         **_path_arrays(model.merge_path_, len(model.labels_)),
     }
+    if model._spec.pooled:
+        arrays["mask"] = model._clusters.diagonal_mask
     if not model._encoding.identity:
         original = model._moments_original_units
         arrays |= {
@@ -130,6 +143,9 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
             "shown_centre": original.grid.centre,
             "shown_scale": original.grid.scale,
         }
+    held = model._clusters.covariances
+    if held is not None:
+        arrays |= {"cross_columns": held.cross.columns.astype(np.int64), "cross_sums": held.cross.sums}
     with replacing(path, "wb") as file:
         np.savez_compressed(
             file, allow_pickle=False, model=np.frombuffer(text, np.uint8), **arrays
@@ -196,7 +212,7 @@ def _read(file: Any, name: str) -> tuple[dict[str, Any], Arrays]:
                     f"to {FORMAT_VERSION}); update craftc."
                 )
             arrays = {member: archive[member] for member in _ARRAYS}
-            arrays |= {member: archive[member] for member in _ORIGINAL_UNITS if member in archive.files}
+            arrays |= {member: archive[member] for member in _OPTIONAL if member in archive.files}
     except _BROKEN as error:
         raise ValueError(_DAMAGED.format(name, error or type(error).__name__)) from error
     except ValueError as error:
@@ -209,7 +225,7 @@ def _read(file: Any, name: str) -> tuple[dict[str, Any], Arrays]:
 def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
     """The model; whatever the kernels rely on is checked here."""
     _demand(head["estimator"] == "CRAFT", f"it holds a {head['estimator']}")
-    for name, dtype in (_ARRAYS | _ORIGINAL_UNITS).items():
+    for name, dtype in (_ARRAYS | _OPTIONAL).items():
         found = str(arrays[name].dtype) if name in arrays else dtype
         right = found in (dtype, "uint8") if name == "merge_labels" else found == dtype
         _demand(right, f"{name} has dtype {found}")
@@ -229,17 +245,19 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
     _demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
     _demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
 
-    model = CRAFT(**{_RENAMED.get(name, name): value for name, value in head["parameters"].items()})
+    parameters = {_RENAMED.get(name, name): value for name, value in head["parameters"].items()}
+    model = CRAFT(**{"background": "table"} | parameters)  # a file of format 1 knows no other background
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # impossible sums
         try:
             spec = _spec(head["rules"])
-            model._set_state(moments, spec, schema, encoding, original_units)
+            mask = _mask(arrays, moments) if spec.pooled else None
+            model._set_state(moments, spec, schema, encoding, original_units, mask, _cross_products(arrays, moments, spec))
         except Warning as warning:
             raise ValueError(str(warning)) from warning
     model.labels_, model.objective_path_ = labels, arrays["objective_path"]
     model.margins_, model.cluster_margins_ = margins, arrays["cluster_margins"]
-    model.merge_path_ = _merge_path(arrays, K, len(labels))
+    model._set_path(_merge_path(arrays, K, len(labels)), _links(head.get("links"), schema.n_columns))
     model.n_iter_, model.converged_ = int(head["n_iter"]), bool(head["converged"])
     model.n_features_in_ = schema.n_columns
     if head["feature_names"]:
@@ -249,14 +267,15 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
 
 def _spec(state: dict[str, Any]) -> ModelSpec:
     """The specification of the model, complete and of valid types."""
-    state = {"absolute": False} | {_RENAMED.get(name, name): value for name, value in state.items()}
+    state = _DEFAULTS | {_RENAMED.get(name, name): value for name, value in state.items()}
     spec = ModelSpec(**state)
     _demand(state.keys() == asdict(spec).keys(), "the specification of the model is not complete")
     known = spec.model in MODELS
     known &= spec.selection in ("priced", "fixed", "free", "threshold", "global")
-    _demand(known, "the model or selection is unknown")
+    known &= spec.background in ("table", "pooled") and spec.covariance in ("auto", "diagonal", "full")
+    _demand(known, "the model, selection, background or covariance is unknown")
     for name, value in state.items():
-        text, optional = name in ("model", "selection"), name in ("price", "variance")
+        text, optional = name in ("model", "selection", "background", "covariance"), name in ("price", "variance")
         fits = text or (value is None and optional) or type(value) in ((bool,) if name == "absolute" else (int, float))
         _demand(fits, f"{name} has the wrong type")
     return spec
@@ -308,6 +327,34 @@ def _moments(arrays: Arrays, prefix: str, schema: Schema, count_weight: float) -
     return moments
 
 
+def _mask(arrays: Arrays, moments: Moments) -> Mask:
+    """The masks of the clusters under the pooled background."""
+    mask = arrays["mask"]
+    _demand(mask.shape == (moments.n_clusters, moments.grid.p + moments.grid.q), "the masks have a wrong shape")
+    usable = Background(moments.total()).usable
+    _demand(bool((mask <= usable).all()), "the masks contain constant features")
+    return mask
+
+
+def _cross_products(arrays: Arrays, moments: Moments, spec: ModelSpec) -> CrossProducts | None:
+    """The sums of products of columns; their diagonal is that of the moments."""
+    if "cross_columns" not in arrays and "cross_sums" not in arrays:
+        return None
+    columns, sums = arrays["cross_columns"].astype(np.intp), arrays["cross_sums"]
+    grid, P = moments.grid, len(columns)
+    fits = spec.with_covariances and columns.ndim == 1 and 2 <= P <= MOST_COLUMNS
+    fits = fits and bool((np.diff(columns) > 0).all()) and columns[0] >= 0 and columns[-1] < grid.p
+    _demand(fits, "the columns of the covariances do not fit the model")
+    _demand(sums.shape == (moments.n_clusters, cross_width(P)), "the sums of products do not fit the model")
+    complete = moments.present[:, columns] == moments.sizes[:, None]
+    _demand(bool(complete.all()), "a column of the covariances has missing values")
+    squares = np.cumsum(np.arange(1, P + 1)) - 1  # the position of every square among the products
+    for word in (0, 1):
+        known = moments.groups[:, grid.first_numeric + NUMERIC_CELLS * columns + 3 + word]
+        _demand(np.array_equal(sums[:, 2 * squares + word], known), "the sums of products contradict the sums of squares")
+    return CrossProducts(columns, np.ascontiguousarray(sums))
+
+
 def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
     """The partitions of the merge path."""
     clusters, objectives = arrays["merge_clusters"], arrays["merge_objectives"]
@@ -325,6 +372,18 @@ def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
         kind = np.uint8 if K <= 256 else np.int32
         steps.append(MergeStep(K, objective, column.astype(kind)))
     return steps
+
+
+def _links(state: dict[str, Any] | None, n_columns: int) -> ColumnLinks:
+    """The links between columns; files of earlier versions have none."""
+    if state is None:
+        return ColumnLinks()
+    links = ColumnLinks(state["saving"], [(a, b, nats) for a, b, nats in state["pairs"]])
+    for value in (links.saving, *(nats for *_, nats in links.pairs)):
+        _demand(isinstance(value, float) and 0.0 <= value < np.inf, "a link between columns saves no finite number of nats")
+    for a, b, _ in links.pairs:
+        _demand(type(a) is type(b) is int and 0 <= a < b < n_columns, "a link joins columns that do not exist")
+    return links
 
 
 def _demand(holds: bool, otherwise: str) -> None:

@@ -15,6 +15,7 @@ from craftc._common.typing import Labels
 from craftc._common.validation import check_choice, check_labels, check_number
 from craftc.table import MixedTable
 
+ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as so many rows
 MODELS = ("likelihood", "paper", "paper-relative", "paper-fixed")
 
 
@@ -30,7 +31,9 @@ class ModelSpec:
     variance: float | None = None  # rho
     categorical_threshold: float = 0.95  # eps_c
     numeric_threshold: float = 0.5  # eps_v
+    background: str = "table"  # of the features that a cluster does not select | "pooled"
     absolute: bool = False  # whether eps_v is in squared units of the columns, not a share of their variances
+    covariance: str = "diagonal"  # | "auto" | "full"
 
     @property
     def by_length(self) -> bool:
@@ -41,6 +44,16 @@ class ModelSpec:
     def features_by_length(self) -> bool:
         """Whether features are priced by the description length of their parameters."""
         return self.by_length or self.selection == "priced"
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the clusters that do not select a feature share a distribution of their own."""
+        return self.background == "pooled"
+
+    @property
+    def with_covariances(self) -> bool:
+        """Whether clusters may hold covariances: only under the default prices of the likelihood model."""
+        return self.covariance != "diagonal" and self.coherent and self.by_length and self.selection == "priced"
 
     @property
     def coherent(self) -> bool:
@@ -66,6 +79,17 @@ class ModelSpec:
         nats.
         """
         return replace(self, model="likelihood", selection="priced", price=None) if self.fits_variance and numeric else self
+
+    def with_price_factor(self, price_factor: float | str, weight: float) -> ModelSpec:
+        """The model with the price factor of a table of this weight.
+
+        "auto" is max(1, N / 1000) where clusters are priced by description length. At that price the evidence of N rows counts as that of
+        1000 (coarsening: Miller & Dunson 2019), because the number of clusters of a model that is not exactly true grows with the rows
+        without limit (Cai, Campbell & Broderick 2021). It is 1 under other prices, which are in nats.
+        """
+        if price_factor != "auto" or not self.by_length:
+            return self
+        return replace(self, price_factor=max(1.0, weight / ROWS_AT_FULL_PRICE))
 
     @property
     def prior(self) -> float:
@@ -196,16 +220,19 @@ def model_spec(estimator: Any) -> ModelSpec:
     check_selection_prior(m, estimator.feature_variance)
     absolute, numeric_threshold = _numeric_threshold(estimator.numeric_threshold)
     coherent = estimator.model == "likelihood"
+    automatic = coherent and estimator.cluster_price == "auto"
     return ModelSpec(
         estimator.model,
         "fixed" if estimator.selection == "priced" and not coherent else estimator.selection,
-        None if coherent and estimator.cluster_price == "auto" else 0.0,
-        float(estimator.price_factor),
+        None if automatic else 0.0,
+        1.0 if estimator.price_factor == "auto" else float(estimator.price_factor),  # see `ModelSpec.with_price_factor`
         m,
         estimator.feature_variance,
         float(estimator.categorical_threshold),
         numeric_threshold,
+        estimator.background if automatic and estimator.selection == "priced" else "table",
         absolute,
+        estimator.covariance,
     )
 
 
@@ -231,6 +258,10 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
     heuristic = rule == "farthest-first" or (rule == "auto" and not spec.coherent and estimator.n_clusters is None)
     single = spec.coherent and isinstance(estimator.init, str) and estimator.init == "single"
     effective = {
+        "covariance": (
+            spec.with_covariances or spec.covariance == "diagonal",
+            "use cluster_price='auto', selection='priced' and model='likelihood'",
+        ),
         "price_factor": (spec.features_by_length or heuristic, "use cluster_price='auto' or 'farthest-first'"),
         "feature_fraction": (
             spec.selection in ("fixed", "global") or not spec.features_by_length or heuristic,

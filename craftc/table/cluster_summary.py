@@ -13,18 +13,22 @@ from craftc._common.optional import need_pandas
 LEADING = 3
 
 
-def summary_frame(model: Any, share: Any, columns: Any, inside: Any, everywhere: Any, **more: NDArray[np.float64]) -> Any:
-    """One row per cluster and selected feature, largest gain first; `more` are (K, D) columns that follow the gain."""
+def summary_frame(
+    model: Any, share: Any, columns: Any, inside: Any, everywhere: Any, listed: NDArray[np.bool_] | None = None, **more: NDArray[Any]
+) -> Any:
+    """One row per cluster and listed feature (by default: selected), largest gain first; `more` are (K, D) columns that follow the gain."""
     pd = need_pandas()
+    listed = model.feature_mask_ if listed is None else listed
     rows: list[tuple[Any, ...]] = []
     for k in range(model.n_clusters_):
-        gains = np.where(model.feature_mask_[k], model.feature_gains_[k], -np.inf)
-        ranked = [d for d in np.argsort(-gains, kind="stable") if model.feature_mask_[k, d]]
+        gains = np.where(listed[k], model.feature_gains_[k], -np.inf)
+        ranked = [d for d in np.argsort(-gains, kind="stable") if listed[k, d]]
         lines = [
-            (columns[d], float(model.feature_gains_[k, d]), *(float(part[k, d]) for part in more.values()), inside[k][d], everywhere[d])
+            (columns[d], float(model.feature_gains_[k, d]), *(part[k].tolist()[d] for part in more.values()), inside[k][d], everywhere[d])
             for d in ranked
         ]
-        for line in lines or [("(none: like the whole table)", 0.0, *(0.0 for _ in more), "", "")]:
+        nothing = ("" if part.dtype == object else 0.0 for part in more.values())
+        for line in lines or [("(none: like the whole table)", 0.0, *nothing, "", "")]:
             rows.append((k, model.cluster_sizes_[k], float(share[k]), *line))
     return pd.DataFrame(rows, columns=["cluster", "rows", "share", "feature", "gain", *more, "in the cluster", "in the whole table"])
 

@@ -19,7 +19,7 @@ from craftc.table.mixed_table import MixedTable
 
 _GRID_BITS = 40  # of a column's range
 _LARGEST, _NARROWEST = 1e140, 1e-140  # limits of values and ranges whose sums of squares float64 can represent
-_NUMERIC_CELLS = 5  # CRAFTC_NUMERIC_CELLS of src/_moments.h
+NUMERIC_CELLS = 5  # CRAFTCNUMERIC_CELLS of src/_moments.h
 
 
 def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
@@ -145,7 +145,7 @@ class Moments:
     @property
     def present(self) -> Floats:
         """(K, p) weight of the observed numeric values."""
-        return np.asarray(self.groups[:, self.grid.first_numeric :: _NUMERIC_CELLS] * self.unit, dtype=np.float64)
+        return np.asarray(self.groups[:, self.grid.first_numeric :: NUMERIC_CELLS] * self.unit, dtype=np.float64)
 
     def means(self) -> tuple[Floats, Floats]:
         """Means and weighted sums of squared deviations, (K, p) each, in grid steps; 0 without observed values."""

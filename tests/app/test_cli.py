@@ -104,8 +104,10 @@ def test_heart(run, tmp_path):
         "of these, integers with at most 5 values: sex, chest_pain, fbs, restecg, exang, slope, ca, thal",
         "not used (the target): class",
         "2 clusters, largest first",
-        "Fewer clusters: 1 costs 5",
-        "purity 0.7",
+        "Fewer clusters: 1 costs 1",
+        "Columns that depend on each other describe this table better than groups of rows: links between columns save 1",
+        "strongest links: oldpeak - slope, max_hr - ",
+        "purity 0.8",
         "NMI 0.",
         "absent present mostly",
     ):
@@ -132,6 +134,16 @@ def test_same_command_same_output(run, tmp_path):
     fewer = run("cluster", HEART, "--ignore", "class", "--price-factor", 9)
     assert "No cluster structure found: 1 cluster." in fewer[1]
     assert "Cluster 0" not in fewer[1]
+    assert run("cluster", HEART, "--ignore", "class", "--price-factor", "auto") == first
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"), [("much", "--price-factor: must be auto or a number > 0, got 'much'"), ("0", "got 0.0"), ("nan", "got nan")]
+)
+def test_price_factors_that_make_no_sense(run, factor, message):
+    code, said, err = run("cluster", HEART, "--price-factor", factor)
+    assert (code, said) == (2, "")
+    assert message in err
 
 
 def test_given_number_of_clusters(run):
@@ -148,7 +160,8 @@ def test_given_number_of_clusters(run):
     ]
     listed = said[said.index("Fewer clusters: ") : said.index(" Cluster ")].replace(" nats", "")
     assert listed.startswith(f"Fewer clusters: {', '.join(words)}, …".replace(" nats", ""))
-    assert listed.endswith(" Fewer clusters describe the table better.")
+    assert " Fewer clusters describe the table better. 2 clusters keep 90 % of what the best partition saves." in listed
+    assert model.suggested_n_clusters_ == 2
     assert "1 cluster, as requested." in run(*command, "--clusters", 1)[1]
 
 

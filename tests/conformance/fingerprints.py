@@ -37,6 +37,7 @@ NARROW = ROWS[:80].astype(np.float32)
 MODELS = {
     "craft": (CRAFT(random_state=0, n_init=2), TABLE, None),
     "craft, priced": (CRAFT(cluster_price=5.0, selection="fixed", n_init=2, max_clusters=12, random_state=0), TABLE, None),
+    "craft, covariances": (CRAFT(covariance="full", numeric="raw", n_init=2, random_state=0), ROWS[:, :5], None),
     "dp-means": (DPMeans(60.0, n_init=2, polish=True, random_state=0), ROWS, None),
     "dp-means, delayed": (DPMeans(60.0, mode="delayed", random_state=0), ROWS.astype(np.float32), None),
     "dp-means, collapsed": (DPMeans(60.0, mode="collapsed", random_state=0), ROWS, None),

@@ -44,7 +44,9 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "bpmeans_start": ["bpmeans.Start"],
     "covariates": ["covariates.EdgePass", "covariates.Steps"],
     "craft": ["kernels.Assign", "kernels.Refit"],
+    "craft_covariance": ["kernels.Covariances"],
     "craft_passes": ["kernels.Automatic"],
+    "craft_pooled": ["kernels.Automatic"],
     "craft_price": ["kernels.Automatic"],
     "craft_splits": ["kernels.Automatic", "kernels.Wide"],
     "dpmeans": ["dpmeans.Distances", "dpmeans.NewRows"],
@@ -57,7 +59,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "moments": ["kernels.Accumulate"],
     "spectral": ["spectral.Likelihood", "spectral.HalsRows"],
 }
-NOTHING_HOT = {"parallel"}  # answers questions about the build
+NOTHING_HOT = {"craft_shared", "parallel"}  # holds arrays; answers questions about the build
 
 
 def module_of(stem):

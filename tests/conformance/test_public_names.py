@@ -18,9 +18,10 @@ SIGNATURES = {
         "exchanges=True, max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, shuffle=False)"
     ),
     "CRAFT": (
-        "(n_clusters=None, *, cluster_price='auto', price_factor=1.0, selection='priced', feature_fraction=0.5, feature_variance=None, "
-        "categorical_threshold=0.95, numeric_threshold=0.5, model='likelihood', numeric='auto', categorical='auto', missing='ignore', "
-        "unknown='ignore', max_clusters=100, init='auto', n_init=8, max_iter=100, random_state=None, n_threads=None, verbose=0)"
+        "(n_clusters=None, *, background='pooled', covariance='auto', cluster_price='auto', price_factor='auto', selection='priced', "
+        "feature_fraction=0.5, feature_variance=None, categorical_threshold=0.95, numeric_threshold=0.5, model='likelihood', "
+        "numeric='auto', categorical='auto', missing='ignore', unknown='ignore', max_clusters=100, init='auto', n_init=8, max_iter=100, "
+        "random_state=None, n_threads=None, verbose=0)"
     ),
     "ConvexClustering": (
         "(fusion_penalty=None, *, n_clusters=None, weights='gaussian-knn', n_neighbors=8, solver='certified', tol=1e-06, "
@@ -94,7 +95,7 @@ MODULES = {"cli", "datasets", "embed", "metrics", "plot", "table"}
 #: Methods of a class besides those that scikit-learn's base classes bring.
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
-    "CRAFT": "cut explain fit predict score score_samples summary transform",
+    "CRAFT": "cut explain fit margins predict predict_proba score score_samples summary transform",
     "ConvexClustering": "fit",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
     "DPMeans": "fit partial_fit penalty_path predict transform",
@@ -109,8 +110,9 @@ ATTRIBUTES = {
         "objective_path_ penalty_interval_"
     ),
     "CRAFT": (
-        "centers_ cluster_margins_ cluster_price_ cluster_sizes_ converged_ feature_gains_ feature_mask_ feature_names_in_ labels_ "
-        "level_probabilities_ margins_ merge_path_ n_clusters_ n_features_in_ n_iter_ objective_ objective_path_ variances_"
+        "centers_ cluster_margins_ cluster_price_ cluster_sizes_ column_links_ converged_ dependence_ratio_ feature_gains_ feature_mask_ "
+        "feature_names_in_ labels_ level_probabilities_ margins_ merge_path_ n_clusters_ n_features_in_ n_iter_ objective_ "
+        "objective_path_ price_factor_ suggested_n_clusters_ variances_"
     ),
     "ConvexClustering": (
         "cluster_centers_ duality_gap_ feature_names_in_ fusion_penalty_ labels_ n_clusters_ n_features_in_ n_iter_ objective_ path_"

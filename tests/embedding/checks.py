@@ -126,8 +126,8 @@ def craft_models():
         frame[f"c{d}"] = np.where(rng.random(n) < 0.7, group, rng.integers(0, 4, n)).astype(str)
     holes = frame.mask(rng.random(frame.shape) < 0.1)
     many = pd.DataFrame({"a": frame["v0"], "b": [f"{k:03}" for k in np.arange(n) % 300], "c": frame["c0"]})
-    raw: dict[str, Any] = {"numeric": "raw", "n_init": 2, "random_state": 0}
-    yield CRAFT(n_init=2, random_state=0).fit(holes), holes  # columns encoded by themselves
+    raw: dict[str, Any] = {"covariance": "diagonal", "numeric": "raw", "n_init": 2, "random_state": 0}
+    yield CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(holes), holes  # columns encoded by themselves
     yield CRAFT(**raw).fit(frame), frame
     yield CRAFT(**raw).fit(holes), holes
     yield CRAFT(**raw).fit(holes[["v0", "v1", "v2", "v3"]]), holes[["v0", "v1", "v2", "v3"]]
@@ -273,7 +273,7 @@ def check_moments_like_craft(module):
 
     rng = np.random.default_rng(5)
     X = rng.normal(size=(500, 3)) + 5 * rng.integers(0, 2, (500, 1))
-    model = CRAFT(numeric="raw", n_init=2, random_state=0).fit(X)
+    model = CRAFT(covariance="diagonal", numeric="raw", n_init=2, random_state=0).fit(X)
     assert model.n_clusters_ > 1
     low, high, centre, scale = X.min(axis=0), X.max(axis=0), np.zeros(3), np.zeros(3)
     assert module.grid(low, high, centre, scale) == OK

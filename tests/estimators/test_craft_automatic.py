@@ -26,7 +26,8 @@ def structured(seed, n=120):
 def fit_both(table, starts, weight=None, **parameters):
     """(CRAFT, reference) from the same start partitions."""
     names = {"fraction": "feature_fraction", "k_max": "max_clusters"}
-    ours = CRAFT(init=starts, numeric="raw", n_threads=1, **{names.get(name, name): value for name, value in parameters.items()})
+    options = {names.get(name, name): value for name, value in parameters.items()}
+    ours = CRAFT(init=starts, background="table", covariance="diagonal", numeric="raw", n_threads=1, **options)
     ours.fit(table, sample_weight=weight)
     theirs = ref_search.fit(table.numeric, table.codes, [len(v) for v in table.levels], starts, weight=weight, **parameters)
     return ours, theirs
@@ -149,8 +150,8 @@ def test_explain_adds_up_to_the_margin():
     model = CRAFT(n_clusters=3, random_state=0).fit(heart)
     why = model.explain(heart.head(20))
     np.testing.assert_array_equal(why["cluster"], model.predict(heart.head(20)))
-    np.testing.assert_allclose(why.drop(columns=["cluster", "next"]).sum(axis=1), model.score_samples(heart.head(20)), atol=1e-9)
-    np.testing.assert_allclose(model.score_samples(heart), model.margins_, rtol=1e-6)
+    np.testing.assert_allclose(why.drop(columns=["cluster", "next"]).sum(axis=1), model.margins(heart.head(20)), atol=1e-9)
+    np.testing.assert_allclose(model.margins(heart), model.margins_, rtol=1e-6)
     assert (model.margins_ >= 0).all()
     means = [model.margins_[model.labels_ == k].mean() for k in range(3)]
     np.testing.assert_allclose(model.cluster_margins_, means, rtol=1e-6)
@@ -187,10 +188,11 @@ def test_suspicious_tables_are_told():
         CRAFT(random_state=0).fit(frame)
     made = rng.normal(size=(1000, 2)) @ rng.normal(size=(2, 30)) + 0.7 * rng.normal(size=(1000, 30))
     with pytest.warns(UserWarning, match="price_factor"):
-        model = CRAFT(random_state=0, n_init=2).fit(made)
+        model = CRAFT(covariance="diagonal", random_state=0, n_init=2).fit(made)
     assert model.n_clusters_ >= 10
     fewer = CRAFT(random_state=0, n_init=2, price_factor=4.0, n_clusters=3).fit(made)
     assert fewer.n_clusters_ == 3
+    assert CRAFT(random_state=0, n_init=2).fit(made).n_clusters_ == 1  # one cloud, with its covariance
 
 
 def test_a_wish_beyond_the_distinct_rows():

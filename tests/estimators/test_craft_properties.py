@@ -307,11 +307,12 @@ def test_summary_reads_like_the_data():
     heart = load_heart().data
     model = CRAFT(n_clusters=2, random_state=0).fit(heart)
     summary = model.summary()
-    assert list(summary.columns) == ["cluster", "rows", "share", "feature", "gain", "in the cluster", "in the whole table"]
+    assert list(summary.columns) == ["cluster", "rows", "share", "feature", "gain", "distribution", "in the cluster", "in the whole table"]
     assert summary.groupby("cluster")["rows"].first().tolist() == model.cluster_sizes_.tolist()
     for k, part in summary.groupby("cluster"):
         assert (part["gain"].diff().dropna() <= 0).all()
-        assert set(part["feature"]) == set(heart.columns[model.feature_mask_[k]])
+        assert set(part["feature"]) >= set(heart.columns[model.feature_mask_[k]])
+        assert set(part["distribution"]) == {"own"}
     ages = heart.loc[model.labels_ == 0, "age"]
     line = summary[(summary["cluster"] == 0) & (summary["feature"] == "age")]["in the cluster"]
     if len(line):

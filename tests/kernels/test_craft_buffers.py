@@ -54,7 +54,7 @@ def one_pass(capacity, short=0, n_threads=1, K=None, **shape):
     part = {name: pair[0] for name, pair in buffers.items()}
     kernel.passes(
         table.numeric, table.codes, np.empty(0, np.int64), np.empty(0, np.int32), labels, groups, K, pricing,
-        price_kernel.SELECTIONS["priced"], False, 3, part["slab"], part["scratch"].reshape(n_threads, -1),
+        price_kernel.SELECTIONS["priced"], False, 3, 0.0, part["slab"], part["scratch"].reshape(n_threads, -1),
         np.zeros((n_threads if n_threads > 1 else 0, capacity, grid.width), np.int64), part["work"].reshape(capacity, -1),
         part["mask"].reshape(capacity, -1), part["cost"], part["path"], n_threads,
     )  # fmt: skip

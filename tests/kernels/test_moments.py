@@ -41,9 +41,12 @@ def test_both_kinds_of_128_bit_integers_agree_with_python(a, b, factor):
     limbs, used, value = kernel.int128_check(
         a % WORD, (a >> 64) % WORD, b % WORD, (b >> 64) % WORD, factor
     )
-    for total, product, widened in (limbs, used):
+    low = a % WORD
+    low -= WORD if low >= WORD // 2 else 0
+    for total, product, of_words, widened in (limbs, used):
         assert signed(total) == wrap(a + b)
         assert signed(product) == wrap(a * factor)
+        assert signed(of_words) == low * factor
         assert signed(widened) == factor
     assert value == pytest.approx(float(a), rel=2.0**-51)
 

@@ -1,0 +1,21 @@
+"""The distributions of the pooled background, for kernels that price clusters or compute costs relative to them."""
+
+from libc.stdint cimport int64_t
+
+from craftc._kernels.moments cimport Grid
+
+cdef extern from "_craft_shared.h" nogil:
+    double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision, double log_precision)
+    double craft_categorical_likelihood(const int64_t *counts, const double *log_ratio, Py_ssize_t n_levels)
+
+
+cdef class Shared:
+    cdef readonly Grid grid
+    cdef readonly Py_ssize_t room
+    cdef readonly object group, shift, precision, level
+    cdef object work
+    cdef int64_t *group_
+    cdef double *shift_
+    cdef double *precision_
+    cdef double *level_
+    cdef double *work_

@@ -1,0 +1,329 @@
+"""Covariances inside clusters: a cluster may hold one full covariance of some of its numeric columns where that is shorter.
+
+A slanted cloud is cut into slices by a model whose features are independent inside clusters. With m columns in one block, a cluster costs
+
+    m (m - 1) / 2 * h  -  (S + 1) / 2 * (sum_d log Sigma_dd - log det Sigma)
+
+more than under independence, with h = price_factor * (1/2) log N and Sigma = (SS + I) / (S + 1) in units of the table: SS are the cross
+products of deviations over the S rows of the cluster, and I is the one row of prior that the variances have, too. The diagonal of Sigma is
+therefore the variances of the diagonal form, and the block saves over it whatever the background of the columns is.
+
+A block holds columns without missing cells in the fitted table. A new row with missing cells costs the marginal of its observed columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from craftc._common.threads import threads_for
+from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._kernels import craft_covariance as kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc._kernels import moments as moments_kernel
+from craftc._kernels.moments import Grid
+from craftc.craft.background import Background
+from craftc.craft.description_length import feature_prices, half_log
+from craftc.craft.parameters import ModelSpec
+from craftc.table import MixedTable
+from craftc.table.moments import Moments
+
+MOST_COLUMNS = 64  # of a block; a table with more columns that could be in one keeps the diagonal form
+_DOUBLES_AT_ONCE = 1 << 22  # of the covariances of pairs of clusters
+
+
+class Covariance(NamedTuple):
+    """The covariance of one cluster.
+
+    Attributes
+    ----------
+    columns : ndarray (m,) of intp
+        Positions of its columns among the input columns, ascending in the order of the numeric columns.
+    matrix : ndarray (m, m)
+        The smoothed covariance, in the units of the columns as encoded by `numeric` (the original units, unless a column is replaced by
+        ranks).
+    """
+
+    columns: NDArray[np.intp]
+    matrix: Floats
+
+
+@dataclass
+class CrossProducts:
+    """Exact sums of the products of every two columns, for every cluster.
+
+    Attributes
+    ----------
+    columns : ndarray (P,) of intp
+        Numeric columns, encoded as the model sees them.
+    sums : ndarray (K, P (P + 1)) of int64
+        128-bit integers on the grid of the moments; src/craft_covariance.pyx defines the order.
+    """
+
+    columns: NDArray[np.intp]
+    sums: Integers
+
+    @classmethod
+    def of_partition(
+        cls, columns: NDArray[np.intp], grid: Grid, table: MixedTable, weight: Integers, labels: Labels, n_clusters: int, n_threads: int
+    ) -> CrossProducts:
+        """The sums of every cluster of a partition."""
+        P = len(columns)
+        threads = threads_for(n_threads, len(table) * P * P)
+        cross = cls(columns, np.zeros((n_clusters, kernel.cross_width(P)), np.int64))
+        partial = np.zeros((threads, *cross.sums.shape), np.int64)
+        cells = np.empty((threads, P + 8), np.int64)
+        kernel.cross_products(table.numeric, weight, labels, grid, columns, partial, cross.sums, cells, threads)
+        return cross
+
+    def select(self, clusters: NDArray[np.intp]) -> CrossProducts:
+        """A copy of some clusters in the given order."""
+        return CrossProducts(self.columns, self.sums[clusters])
+
+    def merged(self, i: int, j: int) -> CrossProducts:
+        """The sums after cluster j has joined cluster i < j."""
+        sums = np.delete(self.sums, j, axis=0)
+        kernel.add_cross(sums[i], self.sums[j])
+        return CrossProducts(self.columns, sums)
+
+
+def covariance_columns(background: Background, total: Moments) -> NDArray[np.intp]:
+    """Numeric columns that a block may hold: not constant, and without missing cells."""
+    p = background.grid.p
+    complete = total.present[0] == total.sizes[0]
+    return np.flatnonzero(background.usable[:p].astype(bool) & complete)
+
+
+def feature_rise(prices: Floats, log_choose: Floats, gains: Floats, mask: Mask) -> tuple[Floats, Floats]:
+    """What selecting further features adds to J: (m, D) each feature alone, and (m, D + 1) the code of a mask with 0, 1, ... more.
+
+    Parameters
+    ----------
+    prices : ndarray (D,)
+        p_d h of every feature.
+    log_choose : ndarray (n_usable + 1,)
+        log C(n_usable, q).
+    gains : ndarray (m, D)
+        What every feature saves in every group over the background.
+    mask : ndarray (m, D) of uint8
+        Features that every group has selected.
+    """
+    selected = mask.sum(axis=1, dtype=np.intp)
+    further = np.minimum(selected[:, None] + np.arange(mask.shape[1] + 1), len(log_choose) - 1)
+    return prices - gains, log_choose[further] - log_choose[selected][:, None]
+
+
+class BlockPricing:
+    """Which groups of rows hold a covariance, of which columns, and what it saves.
+
+    Parameters
+    ----------
+    pricing : Pricing
+        Of the diagonal form.
+    background : Background
+    spec : ModelSpec
+    columns : ndarray (P,) of intp
+        Numeric columns that blocks may hold.
+    """
+
+    def __init__(self, pricing: price_kernel.Pricing, background: Background, spec: ModelSpec, columns: NDArray[np.intp]) -> None:
+        self.pricing, self.background, self.columns = pricing, background, columns
+        self.full, self.h = spec.covariance == "full", half_log(background, spec)
+        self.prices, self.log_choose = feature_prices(background, spec)
+        self.scale: Floats = (1.0 / np.sqrt(background.variance))[columns]
+
+    def deviations(self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
+        """(m, P, P) cross products of deviations from the mean, units of the table, of unions of two groups (second -1: of one group)."""
+        P = len(self.columns)
+        out = np.empty((len(first), P, P))
+        kernel.deviations(
+            groups, cross, self.pricing.grid, self.columns, self.scale, self.pricing.count_weight, first, second, out
+        )
+        return out
+
+    def choose(self, deviations: Floats, weight: Floats, gains: Floats, mask: Mask, n_threads: int = 1) -> tuple[Mask, Mask, Floats]:
+        """(m, P) blocks and columns that repeat others, and (m,) nats by which the blocks shorten the description."""
+        m, P = deviations.shape[:2]
+        rise, code = feature_rise(self.prices, self.log_choose, gains, mask)
+        block, repeated, saving = np.empty((m, P), np.uint8), np.empty((m, P), np.uint8), np.empty(m)
+        threads = threads_for(n_threads, m * P**3)
+        kernel.choose_blocks(
+            deviations, weight, np.ascontiguousarray(mask[:, self.columns]), np.ascontiguousarray(rise[:, self.columns]),
+            np.ascontiguousarray(code[:, : P + 1]), self.h, self.full, np.empty((threads, kernel.choice_work_size(P))), repeated, block,
+            saving, threads,
+        )  # fmt: skip
+        return block, repeated, saving
+
+    def union_costs(
+        self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp], n_threads: int
+    ) -> tuple[Floats, Floats]:
+        """(m,) costs of unions of two clusters, with and without a block."""
+        P, D = len(self.columns), self.pricing.D
+        with_block, diagonal = np.empty(len(first)), np.empty(len(first))
+        at_once = max(1, _DOUBLES_AT_ONCE // max(P * P, self.pricing.grid.width))
+        for start in range(0, len(first), at_once):
+            part = slice(start, start + at_once)
+            union = unions(groups, first[part], second[part], self.pricing.grid.first_numeric)
+            work, mask = np.empty((len(union), price_kernel.parts_size(self.pricing))), np.zeros((len(union), D), np.uint8)
+            cost = np.empty(len(union))
+            price_kernel.price_groups(union, self.pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
+            deviations = self.deviations(groups, cross, first[part], second[part])
+            weight = np.asarray(union[:, 0] * self.pricing.count_weight, dtype=np.float64)
+            saving = self.choose(deviations, weight, price_kernel.gains_of_parts(self.pricing, work), mask, n_threads)[2]
+            with_block[part], diagonal[part] = cost - saving, cost
+        return with_block, diagonal
+
+
+def unions(groups: Integers, first: NDArray[np.intp], second: NDArray[np.intp], first_numeric: int) -> Integers:
+    """(m, width) moments of unions of two groups."""
+    out = groups[first]
+    for union, other in zip(out, second, strict=True):
+        moments_kernel.merge(union, groups[other], 1, first_numeric)
+    return out
+
+
+@dataclass
+class ClusterCovariances:
+    """The blocks of the clusters of one model. Cells, means and covariances are in units of the table.
+
+    Attributes
+    ----------
+    cross : CrossProducts
+    block : ndarray (K, P) of uint8
+        Columns of the block of every cluster, as positions in ``cross.columns``; none: the cluster has the diagonal form.
+    repeated : ndarray (K, P) of uint8
+        Columns that repeat others in the cluster, so that no block holds them.
+    saving : ndarray (K,)
+        Nats by which the blocks shorten the description.
+    weight : ndarray (K,)
+        Of the clusters.
+    mean : ndarray (K, P)
+    matrix : ndarray (K, P, P)
+        Sigma.
+    centre, scale : ndarray (P,)
+        z = (x - centre) * scale.
+    shift, precision : ndarray (P,)
+        Mean and inverse variance of the background: 0 and 1, or those of the shared distributions.
+    """
+
+    cross: CrossProducts
+    block: Mask
+    repeated: Mask
+    saving: Floats
+    weight: Floats
+    mean: Floats
+    matrix: Floats
+    centre: Floats
+    scale: Floats
+    shift: Floats
+    precision: Floats
+
+    @classmethod
+    def choose(
+        cls, pricing: BlockPricing, moments: Moments, mean: Floats, gains: Floats, mask: Mask, cross: CrossProducts
+    ) -> ClusterCovariances:
+        """The blocks that shorten the description of the clusters most.
+
+        Parameters
+        ----------
+        pricing : BlockPricing
+        moments : Moments
+        mean : ndarray (K, p)
+            Means of the clusters in units of the table.
+        gains, mask : ndarray (K, D)
+            Gains and selected features of the diagonal form.
+        cross : CrossProducts
+        """
+        columns, background = cross.columns, pricing.background
+        every, weight = np.arange(len(cross.sums)), moments.sizes
+        deviations = pricing.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
+        block, repeated, saving = pricing.choose(deviations, weight, gains, mask)
+        matrix = (deviations + np.eye(len(columns))) / (weight + 1.0)[:, None, None]
+        place = np.ascontiguousarray(mean[:, columns]), matrix, background.centre[columns], background.scale[columns]
+        return cls(cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns)))
+
+    @property
+    def any(self) -> bool:
+        """Whether a cluster holds a covariance."""
+        return bool(self.block.any())
+
+    def saving_over_diagonal(self, h: float) -> Floats:
+        """(K,) nats by which the blocks shorten the description of clusters that select their columns anyway."""
+        out = np.zeros(len(self.block))
+        for k, block in enumerate(self.block.astype(bool)):
+            if block.any():
+                matrix, m = self.matrix[k][np.ix_(block, block)], int(block.sum())
+                factor = np.linalg.cholesky(matrix)
+                correlated = 0.5 * np.log(np.diag(matrix)).sum() - np.log(np.diag(factor)).sum()
+                out[k] = (self.weight[k] + 1.0) * correlated - 0.5 * m * (m - 1) * h
+        return out
+
+    def features(self, n_features: int) -> Mask:
+        """(K, D) features in blocks."""
+        out = np.zeros((len(self.block), n_features), np.uint8)
+        out[:, self.cross.columns] = self.block
+        return out
+
+    def blocks(self) -> kernel.Blocks:
+        """The blocks for the costs of rows."""
+        cluster = np.flatnonzero(self.block.any(axis=1))
+        return kernel.Blocks(
+            self.cross.columns, self.centre, self.scale, self.shift, self.precision, cluster, self.block[cluster], self.mean[cluster],
+            self.matrix[cluster],
+        )  # fmt: skip
+
+    def conditional_costs(self, z: Floats, k: int) -> Floats:
+        """(n, P) cost of every cell given the earlier observed columns of the block of cluster k, less its cost under the background.
+
+        The costs of a row sum to that of the block. Cells of other columns and missing cells cost 0.
+
+        Parameters
+        ----------
+        z : ndarray (n, P)
+            Cells of ``cross.columns``; NaN: missing.
+        k : int
+        """
+        out = np.zeros(z.shape)
+        patterns, which = np.unique(~np.isnan(z) & self.block[k].astype(bool), axis=0, return_inverse=True)
+        for number, observed in enumerate(patterns):
+            if not observed.any():
+                continue
+            rows = np.flatnonzero(which.reshape(-1) == number)
+            cells, precision = z[np.ix_(rows, observed)], self.precision[observed]
+            factor = np.linalg.cholesky(self.matrix[k][np.ix_(observed, observed)])
+            white = solve_triangular(factor, (cells - self.mean[k, observed]).T, lower=True).T
+            own = np.log(np.diag(factor)) + 0.5 * white * white
+            out[np.ix_(rows, observed)] = own - 0.5 * precision * (cells - self.shift[observed]) ** 2 + 0.5 * np.log(precision)
+        return out
+
+    def in_units(self, source: NDArray[np.intp]) -> list[Covariance | None]:
+        """The covariance of every cluster, or None, for users; `source`: the input column of every encoded column, numeric ones first."""
+        inputs, unit = source[self.cross.columns], np.outer(1.0 / self.scale, 1.0 / self.scale)
+        return [
+            Covariance(inputs[block], (matrix * unit)[np.ix_(block, block)]) if block.any() else None
+            for block, matrix in zip(self.block.astype(bool), self.matrix, strict=True)
+        ]
+
+    def notes(self, names: list[str], sizes: Floats) -> list[str]:
+        """Which columns are in no covariance because others determine them; `names` of the encoded columns."""
+        notes = []
+        for k, repeated in enumerate(self.repeated.astype(bool)):
+            columns = [repr(names[d]) for d in self.cross.columns[repeated]]
+            if columns and sizes[k] > len(repeated):
+                notes.append(
+                    f"In cluster {k} other columns determine {', '.join(columns)}, so that the covariance does not hold "
+                    f"{'it' if len(columns) == 1 else 'them'}."
+                )
+        return notes
+
+
+def too_many_columns(background: Background, total: Moments, spec: ModelSpec) -> list[str]:
+    """A note if the table has more columns than a covariance can hold."""
+    n = len(covariance_columns(background, total)) if spec.with_covariances else 0
+    if n <= MOST_COLUMNS:
+        return []
+    return [f"{n} numeric columns could be in a covariance, which holds at most {MOST_COLUMNS}: the clusters have the diagonal form."]

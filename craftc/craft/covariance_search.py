@@ -1,0 +1,366 @@
+"""The last step of the automatic search: covariances in the clusters of the diagonal solution, and the merges that they make worthwhile.
+
+Under the diagonal form a slanted cloud is cut into slices. Once a cluster may hold a covariance, the union of such slices is shorter than
+the slices. Passes and merges alternate until J stops falling. A union of separated round clusters has a covariance, too: a merge that pays
+by its covariance alone is refused where the density has a valley between the two clusters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import first_appearance, renumber
+from craftc._common.merge_path import MergePath
+from craftc._common.random import CraftStream, spread
+from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc.craft.clusters import Clusters
+from craftc.craft.covariance import MOST_COLUMNS, CrossProducts, covariance_columns, unions
+from craftc.craft.fitting import FitConfig, drop_empty
+from craftc.craft.merge_split import best_pair
+from craftc.table.moments import Moments
+
+_MAX_PASSES = 50
+_TOLERANCE, _ROUNDING = 1e-9, 2.0**-46  # nats by which a step must lower J: at least, and as a share of N D nats
+_LARGE = 1 << 14  # rows above which passes end once one lowers J by less than a parameter costs, and a sample shows the valleys
+_VALLEY = 0.7  # of the lower peak: a density below it separates two clusters
+_FEWEST_ROWS = 20  # in a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
+_MOST_PAIRS = 200  # that are looked at for one merge
+_FEW_CLUSTERS = 30  # whose merges may each be followed by passes before J is compared
+_BINS, _POINTS = 500, 200  # of the histogram of two clusters, and of its smoothed density
+
+
+@dataclass
+class CovarianceState:
+    """A partition whose clusters may hold covariances.
+
+    Attributes
+    ----------
+    before : ndarray (n,) of int32
+        Labels before the latest merges; -1: a row of weight 0 without a cluster.
+    place : ndarray of int32
+        The present cluster of each of these; the last entry is that of -1.
+    clusters : Clusters
+    cross : CrossProducts
+    """
+
+    before: Labels
+    place: NDArray[np.int32]
+    clusters: Clusters
+    cross: CrossProducts
+
+    @property
+    def labels(self) -> Labels:
+        """(n,) cluster of every row, a copy."""
+        labels = self.before.copy()
+        renumber(labels, self.place)
+        return labels
+
+    @property
+    def K(self) -> int:
+        """Number of clusters."""
+        return self.clusters.moments.n_clusters
+
+    @property
+    def objective(self) -> float:
+        """J, nats."""
+        return self.clusters.objective
+
+
+class CovarianceSearch:
+    """Passes and merges of clusters that may hold covariances.
+
+    Parameters
+    ----------
+    config : FitConfig
+    columns : ndarray (P,) of intp
+        Numeric columns that a covariance may hold.
+    """
+
+    def __init__(self, config: FitConfig, columns: NDArray[np.intp]) -> None:
+        self.config, self.columns = config, columns
+        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
+        self.n_passes = 0
+
+    def state(self, labels: Labels, moments: Moments, mask: Mask | None) -> CovarianceState:
+        """The state of a partition; `mask`: the masks from which the pooled background continues."""
+        config, K = self.config, moments.n_clusters
+        grid = config.background.grid
+        cross = CrossProducts.of_partition(self.columns, grid, config.table, config.weight, labels, K, config.n_threads)
+        same = np.append(np.arange(K, dtype=np.int32), np.int32(-1))
+        return self._priced(labels, same, moments, cross, mask)
+
+    def _priced(
+        self, before: Labels, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask | None
+    ) -> CovarianceState:
+        return CovarianceState(before, place, Clusters(moments, self.config.background, self.config.spec, mask, cross), cross)
+
+    # ---- steps ----
+
+    def passes(self, state: CovarianceState, fewest: int = 1) -> CovarianceState:
+        """Batch passes while J falls and at least `fewest` clusters remain."""
+        config = self.config
+        large = len(config.table) > _LARGE
+        for _ in range(_MAX_PASSES if state.K > 1 else 0):
+            if config.stop.is_set():
+                raise KeyboardInterrupt
+            labels = state.labels
+            self.n_passes += 1
+            moved = state.clusters.assign(config.table, config.weight, labels, config.threads(state.K * (1 + len(self.columns) // 2)))
+            if not moved:
+                break
+            moments = config.moments(labels, state.K)
+            left = np.flatnonzero(moments.groups[:, 0])
+            drop_empty(moments, labels)
+            new = self.state(labels, moments, state.clusters.diagonal_mask[left])
+            fell = state.objective - new.objective
+            if fell <= self.tolerance or fewest > new.K:
+                break
+            state = new
+            if config.callback:
+                config.callback(1, state.K, state.objective)
+            if large and fell < state.clusters.block_pricing.h:
+                break
+        return state
+
+    def pair_deltas(self, state: CovarianceState, only: int = -1) -> tuple[Floats, Floats]:
+        """(K, K) change of J by each merge, with covariances and without; +inf on and below the diagonal, and where `only` is no part."""
+        K, clusters = state.K, state.clusters
+        first, second = np.triu_indices(K, 1)
+        if only >= 0:
+            chosen = (first == only) | (second == only)
+            first, second = first[chosen], second[chosen]
+        groups, blocks = clusters.moments.groups, clusters.covariances
+        with_block, diagonal = clusters.block_pricing.union_costs(groups, state.cross.sums, first, second, self.config.n_threads)
+        deltas = np.full((2, K, K), np.inf)
+        own_diagonal = clusters.costs + blocks.saving if blocks is not None else clusters.costs
+        deltas[0][first, second] = with_block - clusters.costs[first] - clusters.costs[second]
+        deltas[1][first, second] = diagonal - own_diagonal[first] - own_diagonal[second]
+        return deltas[0], deltas[1]
+
+    def merge(self, state: CovarianceState, i: int, j: int) -> CovarianceState:
+        """The state after cluster j has joined cluster i < j; later clusters shift down."""
+        place = np.where(state.place == j, np.int32(i), state.place)
+        place[place > j] -= 1
+        old = state.clusters.moments
+        moments = Moments(old.grid, old.unit, state.K - 1)
+        moments.groups[:] = np.delete(old.groups, j, axis=0)
+        moments.groups[i] = unions(old.groups, np.array([i]), np.array([j]), old.grid.first_numeric)[0]
+        mask = state.clusters.diagonal_mask
+        union = np.delete(mask, j, axis=0)
+        union[i] |= mask[j]
+        return self._priced(state.before, place, moments, state.cross.merged(i, j), union)
+
+    def cheapest_merge(self, state: CovarianceState, deltas: Floats, diagonal: Floats, guarded: bool = True) -> CovarianceState | None:
+        """Merge the cheapest pair, at any price; None if the cheapest ones are separated. `deltas` are updated in place for the next merge.
+
+        `guarded`: no pair is merged that does not pay without covariances and has a valley between.
+        """
+        K = state.K
+        for _ in range(_MOST_PAIRS if K > 1 else 0):
+            i, j = best_pair(deltas[:K, :K])
+            if not np.isfinite(deltas[i, j]):
+                return None
+            if guarded and diagonal[i, j] >= -self.tolerance and self.separated(state, i, j):
+                deltas[i, j] = np.inf
+                continue
+            state = self.merge(state, i, j)
+            rest = np.delete(np.arange(K), j)
+            for old, new in zip((deltas, diagonal), self.pair_deltas(state, i), strict=True):
+                old[: K - 1, : K - 1] = old[np.ix_(rest, rest)]
+                old[i, : K - 1], old[: K - 1, i] = new[i, :], new[:, i]
+            return state
+        return None
+
+    def shortest_merges(self, state: CovarianceState, fewest: int = 1, guarded: bool = True) -> CovarianceState:
+        """The shortest description on the way of cheapest merges down to `fewest` clusters; the state itself if none is shorter.
+
+        The way leads over merges that lengthen the description: the first slices of a cloud that are joined seldom pay for a covariance
+        of many columns, all of them together do.
+        """
+        best = state
+        deltas, diagonal = self.pair_deltas(state)
+        while fewest < state.K:
+            trial = self.cheapest_merge(state, deltas, diagonal, guarded)
+            if trial is None:
+                break
+            state = trial
+            if state.objective < best.objective - self.tolerance:
+                best = state
+        return best
+
+    def shorter_after_passes(self, state: CovarianceState, fewest: int) -> CovarianceState:
+        """The first shorter description on the same way with passes after every merge; the state itself if there is none."""
+        trial: CovarianceState | None = state
+        while trial is not None and fewest < trial.K <= _FEW_CLUSTERS:
+            trial = self.cheapest_merge(trial, *self.pair_deltas(trial))
+            if trial is not None:
+                trial = self.passes(trial, fewest)
+                if trial.objective < state.objective - self.tolerance:
+                    return trial
+        return state
+
+    @cached_property
+    def _sample(self) -> tuple[NDArray[np.intp], Floats, Floats]:
+        """Rows, their weights and their cells (m, P) in units of the table, by which valleys are seen."""
+        table, weight, background = self.config.table, self.config.weight, self.config.background
+        n = len(table)
+        rows: NDArray[np.intp] = np.arange(n) if n <= _LARGE else spread(n, _LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
+        counts: Integers = weight[rows] if len(weight) else np.ones(len(rows), np.int64)
+        rows, counts = rows[counts > 0], counts[counts > 0]
+        cells = np.asarray(table.numeric[rows][:, self.columns], dtype=np.float64)
+        z = (cells - background.centre[self.columns]) * background.scale[self.columns]
+        return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
+
+    def separated(self, state: CovarianceState, i: int, j: int) -> bool:
+        """Whether the density along the discriminant of two clusters has a valley below a share of its lower peak."""
+        rows, weight, z = self._sample
+        labels, moments = state.place[state.before[rows]], state.clusters.moments
+        of_i, of_j = np.flatnonzero(labels == i), np.flatnonzero(labels == j)
+        if min(weight[of_i].sum(), weight[of_j].sum()) < _FEWEST_ROWS:
+            return False
+        each = np.array([i, j])
+        within = state.clusters.block_pricing.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(axis=0)
+        mean, sizes = state.clusters.shift[np.ix_(each, self.columns)], moments.sizes[each]
+        positions = discriminant_positions(within, mean, sizes, z[of_i], z[of_j])
+        return valley_depth(positions, (weight[of_i], weight[of_j])) < _VALLEY
+
+    # ---- the step ----
+
+    def run(self, state: CovarianceState, target: int | None) -> CovarianceState:
+        """Passes and merges in turn until J stops falling; with a target, merges down to it at any price, never below."""
+        fewest = 1 if target is None else target
+        state = self.passes(state, fewest)
+        before = np.inf
+        while state.objective < before:
+            before = state.objective
+            merged = self.shortest_merges(state, fewest)
+            if merged.K < state.K:
+                state = self.passes(merged, fewest)
+            elif len(state.before) <= _LARGE:
+                state = self.shorter_after_passes(state, fewest)
+        while target is not None and target < state.K:
+            state = self.merge_best(state, target)
+        return state
+
+    def merge_best(self, state: CovarianceState, fewest: int = 1) -> CovarianceState:
+        """One step down the merge path: the cheapest merge, then passes."""
+        return self.passes(self.merge(state, *best_pair(self.pair_deltas(state)[0])), fewest)
+
+    def number_by_first_appearance(self, state: CovarianceState) -> CovarianceState:
+        """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
+        labels, config = state.labels, self.config
+        lost = np.flatnonzero(labels < 0)
+        if len(lost):
+            of_lost = labels[lost]
+            state.clusters.assign(config.table.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
+            labels[lost] = of_lost
+        order = first_appearance(labels, state.K)
+        renumber(labels, np.argsort(order).astype(np.int32))
+        same = np.append(np.arange(state.K, dtype=np.int32), np.int32(-1))
+        clusters = state.clusters
+        return self._priced(labels, same, clusters.moments.select(order), state.cross.select(order), clusters.diagonal_mask[order])
+
+    def merge_path(self, state: CovarianceState) -> MergePath:
+        """The partition, numbered by first appearance, and every partition on the way down to one cluster."""
+        path = MergePath(state.labels, state.K, state.objective)
+        while state.K > 1:
+            before = state.labels.astype(np.uint8 if state.K <= 256 else np.int32)
+            state = self.number_by_first_appearance(self.merge_best(state))
+            path.append(state.K, state.objective, before, state.labels)
+        return path
+
+    def n_clusters_at(self, state: CovarianceState, factor: float) -> int:
+        """Clusters that are left if clusters are merged while that lowers J at `factor` times the price, whatever lies between them."""
+        spec = replace(self.config.spec, price_factor=factor * self.config.spec.price_factor)
+        scaled = CovarianceSearch(replace(self.config, spec=spec), self.columns)
+        start = scaled._priced(state.before, state.place, state.clusters.moments, state.cross, state.clusters.diagonal_mask)
+        return scaled.shortest_merges(start, guarded=False).K
+
+
+def covariance_step(
+    config: FitConfig, labels: Labels, moments: Moments, mask: Mask, target: int | None
+) -> tuple[CovarianceSearch, CovarianceState] | None:
+    """The last step of the automatic search from a partition, clusters numbered by first appearance; None if no cluster holds a covariance.
+
+    Parameters
+    ----------
+    config : FitConfig
+    labels : ndarray (n,) of int32
+    moments : Moments
+        Of the partition.
+    mask : ndarray (K, D) of uint8
+        Its masks.
+    target : int or None
+        Number of clusters of the result, at most that of the partition; None: automatic.
+    """
+    columns = covariance_columns(config.background, moments.total())
+    if not 2 <= len(columns) <= MOST_COLUMNS:
+        return None
+    search = CovarianceSearch(config, columns)
+    state = search.run(search.state(labels, moments, mask), target)
+    if state.clusters.covariances is None or not state.clusters.covariances.any:
+        return None
+    return search, search.number_by_first_appearance(state)
+
+
+def discriminant_positions(within: Floats, mean: Floats, sizes: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Positions of the rows of two clusters along Fisher's discriminant, each along that of all other rows.
+
+    A direction that a row has helped to choose moves the row away from the other cluster; with many columns and few rows this alone opens
+    a valley. With W the covariance inside the clusters, d = m_1 - m_2, r = x - m_1 and c = n_1 / (n (n_1 - 1)), the discriminant without
+    the row is (W - c r r')^-1 (d - r / (n_1 - 1)), and its product with x - (m_1 + m_2) / 2 follows from r'W^-1 r, r'W^-1 d and d'W^-1 d
+    by the formula of Sherman and Morrison.
+
+    Parameters
+    ----------
+    within : ndarray (P, P)
+        Cross products of deviations from the two means.
+    mean : ndarray (2, P)
+    sizes : ndarray (2,)
+        Weights of the clusters.
+    first, second : ndarray (n_1, P), (n_2, P)
+        Rows of the clusters, all or a sample.
+    """
+    n, P = float(sizes.sum()), len(within)
+    # a ridge of 2 % of the mean variance keeps the discriminant defined
+    inverse = np.linalg.inv(within / n + (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P))
+    difference = mean[0] - mean[1]
+    between = 0.5 * float(np.einsum("a,ab,b->", difference, inverse, difference))
+    out = []
+    for cells, centre, size, side in ((first, mean[0], sizes[0], 1.0), (second, mean[1], sizes[1], -1.0)):
+        rest = cells - centre
+        towards = np.einsum("na,ab->nb", rest, inverse)  # no BLAS, whose bits may depend on the number of threads
+        own, other = np.einsum("na,na->n", towards, rest), np.einsum("na,a->n", towards, difference)
+        left = max(size - 1.0, 1.0)
+        half = own + side * 0.5 * other
+        share = size / (n * left)
+        correction = share * (other - side * own / left) * half / (1.0 - share * own)
+        out.append(other + side * between - side * half / left + correction)
+    return out[0], out[1]
+
+
+def valley_depth(positions: tuple[Floats, Floats], weights: tuple[Floats, Floats]) -> float:
+    """Least density between two clusters over the lower of the peaks on its two sides; 1: one hump.
+
+    Parameters
+    ----------
+    positions, weights : two ndarrays each
+        Rows of the two clusters along the line between them, and their weights.
+    """
+    size = [float(weight.sum()) for weight in weights]
+    centre = [float((x * w).sum()) / n for x, w, n in zip(positions, weights, size, strict=True)]
+    spreads = [float(np.sqrt((w * (x - m) ** 2).sum() / n)) for x, w, m, n in zip(positions, weights, centre, size, strict=True)]
+    position, weight = np.concatenate(positions), np.concatenate(weights)
+    low, high = float(position.min()), float(position.max())
+    width = max(0.9 * min(spreads) * min(size) ** -0.2, 1e-3 * (high - low) + 1e-12)
+    counts, edges = np.histogram(position, _BINS, weights=weight)
+    middle = (edges[1:] + edges[:-1]) / 2
+    at = np.linspace(low, high, _POINTS)
+    density = (counts * np.exp(-0.5 * ((at[:, None] - middle) / width) ** 2)).sum(axis=1)
+    a, b = sorted(int(np.abs(at - one).argmin()) for one in centre)
+    lowest = a + int(density[a : b + 1].argmin())
+    return float(density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max()))

@@ -1,0 +1,203 @@
+"""Merge/split search under the pooled background, whose distributions depend on the masks of all clusters.
+
+Merges and splits are proposed by their costs against the present shared distributions, as if these stayed, and accepted by the exact J, for
+which the masks of all clusters are chosen again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from craftc._common.typing import Floats
+from craftc._kernels import craft_pooled as pooled_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc.craft.clusters import Clusters
+from craftc.craft.description_length import pricing_of
+from craftc.craft.fitting import FitConfig
+from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Split, add_group, relabel
+
+_TRIED_PAIRS = 4  # proposed merges of which the exact J is computed
+_TRIED_SPLITS = 2  # and splits of a cluster
+_HOPELESS = 60.0  # nats by which a proposed split may raise J against the present shared distributions
+_MANY_CLUSTERS = 20  # above, a new partition takes its masks from a quick choice
+
+
+class PooledSearch(MergeSplitSearch):
+    """The search of one start under the pooled background.
+
+    Parameters
+    ----------
+    config : FitConfig
+        With the description-length price and the pooled background.
+    n_threads : int
+        Threads for the rows of a pass.
+    """
+
+    def __init__(self, config: FitConfig, n_threads: int) -> None:
+        super().__init__(config, n_threads)
+        self.pricing = pricing_of(config.background, config.spec, total_weight=config.total_weight, room=self.capacity)
+        self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
+
+    # ---- masks ----
+
+    def price(self, part: Partition, choose_given: bool = True) -> None:
+        """Masks of a new partition."""
+        if part.K > _MANY_CLUSTERS:
+            self.pricing.relative = False
+            super().price(part)
+        self._choose_masks(part, "continue" if part.K > _MANY_CLUSTERS else "anew")
+
+    def _choose_masks(self, part: Partition, effort: str) -> None:
+        """Masks of all clusters, the distributions that they share, and J."""
+        K = part.K
+        if self.pricing.shared.room < K:
+            self.pricing = pricing_of(self.config.background, self.config.spec, total_weight=self.config.total_weight, room=K)
+        work = self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
+        part.excess = pooled_kernel.price_partition(
+            part.groups[:K], self.pricing, pooled_kernel.EFFORTS[effort], work[:K], part.mask[:K], part.cost[:K]
+        )
+        part.shared = self.pricing.shared.group.copy()
+
+    def _improve_masks(self, part: Partition) -> bool:
+        """Choose the masks of a partition thoroughly; returns whether J fell."""
+        before = part.excess
+        self._choose_masks(part, "thorough")
+        return part.excess < before - self._split_tolerance
+
+    def _against(self, part: Partition) -> None:
+        """Price groups of rows against the shared distributions of a partition."""
+        assert part.shared is not None
+        pooled_kernel.use_shared(self.pricing, part.shared)
+
+    # ---- steps ----
+
+    def passes(self, part: Partition, selection: int | None = None, max_passes: int = MAX_PASSES) -> int:
+        """Batch passes until convergence; masks and shared distributions follow every pass."""
+        self.pricing.relative = False
+        made = super().passes(part, price_kernel.SELECTIONS["pooled"] if selection is None else selection, max_passes)
+        if selection is None:
+            part.excess, part.shared = self.excess, self.pricing.shared.group.copy()
+        return made
+
+    def merge_until_stable(self, part: Partition) -> None:
+        """Passes, merges and a thorough choice of the masks in turn until none of them lowers J."""
+        while True:
+            self.passes(part)
+            if not self.merge_while_cheaper(part) and not self._improve_masks(part):
+                return
+
+    def merge_while_cheaper(self, part: Partition) -> bool:
+        """Merge the pair that lowers J most, of those proposed, while one does; returns whether any pair was merged."""
+        place = np.arange(part.K, dtype=np.int32)
+        before, deltas, fresh = part.K, self.pair_deltas(part), True
+        while part.K > 1:
+            trials = [(self.merged(part, i, j), i, j) for i, j in cheapest(deltas, _TRIED_PAIRS)]
+            trial, i, j = min(trials, key=lambda entry: entry[0].excess)
+            if trial.excess < part.excess - self._merge_tolerance:
+                vars(part).update(vars(trial))
+                place[place == j] = i
+                place[place > j] -= 1
+                self._against(part)
+                rest = np.delete(np.arange(part.K + 1), j)
+                deltas, fresh = super().pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)])), False
+            elif fresh:
+                break
+            else:
+                deltas, fresh = self.pair_deltas(part), True
+        if before > part.K:
+            relabel(part.labels, place)
+        return before > part.K
+
+    def pair_deltas(self, part: Partition, only: int = -1, deltas: Floats | None = None) -> Floats:
+        """(K, K) change of J by each merge if the shared distributions stayed."""
+        self._against(part)
+        return super().pair_deltas(part, only, deltas)
+
+    def merged(self, part: Partition, i: int, j: int) -> Partition:
+        """The partition with clusters i < j merged, its labels unchanged; the union selects what both select, or what one selects."""
+        rest = np.delete(np.arange(part.K), j)
+        groups = np.zeros_like(part.groups)
+        groups[: part.K - 1] = part.groups[rest]
+        add_group(groups[i], part.groups[j], self.pricing)
+        trials = []
+        for union in (part.mask[i] | part.mask[j], part.mask[i] & part.mask[j]):
+            mask = np.zeros_like(part.mask)
+            mask[: part.K - 1] = part.mask[rest]
+            mask[i] = union
+            trials.append(replace(part, groups=groups, K=part.K - 1, cost=part.cost.copy(), mask=mask, converged=False))
+            self._choose_masks(trials[-1], "keep")
+        best = min(trials, key=lambda trial: trial.excess)
+        self._choose_masks(best, "continue")
+        return best
+
+    def cheapest_pair(self, part: Partition) -> tuple[int, int]:
+        """The pair i < j whose merge gives the lowest J, of those proposed."""
+        pairs = cheapest(self.pair_deltas(part), _TRIED_PAIRS)
+        return min(pairs, key=lambda pair: self.merged(part, *pair).excess)
+
+    def force_merge(self, part: Partition, i: int, j: int) -> None:
+        """Merge clusters i < j at any cost."""
+        place = np.arange(part.K, dtype=np.int32)
+        place[j] = i
+        place[place > j] -= 1
+        vars(part).update(vars(self.merged(part, i, j)))
+        relabel(part.labels, place)
+
+    def splits(self, part: Partition, k: int, at_any_price: bool = False) -> list[Split]:
+        """The most promising splits of a cluster, each after its local passes against the present shared distributions."""
+        self._against(part)
+        return super().splits(part, k, at_any_price)
+
+    def apply_split(self, part: Partition, k: int, split: Split) -> None:
+        """Split cluster k; both halves select what the cluster selected, or each what pays against the present shared distributions."""
+        inherited = part.mask[k].copy()
+        super().apply_split(part, k, split)
+        other = replace(part, mask=part.mask.copy(), cost=part.cost.copy())
+        other.mask[k] = other.mask[part.K - 1] = inherited
+        self._choose_masks(part, "continue")
+        self._choose_masks(other, "continue")
+        if other.excess < part.excess:
+            vars(part).update(vars(other))
+
+    def split_while_cheaper(self, part: Partition) -> None:
+        """Split clusters while that lowers J, merge until stable, and repeat until no such cluster is left."""
+        while self.config.max_clusters > part.K:
+            tried = {k: part.groups[k].tobytes() for k in self._splittable(part)}
+            proposed = [(split.delta, k, split) for k in tried for split in self._proposed(part, k)]
+            proposed.sort(key=lambda entry: entry[:2])
+            done: set[int] = set()
+            for _, k, split in proposed:
+                if k in done or self.config.max_clusters <= part.K:
+                    continue
+                trial = part.copy()
+                self.apply_split(trial, k, split)
+                if trial.excess < part.excess - self._split_tolerance:
+                    vars(part).update(vars(trial))
+                    done.add(k)
+            self._rejected |= {key for k, key in tried.items() if k not in done}
+            if not done:
+                return
+            self.merge_until_stable(part)
+
+    def _splittable(self, part: Partition) -> list[int]:
+        return [
+            k
+            for k in range(part.K)
+            if part.groups[k].tobytes() not in self._rejected and part.groups[k, 0] * self.pricing.count_weight >= 4
+        ]
+
+    def _proposed(self, part: Partition, k: int) -> list[Split]:
+        splits = sorted(self.splits(part, k), key=lambda split: split.delta)[:_TRIED_SPLITS]
+        return [split for split in splits if split.delta < _HOPELESS]
+
+    def clusters(self, part: Partition) -> Clusters:
+        """The clusters of a partition, with the masks that the search has found."""
+        return Clusters(self.moments(part), self.config.background, self.config.spec, part.mask[: part.K])
+
+
+def cheapest(deltas: Floats, n: int) -> list[tuple[int, int]]:
+    """Up to n pairs i < j of the lowest entries; ties to the first."""
+    order = np.argsort(deltas, axis=None, kind="stable")[: min(n, len(deltas) * (len(deltas) - 1) // 2)]
+    return [divmod(int(flat), len(deltas)) for flat in order]

@@ -1,0 +1,450 @@
+"""The pooled background of CRAFT: masks of all clusters together, exact cost of a partition, and the distributions that clusters share.
+
+The clusters R_d that do not select feature d share one distribution, that of their own cells. With g_d(.) the gain of a group of cells over
+the distribution of the whole table, a partition with masks v costs, beyond the background of the whole table,
+
+    J - J_0 = sum_k [ h + log(D + 1) + log C(D, q_k) - S_k log(S_k / N) + sum_{d in v_k} (p_d h - g_d(k)) ]
+              - sum_d [ g_d(pool of R_d), or p_d h if R_d is empty ]
+
+For one feature and given slopes lam_k = log C(D, q_k + 1) - log C(D, q_k), the masks solve
+
+    min over theta of sum_k min(g_k - L_k(theta), p_d h + lam_k) + pen(theta),
+
+a truncated sum: Lloyd steps alternate between the clusters whose cells are cheaper under theta (the pool) and the distribution of the pool.
+Moments are integers and pools are exact sums of them, so the masks depend on the partition alone, whichever threads summed it.
+"""
+
+from libc.math cimport log
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcmp, memcpy, memset
+
+from craftc._kernels.craft_price cimport (
+    PRICED, Pricing, categorical_gain, existence_cost, fit_group, numeric_gain, parts_in, parts_t, price_of, shared_likelihood,
+)
+from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
+
+cdef enum:
+    FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
+    ALL_STARTS = 24         # and where masks are chosen anew
+    MOST_TOGGLED = 12       # up to so many clusters, single changes follow the Lloyd steps
+    MOST_ROWS = 20          # up to so many clusters, whole masks are set and cleared
+    MOST_STEPS = 20
+    MOST_SWEEPS = 30
+
+EFFORTS = {"keep": KEEP, "continue": CONTINUE, "anew": ANEW, "thorough": THOROUGH}
+
+cdef struct choice_t:       # scratch of the choice of masks
+    double *theta           # distribution of a pool: mean, precision and its logarithm; or log(eta / eta_0) of every level
+    double *log_choose      # (D + 2) code of a mask with q features
+    double *limit           # (K) p_d h + lam_k
+    double *weight          # (K) of the present cells of one numeric feature
+    double *spread          # (K) their sums of squared deviations / sigma_0^2
+    double *shift           # (K) (zeta - zeta_0) / sigma_0
+    double *gain            # (K) of one feature, over the distribution of the whole table
+    int64_t *cells          # moments of a pool in one feature
+    int64_t *order          # (K) clusters by the number of their cells
+    int64_t *n_selected     # (K) q_k
+    uint8_t *best           # (K) 1: in the pool
+    uint8_t *pool           # (K)
+    uint8_t *next_pool      # (K)
+    uint8_t *mask           # (K, D)
+    uint8_t *given          # (K, D)
+    double cost             # of the best pool of one feature
+    int64_t rest            # and its weight
+    double tolerance        # smaller differences of J may be rounding
+
+
+cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
+    cdef choice_t c
+    cdef Py_ssize_t widest = max(P.grid.n_levels, <Py_ssize_t> CRAFTC_NUMERIC_CELLS)
+    c.theta = P.shared.work_
+    c.cells = <int64_t *> (c.theta + widest)
+    c.log_choose = <double *> (c.cells + widest)
+    c.limit = c.log_choose + P.D + 2
+    c.weight, c.spread, c.shift, c.gain = c.limit + K, c.limit + 2 * K, c.limit + 3 * K, c.limit + 4 * K
+    c.order = <int64_t *> (c.limit + 5 * K)
+    c.n_selected = c.order + K
+    c.best = <uint8_t *> (c.n_selected + K)
+    c.pool, c.next_pool = c.best + K, c.best + 2 * K
+    c.mask = c.best + 3 * K
+    c.given = c.mask + K * P.D
+    c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
+    return c
+
+
+def price_partition(
+    const int64_t[:, ::1] groups not None,  # IN    (K, width), none empty
+    Pricing pricing not None,               # OUT   its shared distributions; becomes relative to them
+    int effort,                             # CONTINUE, ANEW or THOROUGH
+    double[:, ::1] work not None,           # WORK  (K, parts_size); shift, precision, spread stay there
+    uint8_t[:, ::1] mask not None,          # INOUT (K, D); read where the choice is continued
+    double[::1] cost not None,              # OUT   (K,) of the clusters against the shared distributions
+):
+    """Masks of all clusters, the distributions that they share, and J - J_0 in nats."""
+    cdef double total
+    if pricing.shared is None or groups.shape[0] > pricing.shared.room:
+        raise ValueError(f"The pricing has no room for the shared distributions of {groups.shape[0]} clusters.")
+    with nogil:
+        total = price_pooled(pricing, groups, groups.shape[0], effort, work, mask, cost)
+    return total
+
+
+cdef double price_pooled(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
+) noexcept nogil:
+    cdef Py_ssize_t k, d
+    cdef double total
+    cdef parts_t parts
+    cdef choice_t c = _choice(P, K)
+    P.relative = False
+    for k in range(K):
+        fit_group(P, &groups[k, 0], parts_in(P, &work[k, 0]))
+    total = _choose_masks(P, &c, groups, K, effort, work, mask)
+    _share(P, groups, K, mask)
+    P.relative = True
+    for k in range(K):
+        parts = parts_in(P, &work[k, 0])
+        cost[k] = existence_cost(P, &groups[k, 0]) + log(P.n_usable + 1.0)
+        total += cost[k]
+        c.n_selected[k] = 0
+        for d in range(P.D):
+            if mask[k, d]:
+                c.n_selected[k] += 1
+                cost[k] += P.price[d] - parts.gain[d] + shared_likelihood(P, &groups[k, 0], parts, d)
+        cost[k] += P.log_choose[c.n_selected[k]]
+    return total
+
+
+def use_shared(Pricing pricing not None, const int64_t[::1] group not None):
+    """Make the gains of a pricing relative to the distributions of these pooled cells."""
+    memcpy(pricing.shared.group_, &group[0], pricing.grid.width * sizeof(int64_t))
+    _fit_shared(pricing)
+    pricing.relative = True
+
+
+cdef void _share(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask) noexcept nogil:
+    """Pool the cells of the clusters that do not select each feature, and fit their distributions."""
+    cdef Py_ssize_t d, k
+    cdef int64_t *to
+    memset(P.shared.group_, 0, P.grid.width * sizeof(int64_t))
+    for d in range(P.D):
+        to = P.shared.group_ + _first_cell(P, d)
+        for k in range(K):
+            if not mask[k, d]:
+                _merge_cells(P, d, to, &groups[k, 0] + _first_cell(P, d))
+    _fit_shared(P)
+
+
+cdef void _fit_shared(Pricing P) noexcept nogil:
+    cdef Py_ssize_t d
+    for d in range(P.grid.p):
+        _fit_cells(P, d, P.shared.group_ + _first_cell(P, d), P.shared.shift_ + d, P.shared.precision_ + d)
+    for d in range(P.grid.q):
+        _fit_levels(P, d, P.shared.group_ + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d])
+
+
+cdef inline Py_ssize_t _first_cell(Pricing P, Py_ssize_t d) noexcept nogil:
+    """Where a feature begins in a group."""
+    if d < P.grid.p:
+        return P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
+    return 1 + P.grid.level_start_[d - P.grid.p]
+
+
+cdef inline Py_ssize_t _width(Pricing P, Py_ssize_t d) noexcept nogil:
+    """Integers of the cells of a feature; missing cells are not among them."""
+    if d < P.grid.p:
+        return CRAFTC_NUMERIC_CELLS
+    return P.n_levels[d - P.grid.p]
+
+
+cdef inline void _merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells) noexcept nogil:
+    """Add the cells of one feature, exactly."""
+    cdef Py_ssize_t t
+    if d < P.grid.p:
+        moments_merge(to, cells, 1, 0, CRAFTC_NUMERIC_CELLS)
+        return
+    for t in range(P.n_levels[d - P.grid.p]):
+        to[t] += cells[t]
+
+
+cdef double _fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shift, double *precision) noexcept nogil:
+    """Distribution of the cells of a numeric feature; returns its gain over the whole table's."""
+    cdef double deviations = 0.0, S = P.count_weight * cells[0], spread
+    shift[0], precision[0] = 0.0, 1.0
+    if cells[0] == 0 or not P.usable[d]:
+        return 0.0
+    shift[0] = (moments_mean(cells, &deviations) - P.mean[d]) * P.inverse_deviation[d]
+    spread = P.count_weight * deviations / P.variance[d]
+    precision[0] = (S + 1.0) / (spread + 1.0)
+    return numeric_gain(S, spread, shift[0], 1.0)
+
+
+cdef void _fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio) noexcept nogil:
+    """log(eta / eta_0) of the cells of a categorical column; 0 for levels that do not occur."""
+    cdef Py_ssize_t t
+    cdef int64_t seen = 0
+    cdef const double *eta = P.frequency + P.grid.level_start_[d]
+    for t in range(P.n_levels[d]):
+        seen += counts[t]
+    for t in range(P.n_levels[d]):
+        log_ratio[t] = log((P.count_weight * counts[t] + eta[t]) / ((P.count_weight * seen + 1.0) * eta[t])) if eta[t] > 0 else 0.0
+
+
+# ---- one feature ----
+
+cdef double _pooled_cost(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint8_t *pool,
+) noexcept nogil:
+    """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it; c.cells receives the pool."""
+    cdef Py_ssize_t k, first = _first_cell(P, d), n = _width(P, d)
+    cdef double cost = 0.0, shift = 0.0, precision = 1.0
+    cdef bint pooled = False
+    memset(c.cells, 0, n * sizeof(int64_t))
+    for k in range(K):
+        if pool[k]:
+            pooled = True
+            _merge_cells(P, d, c.cells, &groups[k, 0] + first)
+        else:
+            cost += c.limit[k] - c.gain[k]
+    if not pooled:
+        return cost - P.price[d]        # a distribution that nothing uses is not paid for
+    if d < P.grid.p:
+        return cost - _fit_cells(P, d, c.cells, &shift, &precision)
+    return cost - categorical_gain(c.cells, P.frequency + P.grid.level_start_[d - P.grid.p], n, P.count_weight, 1.0)
+
+
+cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
+    """theta: the distribution of the pool."""
+    if d < P.grid.p:
+        _fit_cells(P, d, c.cells, &c.theta[0], &c.theta[1])
+        c.theta[2] = log(c.theta[1])
+    else:
+        _fit_levels(P, d - P.grid.p, c.cells, c.theta)
+
+
+cdef void _gather(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
+) noexcept nogil:
+    """Parameters and gains of all clusters in feature d."""
+    cdef Py_ssize_t k
+    cdef parts_t parts
+    for k in range(K):
+        parts = parts_in(P, &work[k, 0])
+        c.gain[k] = parts.gain[d]
+        if d < P.grid.p:
+            c.weight[k] = P.count_weight * groups[k, _first_cell(P, d)]
+            c.spread[k], c.shift[k] = parts.spread[d], parts.shift[d]
+
+
+cdef void _cheaper_pooled(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, uint8_t *pool,
+) noexcept nogil:
+    """Clusters whose cells of feature d cost less under theta than under a distribution of their own and its price."""
+    cdef Py_ssize_t k
+    cdef double saved
+    for k in range(K):
+        if d < P.grid.p:
+            saved = craft_numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1], c.theta[2])
+        else:
+            saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + _first_cell(P, d), c.theta, P.n_levels[d - P.grid.p])
+        pool[k] = c.gain[k] - saved <= c.limit[k] + c.tolerance
+
+
+cdef bint _choose_feature(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d, uint8_t *mask,
+    Py_ssize_t n_starts,
+) noexcept nogil:
+    """The clusters that select feature d, given the other features of the masks; returns whether any cluster changed."""
+    cdef Py_ssize_t k, start, step, toggled
+    cdef double cost
+    cdef bint changed = False
+    for k in range(K):
+        c.best[k] = not mask[k * P.D + d]
+        c.n_selected[k] -= mask[k * P.D + d]
+        c.limit[k] = P.price[d] + c.log_choose[c.n_selected[k] + 1] - c.log_choose[c.n_selected[k]]
+    _gather(P, c, groups, K, work, d)
+    c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(groups, K, c.best)
+    _largest_first(P, c, groups, K, d, min(K, n_starts))
+    for start in range(-2, min(K, n_starts)):
+        if start > -2:
+            memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
+            if start >= 0:
+                _merge_cells(P, d, c.cells, &groups[c.order[start], 0] + _first_cell(P, d))
+        _fit_pool(P, c, d)
+        for step in range(MOST_STEPS):
+            _cheaper_pooled(P, c, groups, K, d, c.next_pool)
+            if (step > 0 and memcmp(c.pool, c.next_pool, K) == 0) or memcmp(c.best, c.next_pool, K) == 0:
+                break
+            memcpy(c.pool, c.next_pool, K)
+            cost = _pooled_cost(P, c, groups, K, d, c.pool)
+            _keep_better(c, groups, K, cost, c.pool)
+            _fit_pool(P, c, d)
+    toggled = 0 if K <= MOST_TOGGLED else -1
+    while toggled >= 0:
+        toggled = -1
+        memcpy(c.pool, c.best, K)
+        for k in range(K):
+            c.pool[k] ^= 1
+            if _keep_better(c, groups, K, _pooled_cost(P, c, groups, K, d, c.pool), c.pool):
+                toggled = k
+            c.pool[k] ^= 1
+    for k in range(K):
+        changed |= mask[k * P.D + d] == c.best[k]
+        mask[k * P.D + d] = not c.best[k]
+        c.n_selected[k] += mask[k * P.D + d]
+    return changed
+
+
+cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint8_t *pool) noexcept nogil:
+    """Keep a pool that costs less than the best so far, or as much with more rows in it: of two clusters the larger one is the rest."""
+    cdef int64_t rest = _weight_of(groups, K, pool)
+    if cost < c.cost - c.tolerance or (cost <= c.cost + c.tolerance and rest > c.rest):
+        c.cost, c.rest = cost, rest
+        memcpy(c.best, pool, K)
+        return True
+    return False
+
+
+cdef inline int64_t _weight_of(const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t *pool) noexcept nogil:
+    """Weight of the clusters in a pool."""
+    cdef Py_ssize_t k
+    cdef int64_t total = 0
+    for k in range(K):
+        if pool[k]:
+            total += groups[k, 0]
+    return total
+
+
+cdef void _largest_first(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, Py_ssize_t n) noexcept nogil:
+    """The n clusters with most cells of feature d, in order; ties go to the lower cluster."""
+    cdef Py_ssize_t i, j, k
+    for k in range(K):
+        c.order[k] = k
+    for i in range(n):
+        k = i
+        for j in range(i + 1, K):
+            if _n_cells(P, groups, c.order[j], d) > _n_cells(P, groups, c.order[k], d) or (
+                _n_cells(P, groups, c.order[j], d) == _n_cells(P, groups, c.order[k], d) and c.order[j] < c.order[k]
+            ):
+                k = j
+        c.order[i], c.order[k] = c.order[k], c.order[i]
+
+
+cdef inline int64_t _n_cells(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t k, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t first = _first_cell(P, d)
+    if d < P.grid.p:
+        return groups[k, first]
+    return groups[k, 0] - groups[k, first + P.n_levels[d - P.grid.p]]
+
+
+# ---- all features ----
+
+cdef double _sweep(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t *mask, Py_ssize_t n_starts,
+) noexcept nogil:
+    """Choose feature after feature until nothing changes; returns the cost of the features and of the codes of the masks."""
+    cdef Py_ssize_t d, _turn
+    cdef bint changed
+    _count_selected(P, c, K, mask)
+    for _turn in range(MOST_SWEEPS):
+        changed = False
+        for d in range(P.D):
+            if P.usable[d] and _choose_feature(P, c, groups, K, work, d, mask, n_starts):
+                changed = True
+        if not changed:
+            break
+    return _cost_of_masks(P, c, groups, K, work, mask)
+
+
+cdef void _count_selected(Pricing P, choice_t *c, Py_ssize_t K, const uint8_t *mask) noexcept nogil:
+    cdef Py_ssize_t k, d
+    for k in range(K):
+        c.n_selected[k] = 0
+        for d in range(P.D):
+            c.n_selected[k] += mask[k * P.D + d]
+
+
+cdef double _cost_of_masks(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t *mask,
+) noexcept nogil:
+    cdef Py_ssize_t k, d
+    cdef double cost = 0.0
+    for d in range(P.D):
+        if P.usable[d]:
+            _gather(P, c, groups, K, work, d)
+            for k in range(K):
+                c.best[k], c.limit[k] = not mask[k * P.D + d], P.price[d]
+            cost += _pooled_cost(P, c, groups, K, d, c.best)
+    for k in range(K):
+        cost += c.log_choose[c.n_selected[k]]
+    return cost
+
+
+cdef double _choose_masks(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
+) noexcept nogil:
+    """The masks of least cost that are found; returns their cost.
+
+    KEEP: the given masks. CONTINUE: from the given ones. ANEW: from the masks that are best against the whole table's distribution, from
+    those that are best if every feature adds the same to the code of a mask (0, log(D) / 2 or log(D) nats), and from the given ones.
+    THOROUGH: then each cluster selects all features, or none, and the others adapt.
+    """
+    cdef Py_ssize_t k, d, q, i, n = K * P.D
+    cdef double best
+    _code_of_masks(P, c)
+    if K == 1:                      # all features or none: the same cost
+        memset(&mask[0, 0], 0, n)
+    if K == 1 or effort == KEEP:
+        _count_selected(P, c, K, &mask[0, 0])
+        return _cost_of_masks(P, c, groups, K, work, &mask[0, 0])
+    if effort == CONTINUE:
+        return _sweep(P, c, groups, K, work, &mask[0, 0], FEW_STARTS)
+    memcpy(c.given, &mask[0, 0], n)
+    for k in range(K):
+        price_of(P, PRICED, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
+    best = _sweep(P, c, groups, K, work, &mask[0, 0], ALL_STARTS)
+    for i in range(3):
+        for q in range(P.D + 2):
+            c.log_choose[q] = 0.5 * i * log(P.n_usable) * q
+        memset(c.mask, 0, n)
+        _sweep(P, c, groups, K, work, c.mask, ALL_STARTS)
+        _code_of_masks(P, c)
+        best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
+    memcpy(c.mask, c.given, n)
+    best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
+    for i in range(2 * K if effort == THOROUGH and K <= MOST_ROWS else 0):
+        memcpy(c.mask, &mask[0, 0], n)
+        for d in range(P.D):
+            c.mask[(i // 2) * P.D + d] = P.usable[d] and i % 2 == 0
+        best = _better(P, c, groups, K, work, mask, best, FEW_STARTS)
+    return best
+
+
+cdef void _code_of_masks(Pricing P, choice_t *c) noexcept nogil:
+    cdef Py_ssize_t q
+    for q in range(P.D + 2):
+        c.log_choose[q] = P.log_choose[min(q, P.n_usable)]
+
+
+cdef double _better(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask, double best,
+    Py_ssize_t n_starts,
+) noexcept nogil:
+    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as the rest. Returns its cost."""
+    cdef double cost = _sweep(P, c, groups, K, work, c.mask, n_starts)
+    if cost < best - c.tolerance or (cost <= best + c.tolerance and _rest(P, groups, K, c.mask) > _rest(P, groups, K, &mask[0, 0])):
+        memcpy(&mask[0, 0], c.mask, K * P.D)
+        return cost
+    return best
+
+
+cdef double _rest(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t *mask) noexcept nogil:
+    """Weight of the clusters in the pools of all features."""
+    cdef Py_ssize_t k, d
+    cdef double total = 0.0
+    for k in range(K):
+        for d in range(P.D):
+            if not mask[k * P.D + d]:
+                total += groups[k, 0]
+    return total

@@ -1,0 +1,53 @@
+"""The distributions of the pooled background of CRAFT, in which the clusters that do not select a feature share its cells."""
+
+import numpy as np
+
+from libc.stdint cimport int64_t
+
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
+
+
+cdef class Shared:
+    """The pooled background: for every feature the cells of all clusters that do not select it, and their distribution.
+
+    Parameters
+    ----------
+    grid : Grid
+    room : int
+        Most clusters of a partition whose masks are chosen together.
+
+    Attributes
+    ----------
+    group : ndarray (width,) of int64
+        Exact moments of the pooled cells, laid out as a group; its weight has no meaning.
+    shift, precision : ndarray (p,)
+        (zeta - zeta_0) / sigma_0 and sigma_0^2 / sigma^2 of the pooled cells.
+    level : ndarray (n_levels,)
+        log(eta / eta_0) of the pooled cells.
+    """
+
+    def __cinit__(self, Grid grid not None, Py_ssize_t room):
+        self.grid, self.room = grid, room
+        self.group = np.zeros(grid.width, np.int64)
+        self.shift, self.precision, self.level = np.zeros(grid.p), np.ones(grid.p), np.zeros(grid.n_levels)
+        self.work = np.empty(pooled_room(grid, room))
+        cdef int64_t[::1] group = self.group
+        cdef double[::1] shift = self.shift, precision = self.precision, level = self.level, work = self.work
+        self.group_, self.work_ = &group[0], &work[0]
+        if grid.p:
+            self.shift_, self.precision_ = &shift[0], &precision[0]
+        if grid.q:
+            self.level_ = &level[0]
+
+    def __reduce__(self):
+        return Shared, (self.grid, self.room), (self.group, self.shift, self.precision, self.level)
+
+    def __setstate__(self, state):
+        for own, other in zip((self.group, self.shift, self.precision, self.level), state, strict=True):
+            own[:] = other
+
+
+cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
+    """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of src/craft_pooled.pyx."""
+    cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS)
+    return 2 * widest + (D + 2) + 7 * room + (3 * room + 2 * room * D + 7) // 8

@@ -1,0 +1,463 @@
+"""Covariances of CRAFT: what they find, what they leave alone, and that everything a fitted model says agrees with them."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+import craftc
+from craftc import CRAFT, MixedTable, load_model, save_model
+from craftc._common import threads as parallel
+from craftc.craft import covariance_search
+from tests.common import examples, random_table
+from tests.estimators.covariance_cases import clusters_of, slanted, table_of
+
+
+def fit(X, **parameters):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "CRAFT found|Columns .* near-duplicates", UserWarning)
+        return CRAFT(random_state=0, **{"n_init": 4, **parameters}).fit(X)
+
+
+def same_partition(a, b):
+    return adjusted_rand_score(a, b) == 1.0
+
+
+# ---- what they find ----
+
+
+@pytest.mark.parametrize("p", [4, 10])
+@pytest.mark.parametrize("K", [2, 5])
+def test_clusters_with_covariances_are_found_whole(p, K):
+    X, truth = slanted(K + 1, n=1200, K=K, p=p, q=0, noise=2, apart=3.0)
+    diagonal, found = fit(X, covariance="diagonal"), fit(X)
+    assert diagonal.n_clusters_ > K
+    assert adjusted_rand_score(truth, diagonal.labels_) < 0.8
+    assert found.n_clusters_ == K
+    assert adjusted_rand_score(truth, found.labels_) > 0.95
+    assert found.objective_ < diagonal.objective_
+    assert all(set(range(p)) <= {*one.columns.tolist(), *range(p, p + 2)} and len(one.columns) >= p - 1 for one in found.covariances_)
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.6, 0.9])
+def test_one_slanted_cloud_is_one_cluster(rho):
+    rng = np.random.default_rng(4)
+    X = np.sqrt(rho) * rng.normal(size=(800, 1)) + np.sqrt(1 - rho) * rng.normal(size=(800, 10))
+    assert fit(X, covariance="diagonal").n_clusters_ > 1
+    found = fit(X)
+    assert found.n_clusters_ == 1
+    correlation = found.covariances_[0].matrix / found.covariances_[0].matrix[0, 0]
+    assert np.median(correlation[np.triu_indices(10, 1)]) == pytest.approx(rho, abs=0.1)
+
+
+@pytest.mark.parametrize("p", [2, 6])
+def test_round_clusters_stay(p):
+    """A covariance of two round clusters together is shorter than the two, but there is a valley between them."""
+    rng = np.random.default_rng([5, p])
+    truth = rng.choice(4, 600)
+    X = rng.normal(0, 5, (4, p))[truth] + rng.normal(size=(600, p))
+    diagonal, found = fit(X, covariance="diagonal"), fit(X)
+    assert found.n_clusters_ == diagonal.n_clusters_
+    assert same_partition(found.labels_, diagonal.labels_)
+
+
+def test_a_valley_stops_a_merge(monkeypatch):
+    """Eight round clusters: without the guard two of them become one with a covariance."""
+    rng = np.random.default_rng([5, 6, 8, 0])
+    truth = rng.choice(8, 600)
+    X = rng.normal(0, 2, (8, 6))[truth] + rng.normal(size=(600, 6))
+    assert fit(X).n_clusters_ == 8
+    monkeypatch.setattr(covariance_search.CovarianceSearch, "separated", lambda *_: False)
+    assert fit(X).n_clusters_ < 8
+
+
+def test_without_dependence_nothing_changes():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 3)) + 6 * rng.integers(0, 3, 400)[:, None] * [1, -1, 1]
+    a, b = fit(X), fit(X, covariance="diagonal")
+    if all(one is None for one in a.covariances_):
+        np.testing.assert_array_equal(a.objective_path_, b.objective_path_)
+    np.testing.assert_array_equal(a.labels_, b.labels_)
+
+
+def test_a_given_number_of_clusters():
+    X, truth = slanted(3, n=900, K=3, p=5, q=0, apart=3.0)
+    for k in (1, 2, 3, 4, 6):
+        model = fit(X, n_clusters=k)
+        assert model.n_clusters_ == k
+        assert model.merge_path_[0].n_clusters == k
+    assert adjusted_rand_score(truth, fit(X, n_clusters=3).labels_) > 0.95
+
+
+def test_full_gives_every_cluster_a_covariance():
+    X, _ = slanted(1, n=400, K=2, p=3, q=1)
+    model = fit(X, covariance="full", categorical=[4])
+    for one in model.covariances_:
+        assert one.columns.tolist() == [0, 1, 2, 3]
+    assert model.feature_mask_[:, :4].all()
+
+
+def test_the_matrix_is_that_of_the_rows():
+    X, _ = slanted(2, n=500, K=2, p=4, q=0)
+    model = fit(X, numeric="raw")
+    variance = X.var(axis=0)
+    for k, (columns, matrix) in enumerate(model.covariances_):
+        rows = X[model.labels_ == k][:, columns]
+        scatter = (rows - rows.mean(axis=0)).T @ (rows - rows.mean(axis=0))
+        np.testing.assert_allclose(matrix, (scatter + np.diag(variance[columns])) / (len(rows) + 1), rtol=1e-8, atol=1e-12)
+
+
+def test_columns_of_the_input_are_named():
+    """Categories first and a column in parts: positions are those of the input."""
+    X, _ = slanted(3, n=600, K=1, p=3, q=0, noise=0)
+    rng = np.random.default_rng(0)
+    paid = np.where(rng.random(600) < 0.4, 0.0, np.exp(rng.normal(size=600)))
+    frame = pd.DataFrame({"kind": pd.Categorical(np.arange(600) % 3), "a": X[:, 0], "paid": paid, "b": X[:, 1], "c": X[:, 2]})
+    (one,) = fit(frame).covariances_
+    assert [frame.columns[d] for d in one.columns] == ["a", "b", "c"]  # of "paid" only the cells above 0 are numbers
+
+
+# ---- one model ----
+
+
+@pytest.fixture(scope="module")
+def model_and_rows():
+    X, _ = slanted(7, n=700, K=3, p=5, q=2, apart=2.0)
+    model = fit(X, categorical=[6, 7])
+    assert model.n_clusters_ > 1
+    assert any(one is not None for one in model.covariances_)
+    return model, X
+
+
+def test_predict_and_transform_agree(model_and_rows):
+    model, X = model_and_rows
+    costs = model.transform(X)
+    np.testing.assert_array_equal(model.predict(X), costs.argmin(axis=1))
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert model.score(X) == pytest.approx(-costs.min(axis=1).sum())
+    two = np.sort(costs, axis=1)
+    np.testing.assert_allclose(model.margins(X), two[:, 1] - two[:, 0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(model.margins_, two[:, 1] - two[:, 0], rtol=1e-4, atol=1e-4)
+
+
+def test_costs_of_rows_are_densities():
+    """Costs of one cluster, less the label: the negative logarithm of a normal density, as SciPy has it."""
+    from scipy.stats import multivariate_normal
+
+    X, _ = slanted(5, n=500, K=1, p=3, q=0, noise=0)
+    model = fit(X, numeric="raw")
+    (one,) = model.covariances_
+    density = multivariate_normal(model.centers_[0][one.columns], one.matrix).logpdf(X)
+    np.testing.assert_allclose(model.transform(X)[:, 0], -density - 1.5 * np.log(2 * np.pi), rtol=1e-9, atol=1e-9)
+
+
+def test_contributions_sum_to_the_margin(model_and_rows):
+    model, X = model_and_rows
+    rows = X.copy()
+    rows[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    for given_rows in (X, rows):
+        parts = model.explain(given_rows)
+        np.testing.assert_allclose(
+            parts.drop(columns=["cluster", "next"]).sum(axis=1), model.margins(given_rows), rtol=1e-9, atol=1e-9
+        )
+    missing = np.isnan(rows)
+    names = [name for name in parts.columns if name not in ("cluster", "next", "size")]
+    assert (parts[names].to_numpy()[missing] == 0.0).all()
+
+
+def test_contributions_are_conditional():
+    """The first column of a block counts as in its marginal, the last one given all others."""
+    X, _ = slanted(6, n=600, K=2, p=3, q=0, noise=0, apart=1.5)
+    model = fit(X, numeric="raw")
+    assert model.n_clusters_ == 2
+    assert all(one is not None and len(one.columns) == 3 for one in model.covariances_)
+    only_first = X.copy()
+    only_first[:, 1:] = np.nan
+    sign = np.where(model.explain(X)["cluster"] == model.explain(only_first)["cluster"], 1.0, -1.0)
+    first = next(iter(model.explain(X).columns[3:]))
+    np.testing.assert_allclose(model.explain(X)[first], sign * model.explain(only_first)[first], rtol=1e-9, atol=1e-9)
+
+
+def test_paths_and_merges_are_consistent(model_and_rows):
+    model, _ = model_and_rows
+    assert model.objective_path_[-1] == model.objective_
+    assert (np.diff(model.objective_path_) <= 1e-9).all()
+    assert model.merge_path_[0].objective == model.objective_
+    np.testing.assert_array_equal(model.merge_path_[0].labels, model.labels_)
+    assert model.merge_path_[-1].n_clusters == 1
+    np.testing.assert_array_equal(model.cut(model.n_clusters_), model.labels_)
+    for one, mask in zip(model.covariances_, model.feature_mask_, strict=True):
+        assert one is None or mask[one.columns].all()
+
+
+def test_a_file_and_a_pickle_give_the_same_bits(model_and_rows, tmp_path):
+    model, X = model_and_rows
+    save_model(model, tmp_path / "m.craftc")
+    for again in (load_model(tmp_path / "m.craftc"), pickle.loads(pickle.dumps(model))):
+        assert again.objective_ == model.objective_
+        np.testing.assert_array_equal(again.transform(X), model.transform(X))
+        for one, other in zip(again.covariances_, model.covariances_, strict=True):
+            np.testing.assert_array_equal(one.columns, other.columns)
+            np.testing.assert_array_equal(one.matrix, other.matrix)
+
+
+def changed(path, **arrays):
+    """The file with some members replaced or (None) removed."""
+    with np.load(path) as archive:
+        content = {name: archive[name] for name in archive.files}
+    content |= arrays
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in content.items():
+            if array is not None:
+                part = io.BytesIO()
+                np.save(part, array)
+                archive.writestr(f"{name}.npy", part.getvalue())
+    path.write_bytes(buffer.getvalue())
+    return path
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda columns, sums: {"cross_columns": columns[::-1]},
+        lambda columns, sums: {"cross_columns": columns + 10},
+        lambda columns, sums: {"cross_columns": columns[:1], "cross_sums": sums[:, :2]},
+        lambda columns, sums: {"cross_columns": None},
+        lambda columns, sums: {"cross_sums": sums[:-1]},
+        lambda columns, sums: {"cross_sums": sums[:, :-2]},
+        lambda columns, sums: {"cross_sums": sums + 1},
+        lambda columns, sums: {"cross_sums": sums.astype(np.float64)},
+    ],
+)
+def test_damaged_sums_are_refused(model_and_rows, tmp_path, damage):
+    model, _ = model_and_rows
+    save_model(model, tmp_path / "m.craftc")
+    held = model._clusters.covariances.cross
+    with pytest.raises(ValueError, match="damaged"):
+        load_model(changed(tmp_path / "m.craftc", **damage(held.columns.astype(np.int64), held.sums)))
+
+
+def test_the_c_function_refuses_covariances(model_and_rows):
+    with pytest.raises(ValueError, match="covariance='diagonal'"):
+        craftc.embed.CraftCosts(model_and_rows[0])
+
+
+# ---- any table ----
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 10**6),
+    missing=st.sampled_from([0.0, 0.1]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    covariance=st.sampled_from(["auto", "full"]),
+    constant=st.booleans(),
+)
+def test_the_objective_never_rises(seed, missing, dtype, covariance, constant):
+    table = random_table(seed, p=seed % 6, missing=missing, dtype=dtype, constant=constant)
+    model = CRAFT(covariance=covariance, numeric="raw", n_init=2, random_state=seed).fit(table)
+    path = model.objective_path_
+    assert np.isfinite(path).all()
+    if covariance == "auto":
+        assert (np.diff(path) <= 1e-9 * np.maximum(1.0, np.abs(path[:-1]))).all()
+    assert path[-1] == pytest.approx(model.objective_, rel=1e-12, abs=1e-9)
+    assert np.isfinite(model.transform(table)).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_pass_and_merge_lowers_j(seed, monkeypatch):
+    X, _ = slanted(seed, n=400, K=3, p=4, q=1, apart=1.0)
+    seen = []
+    passes = covariance_search.CovarianceSearch.passes
+    merges = covariance_search.CovarianceSearch.shortest_merges
+
+    def watched_passes(self, state, fewest=1):
+        new = passes(self, state, fewest)
+        assert new.objective <= state.objective
+        return new
+
+    def watched_merges(self, state, fewest=1, guarded=True):
+        new = merges(self, state, fewest, guarded)
+        assert new.objective <= state.objective
+        assert (new is state) == (new.K == state.K)
+        seen.append(new.K)
+        return new
+
+    monkeypatch.setattr(covariance_search.CovarianceSearch, "passes", watched_passes)
+    monkeypatch.setattr(covariance_search.CovarianceSearch, "shortest_merges", watched_merges)
+    fit(X, categorical=[5], n_init=2)
+    assert seen
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_bits_on_any_number_of_threads(monkeypatch, seed):
+    monkeypatch.setattr(parallel, "SMALL_WORK", 0)
+    X, _ = slanted(seed, n=3000, K=3, p=4, q=1)
+    weight = np.random.default_rng(seed).integers(1, 4, 3000).astype(float) if seed % 2 else None
+    one, two, three = (
+        CRAFT(n_init=2, random_state=0, categorical=[5], n_threads=n).fit(X, sample_weight=weight) for n in (1, 2, 3)
+    )
+    assert any(cov is not None for cov in one.covariances_)
+    for other in (two, three):
+        np.testing.assert_array_equal(one.labels_, other.labels_)
+        np.testing.assert_array_equal(one.objective_path_, other.objective_path_)
+        np.testing.assert_array_equal(one.transform(X), other.transform(X))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_rows_and_columns_does_not_matter(seed):
+    X, _ = slanted(seed, n=300, K=2, p=4, q=0)
+    labels = np.random.default_rng(seed).integers(0, 2, 300)
+    labels[:2] = 0, 1
+    order, columns = np.random.default_rng(seed).permutation(300), np.array([2, 4, 0, 1, 3])
+    a = clusters_of(table_of(X), labels)
+    b = clusters_of(table_of(X[order]), labels[order])
+    c = clusters_of(table_of(np.ascontiguousarray(X[:, columns])), labels)
+    assert a.objective == b.objective
+    assert a.objective == pytest.approx(c.objective, rel=1e-12)
+    np.testing.assert_array_equal(a.covariances.block[:, columns], c.covariances.block)
+    np.testing.assert_array_equal(a.row_costs(table_of(X))[order], b.row_costs(table_of(X[order])))
+
+
+def test_weight_two_is_the_row_twice():
+    X, _ = slanted(3, n=300, K=2, p=3, q=0)
+    weight = np.random.default_rng(0).integers(0, 3, 300)
+    labels = (X[:, 0] > 0).astype(np.int32)
+    a = clusters_of(table_of(X), labels, weight=weight)
+    b = clusters_of(table_of(np.repeat(X, weight, axis=0)), np.repeat(labels, weight))
+    assert a.objective == pytest.approx(b.objective, rel=1e-12)  # the grids differ by rows of weight 0
+    a = clusters_of(table_of(X), labels, weight=np.full(300, 2))
+    b = clusters_of(table_of(np.repeat(X, 2, axis=0)), np.repeat(labels, 2))
+    assert a.objective == b.objective
+    np.testing.assert_array_equal(a.covariances.matrix, b.covariances.matrix)
+
+
+def test_rows_without_weight_get_a_cluster():
+    X, _ = slanted(4, n=400, K=2, p=4, q=0)
+    weight = np.ones(400)
+    weight[:50] = 0.0
+    X[:25] += 50.0  # far from every row of weight > 0
+    model = CRAFT(random_state=0, n_init=2).fit(X, sample_weight=weight)
+    assert (model.labels_ >= 0).all()
+    start = (X[:, 1] > 0).astype(int)
+    without = CRAFT(random_state=0, n_init=1, init=[start[50:]], numeric="raw").fit(X[50:])
+    with_them = CRAFT(random_state=0, n_init=1, init=[start], numeric="raw").fit(X, sample_weight=weight)
+    assert with_them.objective_ == pytest.approx(without.objective_, rel=1e-12)
+    assert any(one is not None for one in with_them.covariances_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_that_others_determine_are_left_out(dtype):
+    X, _ = slanted(2, n=500, K=2, p=4, q=0, noise=0, apart=4.0)
+    Y = np.column_stack([X, X[:, 0], X[:, 1] - 2 * X[:, 2], np.full(500, 7.0)]).astype(dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # near-duplicate columns
+        model = fit(Y)
+    assert np.isfinite(model.objective_path_).all()
+    assert np.isfinite(model.transform(Y)).all()
+    for one in model.covariances_:
+        assert one is None or (4 not in one.columns or 0 not in one.columns)
+        assert one is None or np.linalg.cond(one.matrix / np.sqrt(np.outer(np.diag(one.matrix), np.diag(one.matrix)))) < 1e9
+    notes = " ".join(model.summary().attrs["notes"])
+    assert "determine" in notes
+    assert "x4" in notes
+
+
+def test_more_columns_than_a_covariance_holds():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1)) + 0.5 * rng.normal(size=(200, 65))
+    model = CRAFT(n_init=2, random_state=0).fit(X)
+    assert all(one is None for one in model.covariances_)
+    assert "65 numeric columns" in model.summary().attrs["notes"][0]
+    with pytest.warns(UserWarning, match="at most 64"):
+        CRAFT(n_init=2, random_state=0, covariance="full").fit(X)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((1, 3)),
+        np.arange(2.0)[:, None],
+        np.full((30, 2), 3.0),
+        np.arange(60.0).reshape(30, 2),
+        np.repeat(np.eye(3), 20, axis=0),
+    ],
+)
+@pytest.mark.parametrize("covariance", ["auto", "full"])
+def test_degenerate_tables(X, covariance):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = CRAFT(covariance=covariance, numeric="raw", random_state=0, n_init=2).fit(X)
+    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.transform(X)).all()
+
+
+def test_views_and_read_only_input():
+    X, _ = slanted(1, n=300, K=2, p=4, q=0)
+    wide = np.empty((600, 10))
+    wide[::2, ::2] = X
+    view = wide[::2, ::2]
+    X.flags.writeable = False
+    np.testing.assert_array_equal(fit(X).labels_, fit(view).labels_)
+    np.testing.assert_array_equal(fit(X).labels_, fit(np.asfortranarray(X)).labels_)
+
+
+def test_one_category_and_far_cells():
+    X, _ = slanted(1, n=300, K=2, p=3, q=0)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=pd.Categorical(["only"] * 300))
+    model = fit(frame)
+    far = frame.copy()
+    far.iloc[0, :3] = 1e300
+    assert np.isfinite(model.transform(far)).all()
+    np.testing.assert_array_equal(model.transform(far)[1:], model.transform(frame)[1:])
+
+
+def test_a_table_with_missing_cells_uses_its_complete_columns():
+    X, truth = slanted(2, n=900, K=2, p=5, q=0, noise=1, apart=3.0)
+    X[np.random.default_rng(0).random(900) < 0.05, 5] = np.nan
+    model = fit(X)
+    assert all(5 not in one.columns for one in model.covariances_ if one is not None)
+    assert adjusted_rand_score(truth, model.labels_) > 0.95
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"model": "paper"}, {"cluster_price": 20.0}, {"selection": "free"}, {"selection": "fixed"}, {"selection": "global"}]
+)
+def test_other_modes_have_the_diagonal_form(parameters):
+    X, _ = slanted(2, n=120, K=2, p=3, q=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain, auto = (CRAFT(covariance=c, random_state=0, n_init=2, **parameters).fit(X) for c in ("diagonal", "auto"))
+    np.testing.assert_array_equal(plain.labels_, auto.labels_)
+    assert auto.covariances_ == [None] * auto.n_clusters_
+    with pytest.warns(UserWarning, match="covariance='full'"):
+        CRAFT(covariance="full", random_state=0, n_init=2, **parameters).fit(X)
+
+
+def test_an_unknown_form():
+    with pytest.raises(ValueError, match="covariance must be"):
+        CRAFT(covariance="spherical").fit(np.zeros((12, 2)))
+
+
+def test_a_sample_shows_the_valleys_of_a_large_table(monkeypatch):
+    monkeypatch.setattr(covariance_search, "_LARGE", 400)
+    X, truth = slanted(9, n=1500, K=2, p=4, q=0, apart=3.0)
+    a, b = fit(X), fit(X)
+    assert adjusted_rand_score(truth, a.labels_) > 0.95
+    np.testing.assert_array_equal(a.labels_, b.labels_)
+
+
+def test_a_mixed_table_object():
+    X, _ = slanted(1, n=200, K=2, p=3, q=1)
+    table = MixedTable.from_data(X, categorical=[4])
+    assert same_partition(fit(table).labels_, fit(X, categorical=[4]).labels_)

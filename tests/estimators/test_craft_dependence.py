@@ -1,0 +1,214 @@
+"""Links between columns against clusters: the reference implementation, what the ratio says, and its limits."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from craftc import CRAFT, MixedTable, load_model, save_model
+from craftc.craft import dependence
+from craftc.craft.background import Background
+from craftc.craft.dependence import ColumnLinks, column_links, dependence_sentence
+from craftc.craft.fitting import FitConfig
+from craftc.craft.parameters import ModelSpec
+from craftc.datasets import load_heart, make_mixed
+from craftc.table.moments import Moments, integer_grid
+from tests.common import random_table
+from tests.reference import dependence as reference
+
+
+def dependent(seed, n=150, p=4, q=4, missing=0.1):
+    """Columns that share a factor, with missing cells and a level that never occurs."""
+    rng = np.random.default_rng(seed)
+    shared = rng.normal(size=(n, 1))
+    numeric = shared * rng.normal(size=p) + rng.normal(size=(n, p)) + 5.0
+    latent = shared * rng.normal(size=q) + rng.normal(size=(n, q))
+    codes = np.digitize(latent, [-0.8, 0.3, 1.2])
+    numeric[rng.random(numeric.shape) < missing] = np.nan
+    levels = np.where(rng.random(codes.shape) < missing, None, np.array(["a", "b", "c", "d"], object)[codes])
+    frame = pd.DataFrame(numeric, columns=[f"x{j}" for j in range(p)])
+    for j in range(q):
+        frame[f"c{j}"] = pd.Categorical(levels[:, j], categories=["a", "b", "c", "d", "never"])
+    return MixedTable.from_data(frame)
+
+
+def config_of(table, weight=None, factor=1.0, seed=0):
+    counts = np.empty(0, np.int64) if weight is None else np.asarray(weight, np.int64)
+    whole = Moments.of_partition(integer_grid(table, counts), 1.0, table, counts, np.zeros(len(table), np.int32), 1)
+    return FitConfig(table, counts, Background(whole), ModelSpec(price=None, selection="priced", price_factor=factor), 100, 10, seed, 1)
+
+
+def of_table(table, weight=None, factor=1.0, source=None):
+    D = table.numeric.shape[1] + table.codes.shape[1]
+    source = np.arange(D) if source is None else np.asarray(source)
+    return column_links(config_of(table, weight, factor), source, np.zeros(D))
+
+
+def check(ours, saving, forest, source=None):
+    assert ours.saving == pytest.approx(saving, rel=1e-9, abs=1e-9)
+    summed = {}
+    for (i, j), nats in forest.items():
+        pair = (i, j) if source is None else tuple(sorted((source[i], source[j])))
+        summed[pair] = summed.get(pair, 0.0) + nats
+    assert {(a, b): pytest.approx(nats, rel=1e-9) for a, b, nats in ours.pairs} == summed
+    assert [nats for *_, nats in ours.pairs] == sorted((nats for *_, nats in ours.pairs), reverse=True)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize(("p", "q"), [(4, 4), (6, 0), (0, 5), (1, 3), (3, 1)])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_reference_agrees(seed, p, q, missing):
+    table = dependent(seed, p=p, q=q, missing=missing)
+    h = 0.5 * math.log(150)
+    check(of_table(table), *reference.links(table.numeric, table.codes.astype(int), list(table.n_levels), h))
+
+
+def test_the_reference_agrees_with_weights_a_price_and_parts():
+    table, source = dependent(7, p=3, q=4), [0, 1, 1, 2, 0, 3, 3]
+    weight = np.random.default_rng(0).integers(0, 2, 150) * 2
+    weight[0] = 2
+    h = 2.5 * 0.5 * math.log(weight.sum())
+    theirs = reference.links(table.numeric, table.codes.astype(int), list(table.n_levels), h, source=source, weight=weight)
+    check(of_table(table, weight, 2.5, source), *theirs, source)
+
+
+def test_weights_equal_repeated_rows():
+    table = dependent(5)
+    weight = np.random.default_rng(0).integers(0, 4, 150)
+    repeated = of_table(table.take(np.repeat(np.arange(150), weight)))
+    assert of_table(table, weight) == repeated
+    heavy = of_table(table, weight * 2**20, 2.0**-20)  # 2^28 in all: rounded to 2^24
+    assert [link[:2] for link in heavy.pairs] == [link[:2] for link in of_table(table, weight * 2**10, 2.0**-10).pairs]
+
+
+@pytest.mark.parametrize("factor", [0.2, 1.0, 3.0])
+def test_the_reference_agrees_on_a_sample(monkeypatch, factor):
+    monkeypatch.setattr(dependence, "LARGE", 400)
+    table = dependent(3, n=2000, missing=0.0)
+    config = config_of(table, factor=factor)
+    drawn = []
+    spread = dependence.spread
+    monkeypatch.setattr(dependence, "spread", lambda *key: drawn.append(spread(*key)) or drawn[0])
+    ours = column_links(config, np.arange(8), np.zeros(8))
+    some = table.take(drawn[0])
+    # the sample's numbers in the units of the whole table
+    background = config.background
+    monkeypatch.setattr(reference, "scores", lambda x, w: np.rint((x - background.centre) * background.scale * 256) / 256)
+    h = factor * 0.5 * math.log(2000)
+    check(ours, *reference.links(some.numeric, some.codes.astype(int), list(some.n_levels), h, of_weight=2000.0))
+
+
+def test_independent_columns_have_no_links_even_in_a_sample():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{j}": rng.normal(size=60_000) for j in range(4)})
+    for j in range(4):
+        frame[f"c{j}"] = pd.Categorical(rng.integers(0, 6, 60_000))
+    assert of_table(MixedTable.from_data(frame)) == ColumnLinks(0.0, [])
+
+
+def test_groups_have_a_ratio_below_one_and_one_cloud_above():
+    made = make_mixed(800, 4, 6, 6, 2, random_state=0)
+    groups = CRAFT(categorical=made.categorical, random_state=0).fit(made.data)
+    assert groups.n_clusters_ == 4
+    assert 0.0 < groups.dependence_ratio_ < 1.0
+    assert dependence_sentence(groups) == ""
+    rng = np.random.default_rng(0)
+    cloud = rng.normal(size=(1000, 1)) + 0.5 * rng.normal(size=(1000, 6))
+    sliced = CRAFT(covariance="diagonal", random_state=0).fit(cloud)
+    assert sliced.n_clusters_ > 1
+    assert sliced.dependence_ratio_ > 1.0
+    saved = sliced.merge_path_[-1].objective - min(step.objective for step in sliced.merge_path_)
+    assert sliced.dependence_ratio_ == sliced._links.saving / saved
+    whole = CRAFT(random_state=0).fit(cloud)
+    assert whole.n_clusters_ == 1  # its covariance is a link of its columns, which clusters do not add to
+    assert whole.dependence_ratio_ == math.inf
+
+
+def test_links_are_named_by_input_columns_and_kept_in_a_file(tmp_path):
+    rng = np.random.default_rng(1)
+    paid = np.where(rng.random(600) < 0.4, 0.0, np.exp(rng.normal(size=600)))
+    frame = pd.DataFrame({"other": rng.normal(size=600), "paid": paid, "again": paid * np.exp(0.5 * rng.normal(size=600))})
+    frame["kind"] = pd.Categorical(np.where(paid > 0, "some", "none"))
+    model = CRAFT(random_state=0).fit(frame)
+    assert [set(link[:2]) for link in model.column_links_[:1]] == [{"paid", "again"}]  # the indicators and the ranks, summed
+    assert all(a != b for a, b, _ in model.column_links_)
+    attrs = model.summary().attrs
+    assert attrs["column_links"] == model.column_links_
+    assert attrs["dependence_ratio"] == model.dependence_ratio_
+    assert attrs["dependence"] == dependence_sentence(model)
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert again.column_links_ == model.column_links_
+    assert again.dependence_ratio_ == model.dependence_ratio_
+
+
+def test_where_clusters_save_nothing():
+    rng = np.random.default_rng(0)
+    noise = CRAFT(random_state=0).fit(rng.normal(size=(300, 6)))
+    assert (noise.n_clusters_, noise.column_links_) == (1, [])
+    assert math.isnan(noise.dependence_ratio_)
+    assert dependence_sentence(noise) == ""
+    pair = rng.normal(size=(300, 6))
+    pair[:, 1] = 0.8 * pair[:, 0] + 0.6 * pair[:, 1]
+    linked = CRAFT(1, random_state=0).fit(pair)
+    assert linked.dependence_ratio_ == math.inf
+    assert [link[:2] for link in linked.column_links_] == [("x0", "x1")]
+    assert dependence_sentence(linked).startswith("Columns depend on each other, but clusters save nothing: links between columns save ")
+    priced = CRAFT(cluster_price=5.0, random_state=0).fit(pair)
+    assert (priced.column_links_, math.isnan(priced.dependence_ratio_)) == ([], True)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 0), (2, 0, 2), (12, 1, 0), (30, 2, 2)])
+@pytest.mark.parametrize("missing", [0.0, 0.9])
+def test_small_tables(shape, missing):
+    n, p, q = shape
+    model = CRAFT(random_state=0).fit(random_table(n, n, p, q, missing=missing))
+    assert not any(math.isnan(nats) for *_, nats in model.column_links_)
+
+
+def test_same_bits_on_any_number_of_threads():
+    table = dependent(0, n=20_000)
+    one, more = (CRAFT(random_state=0, n_init=1, n_threads=t).fit(table) for t in (1, 3))
+    assert one.column_links_ == more.column_links_
+    assert one.dependence_ratio_ == more.dependence_ratio_
+
+
+def test_a_wide_table_is_represented_by_the_columns_that_clusters_select():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3000))
+    X[:30, 2000:2010] += 4.0
+    X[:, 2] = X[:, 1] + 0.1 * X[:, 2]
+    gains = np.zeros(3000)
+    gains[2000:2010] = 5.0
+    config = config_of(MixedTable.from_data(X))
+    tracemalloc.start()
+    links = column_links(config, np.arange(3000), gains)
+    assert tracemalloc.get_traced_memory()[1] < 8 * 3000**2  # one square matrix of all columns would take as much
+    tracemalloc.stop()
+    pairs = {(a, b) for a, b, _ in links.pairs}
+    assert (1, 2) in pairs
+    assert len(pairs & {(a, b) for a in range(2000, 2010) for b in range(2000, 2010)}) == 9
+    chosen = dependence._columns(np.empty(0, int), np.ones(3000, bool), gains)
+    assert len(chosen) == dependence.MOST_WIDTH // 3
+    assert {column for pair in pairs for column in pair} <= set(chosen.tolist())
+
+
+def test_columns_of_many_levels_are_left_out():
+    levels = np.array([3, 257, 256, 700, 600])
+    usable = np.array([True, False, True, True, True, True, True])
+    gains = np.array([0.0, 9.0, 1.0, 8.0, 5.0, 7.0, 2.0])
+    assert dependence._columns(levels, usable, gains).tolist() == [0, 2, 4]
+
+
+def test_the_sentence_compares_links_with_clusters():
+    model = CRAFT(random_state=0).fit(load_heart().data)
+    assert model.dependence_ratio_ > 1
+    links, clusters = model._links.saving, model._clusters.objective_of_one - model.objective_
+    assert dependence_sentence(model) == (
+        "Columns that depend on each other describe this table better than groups of rows: "
+        f"links between columns save {links:,.0f} nats, clusters {clusters:,.0f}."
+    )

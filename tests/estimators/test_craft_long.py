@@ -1,0 +1,215 @@
+"""CRAFT on long tables: the price factor, the sample, the end of the passes, and the suggested number of clusters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from craftc import CRAFT, MixedTable, load_model, save_model
+from craftc._common.merge_path import suggested_n_clusters
+from craftc.craft import fitting
+from craftc.craft.background import Background
+from craftc.craft.clusters import Clusters
+from craftc.craft.fitting import FitConfig
+from craftc.craft.merge_split import MergeSplitSearch
+from craftc.craft.parameters import ModelSpec
+from craftc.datasets import load_heart, make_mixed
+from craftc.table.moments import Moments, integer_grid
+
+
+def mixed(n, n_clusters=4, seed=0, **parameters):
+    made = make_mixed(n, n_clusters, 4, 4, 2, random_state=seed, **parameters)
+    return MixedTable.from_data(made.data, categorical=made.categorical), made.target
+
+
+# ---- the price factor ----
+
+
+@pytest.mark.parametrize(("n", "factor"), [(400, 1.0), (1000, 1.0), (2500, 2.5)])
+def test_the_price_factor_is_the_rows_in_thousands(n, factor):
+    table, _ = mixed(n)
+    auto = CRAFT(random_state=0, n_init=2).fit(table)
+    given = CRAFT(random_state=0, n_init=2, price_factor=factor).fit(table)
+    assert auto.price_factor_ == given.price_factor_ == factor
+    assert auto.cluster_price_ == pytest.approx(factor * 0.5 * math.log(n), rel=1e-15)
+    np.testing.assert_array_equal(auto.labels_, given.labels_)
+    assert auto.objective_ == given.objective_
+
+
+def test_weights_count_as_rows_in_the_price_factor():
+    table, target = mixed(400)
+    assert CRAFT(init=target).fit(table, sample_weight=np.full(400, 5.0)).price_factor_ == 2.0
+    assert CRAFT(init=target).fit(table, sample_weight=np.full(400, 0.5)).price_factor_ == 1.0
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"cluster_price": 30.0}, {"cluster_price": "farthest-first", "n_clusters": 4}, {"model": "paper", "n_clusters": 4}]
+)
+def test_prices_in_nats_are_not_multiplied(parameters):
+    table, _ = mixed(2500)
+    auto = CRAFT(random_state=0, n_init=1, **parameters).fit(table)
+    assert auto.price_factor_ == 1.0
+    if "farthest-first" in parameters.values():
+        assert auto.objective_ == CRAFT(random_state=0, n_init=1, price_factor=1.0, **parameters).fit(table).objective_
+
+
+def test_slices_of_a_dependent_table_do_not_grow_with_the_rows():
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(12_000, 1))
+    X = factor + 0.7 * rng.normal(size=(12_000, 8))
+    few, many = (CRAFT(covariance="diagonal", random_state=0, n_init=2).fit(X[:n]).n_clusters_ for n in (1200, 12_000))
+    assert many <= few + 1
+    assert CRAFT(covariance="diagonal", random_state=0, n_init=2, price_factor=1).fit(X).n_clusters_ > many + 1
+
+
+# ---- tables above 16 384 rows ----
+
+
+def test_a_small_cluster_of_a_long_table_is_found_on_the_sample():
+    """100 of 40 000 rows, .25 %: 41 rows of the sample, at the price of the whole table 28 parameters of 217 nats each."""
+    n, small = 40_000, 100
+    table, target = mixed(n, 5, n_own=6, shift=4.5, proportions=[(1 - small / n) / 4] * 4 + [small / n])
+    model = CRAFT(random_state=0).fit(table)
+    assert model.price_factor_ == 40.0
+    assert model.n_clusters_ == 5
+    assert adjusted_rand_score(target, model.labels_) > 0.99
+    from_truth = CRAFT(init=target).fit(table)
+    assert model.objective_ <= from_truth.objective_ + 0.5 * math.log(n)
+
+
+@pytest.fixture
+def small_is_large(monkeypatch):
+    """Tables above 500 rows are treated as those above 16 384."""
+    monkeypatch.setattr(fitting, "LARGE", 500)
+    monkeypatch.setattr("craftc.craft.automatic.LARGE", 500)
+
+
+def test_passes_end_before_their_tail(small_is_large, monkeypatch):
+    table, _ = mixed(3000, 6, seed=3, shift=1.5)
+    start = np.random.default_rng(0).integers(0, 6, 3000)
+    options = {"covariance": "diagonal", "price_factor": 1.0}
+    short = CRAFT(init=start, **options).fit(table)
+    again = CRAFT(init=short.labels_, **options).fit(table)
+    monkeypatch.setattr(fitting, "LARGE", 10**9)
+    exact = CRAFT(init=start, **options).fit(table)
+    assert short.n_iter_ < exact.n_iter_
+    assert short.converged_
+    assert again.objective_ <= short.objective_
+    # labels, sums and the objective belong together although the last pass moved rows
+    moments = short._moments
+    whole = Moments.of_partition(moments.grid, 1.0, table, np.empty(0, np.int64), short.labels_, short.n_clusters_)
+    np.testing.assert_array_equal(whole.groups, moments.groups)
+    mask = short._clusters.diagonal_mask
+    assert Clusters(whole, Background(whole.total()), short._spec, mask).objective == short.objective_ == short.objective_path_[-1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_pass_that_lowers_the_objective_by_little_is_the_last(monkeypatch, n_threads):
+    table, target = mixed(800, 4, shift=1.5)
+    none = np.empty(0, np.int64)
+    background = Background(Moments.of_partition(integer_grid(table, none), 1.0, table, none, np.zeros(800, np.int32), 1))
+    search = MergeSplitSearch(FitConfig(table, none, background, ModelSpec(price=None, selection="free"), 100, 10, 0, n_threads), n_threads)
+    start = np.where(np.arange(800) % 2, target, np.arange(800) % 5).astype(np.int32)
+    one_by_one, objectives = search.partition(start.copy()), []
+    while not one_by_one.converged:
+        objectives.append(one_by_one.objective)
+        search.passes(one_by_one, max_passes=1)
+    falls = -np.diff(objectives)
+    assert len(falls) > 4
+    assert falls.min() > 0
+    least = np.sort(falls)[len(falls) // 2]
+    expected = 1 + int(np.argmax(falls < least))
+    monkeypatch.setattr(FitConfig, "least_fall", least)
+    part = search.partition(start.copy())
+    assert search.passes(part) == expected
+    assert part.converged
+    assert part.objective == objectives[expected]
+
+
+def test_forced_merges_use_the_sample_only(small_is_large, monkeypatch):
+    rows, forced_merges = [], MergeSplitSearch.forced_merges
+
+    def noted(search, part):
+        rows.append(len(search.config.table))
+        return forced_merges(search, part)
+
+    monkeypatch.setattr(MergeSplitSearch, "forced_merges", noted)
+    table, target = mixed(1500)
+    CRAFT(random_state=0, n_init=2).fit(table)
+    assert rows == [500]
+    CRAFT(init=target).fit(table)
+    assert rows == [500]
+    CRAFT(random_state=0, n_init=2).fit(table.take(np.arange(400)))
+    CRAFT(init=target[:400]).fit(table.take(np.arange(400)))
+    assert rows == [500, 400, 400]
+
+
+def test_weight_two_is_a_repeated_row_above_the_limit(small_is_large):
+    table, target = mixed(400)
+    start = (target + np.arange(400) % 2) % 4
+    weighted = CRAFT(init=start, numeric="raw").fit(table, sample_weight=np.full(400, 2))
+    repeated = CRAFT(init=np.repeat(start, 2), numeric="raw").fit(table.take(np.repeat(np.arange(400), 2)))
+    assert weighted.objective_ == repeated.objective_
+    np.testing.assert_array_equal(np.repeat(weighted.labels_, 2), repeated.labels_)
+
+
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_same_bits_on_any_number_of_threads(small_is_large, monkeypatch, n_threads):
+    monkeypatch.setattr("craftc._common.threads.SMALL_WORK", 0)
+    table, _ = mixed(3000, 6, missing=0.05)
+    one, more = (CRAFT(random_state=0, n_init=2, n_threads=t).fit(table) for t in (1, n_threads))
+    np.testing.assert_array_equal(one.labels_, more.labels_)
+    assert one.objective_ == more.objective_
+
+
+def test_more_clusters_than_are_allowed():
+    """120 separate groups: as many clusters as `max_clusters` allows, in buffers whose last vector of clusters is not full."""
+    rng = np.random.default_rng(0)
+    target = np.arange(12_000) % 120
+    X = rng.uniform(-500.0, 500.0, size=(120, 4))[target] + rng.normal(size=(12_000, 4))
+    model = CRAFT(random_state=0, price_factor=1.0).fit(X)
+    assert model.n_clusters_ == 100
+    assert len(model.merge_path_) == 100
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    full = CRAFT(120, random_state=0, n_init=2, price_factor=1.0).fit(X)
+    assert full.n_clusters_ == 120
+    assert adjusted_rand_score(target, full.labels_) > 0.99
+
+
+# ---- the suggested number of clusters ----
+
+
+@pytest.mark.parametrize(
+    ("path", "suggested"),
+    [
+        ([(4, 0.0), (3, 9.0), (2, 11.0), (1, 100.0)], 3),
+        ([(4, 0.0), (3, 9.0), (2, 10.0), (1, 100.0)], 2),
+        ([(4, 5.0), (3, 0.0), (2, 50.0), (1, 100.0)], 3),  # given n_clusters=4: the best of the path has fewer
+        ([(3, 120.0), (2, 110.0), (1, 100.0)], 1),
+        ([(1, 100.0)], 1),
+    ],
+)
+def test_the_fewest_clusters_that_keep_nine_tenths(path, suggested):
+    assert suggested_n_clusters(path) == suggested
+
+
+def test_the_suggestion_of_a_fit(tmp_path):
+    heart = load_heart().data
+    model = CRAFT(n_clusters=6, random_state=0).fit(heart)
+    path = [(step.n_clusters, step.objective) for step in model.merge_path_]
+    least, one = min(objective for _, objective in path), path[-1][1]
+    assert model.suggested_n_clusters_ == min(k for k, objective in path if one - objective >= 0.9 * (one - least))
+    np.testing.assert_array_equal(model.cut("suggested"), model.cut(model.suggested_n_clusters_))
+    assert model.summary().attrs["suggested_n_clusters"] == model.suggested_n_clusters_
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert (again.suggested_n_clusters_, again.price_factor_) == (model.suggested_n_clusters_, 1.0)
+    with pytest.raises(ValueError, match="n_clusters must be one of 'suggested' or a whole number"):
+        model.cut("best")
+    priced = CRAFT(cluster_price=10.0).fit(heart)
+    assert priced.suggested_n_clusters_ is None
+    with pytest.raises(ValueError, match="merge path"):
+        priced.cut("suggested")

@@ -1,0 +1,195 @@
+"""Kernels of covariances inside clusters: exact sums, choice of blocks, costs of rows, and buffers of exactly the sizes they ask for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from craftc._kernels import craft_covariance as kernel
+from craftc._kernels.craft import scratch_size as tables_scratch
+from craftc.table.moments import integer_grid
+from tests.common import random_table
+from tests.estimators.covariance_cases import NO_WEIGHT, clusters_of, slanted, table_of
+from tests.kernels.test_craft_buffers import guarded, untouched
+
+
+def signed(words):
+    """A Python integer from two 64-bit words."""
+    return int(words[1]) * 2**64 + int(words[0]) % 2**64
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_cross_products_are_exact(dtype, weighted, n_threads):
+    table = random_table(1, n=1100, p=3, q=0, missing=0.0, dtype=dtype)
+    rng = np.random.default_rng(0)
+    weight = rng.integers(0, 2**20, 1100) if weighted else NO_WEIGHT
+    labels = rng.integers(-1, 2, 1100).astype(np.int32)
+    grid, columns = integer_grid(table, weight), np.array([0, 2])
+    cross = np.zeros((2, kernel.cross_width(2)), np.int64)
+    partial = np.zeros((n_threads, *cross.shape), np.int64)
+    kernel.cross_products(
+        table.numeric, weight, labels, grid, columns, partial, cross, np.zeros((n_threads, 2), np.int64), n_threads
+    )  # fmt: skip
+    q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in table.numeric[:, d]] for d in columns]
+    w = weight.tolist() if weighted else [1] * 1100
+    for k in range(2):
+        rows = np.flatnonzero(labels == k).tolist()
+        for t, (a, b) in enumerate([(0, 0), (1, 0), (1, 1)]):
+            assert signed(cross[k, 2 * t : 2 * t + 2]) == sum(w[i] * q[a][i] * q[b][i] for i in rows)
+    assert not partial.any()
+
+
+def test_deviations_of_unions_are_those_of_their_rows():
+    X, labels = slanted(0, n=60, K=3, p=3, q=0, noise=0)
+    X = X * [1e-6, 1.0, 1e6] + [5e3, 0.0, -1e12]
+    table, clusters = table_of(X), clusters_of(table_of(X), labels)
+    held, grid = clusters.covariances, clusters.moments.grid
+    first, second = np.array([0, 0, 1, 2]), np.array([1, 2, 2, -1])
+    out = np.empty((4, 3, 3))
+    kernel.deviations(
+        clusters.moments.groups, held.cross.sums, grid, held.cross.columns, np.ones(3), 1.0, first, second, out
+    )  # fmt: skip
+    for i, (a, b) in enumerate(zip(first, second, strict=True)):
+        rows = table.numeric[(labels == a) | (labels == b)]
+        q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in rows[:, d]] for d in range(3)]
+        n = len(rows)
+        for c in range(3):
+            for d in range(3):
+                exact = sum(x * y for x, y in zip(q[c], q[d], strict=True)) - Fraction(sum(q[c]) * sum(q[d]), n)
+                size = np.sqrt(out[i, c, c] * out[i, d, d])
+                assert abs(out[i, c, d] - float(exact)) <= 1e-12 * size
+
+
+def choose(deviation, weight, selected, rise, code, h, full=False, short=0):
+    P = len(deviation)
+    work, block_of_work = guarded(kernel.choice_work_size(P) - short)
+    out = [guarded(P, np.uint8), guarded(P, np.uint8), guarded(1)]
+    kernel.choose_blocks(
+        deviation[None], np.array([weight]), selected[None], rise[None], code[None], h, full, work[None], out[0][0][None],
+        out[1][0][None], out[2][0], 1,
+    )  # fmt: skip
+    assert untouched(work, block_of_work)
+    assert all(untouched(*pair) for pair in out)
+    return out[1][0].astype(bool), float(out[2][0][0]), out[0][0].astype(bool)
+
+
+@pytest.mark.parametrize("P", [2, 3, 6])
+@pytest.mark.parametrize("seed", range(10))
+def test_no_single_column_can_leave(P, seed):
+    """The block is at least as short as each block with one column fewer, its saving is that of the formula."""
+    rng = np.random.default_rng([seed, P])
+    A = rng.normal(size=(80, P)) @ (np.eye(P) + rng.normal(size=(P, P)) * rng.integers(0, 2, (P, P)))
+    deviation, h = A.T @ A, 2.0
+    selected = rng.integers(0, 2, P).astype(np.uint8)
+    rise, code = rng.uniform(-1, 20, P), np.concatenate([[0.0], np.cumsum(rng.uniform(0, 1, P))])
+
+    def saving(columns):
+        C = (deviation + np.eye(P))[np.ix_(columns, columns)] / 81
+        added = [d for d in columns if not selected[d]]
+        value = 40.5 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1]) - len(columns) * (len(columns) - 1) / 2 * h
+        return value - rise[added].sum() - code[len(added)]
+
+    block, value, repeated = choose(deviation, 80.0, selected, rise, code, h)
+    assert not repeated.any()
+    columns = np.flatnonzero(block)
+    if len(columns) < 2:
+        assert value == 0.0
+        assert len(columns) == 0
+        assert P > 2 or saving([0, 1]) < 1e-6
+        return
+    assert value == pytest.approx(saving(columns), rel=1e-9)
+    if len(columns) > 2:
+        assert all(saving(np.delete(columns, i)) <= value + 1e-8 for i in range(len(columns)))
+    every, value, _ = choose(deviation, 80.0, selected, rise, code, h, full=True)
+    assert every.all()
+    assert value == pytest.approx(saving(np.arange(P)), rel=1e-9)
+
+
+def test_columns_that_repeat_others():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(50, 3))
+    A = np.column_stack([A[:, 0], 3 * A[:, 0], A[:, 1], A[:, 0] - A[:, 1], A[:, 2], np.zeros(50)])
+    A -= A.mean(axis=0)
+    block, value, repeated = choose(A.T @ A, 50.0, np.ones(6, np.uint8), np.zeros(6), np.zeros(7), 0.0, full=True)
+    assert repeated.tolist() == [False, True, False, True, False, True]
+    assert block.tolist() == [True, False, True, False, True, False]
+    assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("p", [2, 5, 9])
+@pytest.mark.parametrize("K", [1, 7, 9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_scratch_is_what_the_costs_write(p, K, dtype):
+    """Guard words around scratch, labels and costs survive, with complete rows and with rows of missing cells."""
+    rng = np.random.default_rng(0)
+    X, _ = slanted(0, n=40 * K + 3, K=K, p=p, q=1, noise=0)
+    table = table_of(X.astype(dtype), 1)
+    labels = (np.arange(len(X)) % K).astype(np.int32)
+    clusters = clusters_of(table, labels, "full")
+    tables, blocks = clusters.tables(), clusters.covariances.blocks()
+    X[rng.random(X.shape) < 0.3] = np.nan
+    for rows in (table, table_of(X.astype(dtype), 1)):
+        size = kernel.scratch_size(tables, blocks)
+        assert size > tables_scratch(tables)
+        scratch, around = guarded(size)
+        found, around_found = guarded(len(X) * K)
+        kernel.costs(rows.numeric, rows.codes, tables, blocks, scratch[None], found.reshape(-1, K))
+        assert untouched(scratch, around)
+        assert untouched(found, around_found)
+        names, around_names = guarded(len(X), np.int32)
+        names[:] = -1
+        kernel.assign(rows.numeric, rows.codes, NO_WEIGHT, tables, blocks, names, scratch[None], 1)
+        assert untouched(scratch, around)
+        assert untouched(names, around_names)
+        np.testing.assert_array_equal(names, found.reshape(-1, K).argmin(axis=1))
+
+
+def test_short_buffers_are_refused():
+    X, labels = slanted(0, n=60, K=2, p=3, q=0)
+    table, clusters = table_of(X), clusters_of(table_of(X), labels, "full")
+    tables, blocks = clusters.tables(), clusters.covariances.blocks()
+    short = np.empty((1, kernel.scratch_size(tables, blocks) - 1))
+    with pytest.raises(ValueError, match="scratch"):
+        kernel.costs(table.numeric, table.codes, tables, blocks, short, np.empty((60, 2)))
+    with pytest.raises(ValueError, match="scratch"):
+        kernel.assign(table.numeric, table.codes, NO_WEIGHT, tables, blocks, labels.astype(np.int32), short, 1)
+    with pytest.raises(ValueError, match="buffers"):
+        choose(np.eye(3), 5.0, np.ones(3, np.uint8), np.zeros(3), np.zeros(4), 1.0, short=1)
+    with pytest.raises(ValueError, match="buffers"):
+        kernel.cross_products(
+            table.numeric, NO_WEIGHT, labels.astype(np.int32), clusters.moments.grid, np.arange(4), np.zeros((1, 2, 20), np.int64),
+            np.zeros((2, 20), np.int64), np.zeros((1, 3), np.int64), 1,
+        )  # fmt: skip
+
+
+def test_a_block_needs_a_positive_definite_matrix():
+    with pytest.raises(ValueError, match="cluster 3 is not positive definite"):
+        kernel.Blocks(
+            np.arange(2), np.zeros(2), np.ones(2), np.zeros(2), np.ones(2), np.array([3]), np.ones((1, 2), np.uint8), np.zeros((1, 2)),
+            np.ones((1, 2, 2)),
+        )  # fmt: skip
+    with pytest.raises(ValueError, match="one row of every array"):
+        kernel.Blocks(
+            np.arange(2), np.zeros(2), np.ones(2), np.zeros(2), np.ones(2), np.array([3]), np.ones((1, 1), np.uint8), np.zeros((1, 2)),
+            np.ones((1, 2, 2)),
+        )  # fmt: skip
+
+
+def test_a_background_with_its_own_mean_and_variance():
+    """Costs are relative to N(shift, 1 / precision) of every column in a block."""
+    X, labels = slanted(0, n=60, K=2, p=3, q=0, noise=0)
+    table, clusters = table_of(X), clusters_of(table_of(X), labels, "full")
+    held = clusters.covariances
+    shift, precision = np.array([0.5, -1.0, 2.0]), np.array([2.0, 0.5, 1.5])
+    plain = clusters.row_costs(table)
+    held.shift, held.precision = shift, precision
+    z = (table.numeric - held.centre) * held.scale
+    change = (0.5 * z**2 - 0.5 * precision * (z - shift) ** 2 + 0.5 * np.log(precision)).sum(axis=1)
+    np.testing.assert_allclose(clusters.row_costs(table), plain + change[:, None], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        held.conditional_costs(z, 0).sum(axis=1) - np.log(clusters.moments.sizes[0] / 60), clusters.row_costs(table)[:, 0], rtol=1e-10
+    )

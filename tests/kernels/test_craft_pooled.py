@@ -1,0 +1,125 @@
+"""Masks and prices under the pooled background (src/craft_pooled.pyx), against the reference implementation and the exact optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from craftc import MixedTable
+from craftc._kernels import craft_pooled as pooled_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc.craft.background import Background
+from craftc.craft.clusters import Clusters
+from craftc.craft.description_length import pricing_of
+from craftc.craft.parameters import ModelSpec
+from craftc.datasets import make_subspaces
+from craftc.table.moments import Moments, integer_grid
+from tests.common import random_table
+from tests.reference import automatic, pooled
+from tests.reference.test_pooled_reference import partition, subspaces
+
+NO_WEIGHT = np.empty(0, np.int64)
+POOLED = ModelSpec(selection="priced", price=None, background="pooled")
+
+
+def moments_of(table, labels, weight=NO_WEIGHT):
+    labels = labels.astype(np.int32)
+    return Moments.of_partition(integer_grid(table, weight), 1.0, table, weight, labels, int(labels.max()) + 1)
+
+
+def clusters_of(table, labels, weight=NO_WEIGHT):
+    moments = moments_of(table, labels, weight)
+    return Clusters(moments, Background(moments_of(table, np.zeros(len(labels)), weight)), POOLED)
+
+
+def problem_of(table, labels):
+    return partition((table.numeric.astype(float), table.codes.astype(int), [int(n) for n in table.n_levels]), labels)
+
+
+def random_partition(seed, K, **shape):
+    table, rng = random_table(seed, **shape), np.random.default_rng(seed)
+    labels = np.unique(rng.integers(K, size=table.n_rows), return_inverse=True)[1]
+    return table, labels
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_masks_and_objective_are_the_optimum(seed):
+    table, labels = random_partition(seed, 1 + seed % 4)
+    clusters = clusters_of(table, labels)
+    t, _, stats = problem_of(table, labels)
+    J, mask = pooled.best_masks_exhaustive(t, stats)
+    assert clusters.objective == pytest.approx(J, rel=1e-9)
+    found = clusters.mask[:, clusters.background.usable > 0] > 0
+    np.testing.assert_array_equal(found, mask)  # ties included
+    assert not clusters.mask[:, clusters.background.usable == 0].any()
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("K", [6, 14])
+def test_masks_of_many_clusters_cost_no_more_than_those_of_the_rule(seed, K):
+    table, labels = random_partition(seed, K, n=40 + 4 * K, p=2 + seed % 2, q=seed % 3)
+    clusters = clusters_of(table, labels)
+    t, _, stats = problem_of(table, labels)
+    J, _ = pooled.best_masks(t, stats)
+    assert clusters.objective <= J + 1e-9 * abs(J)
+
+
+@pytest.mark.parametrize("layout", ["2a", "3a", "4a", "4c"])
+@pytest.mark.parametrize("seed", range(2))
+def test_figures(layout, seed):
+    bunch = make_subspaces(layout, random_state=seed)
+    table = MixedTable.from_data(bunch.data, categorical=bunch.categorical)
+    t, stats, _ = subspaces(layout, seed)
+    J, mask = pooled.best_masks_exhaustive(t, stats)
+    clusters = clusters_of(table, bunch.target)
+    assert clusters.objective == pytest.approx(J, rel=1e-10)
+    np.testing.assert_array_equal(clusters.mask > 0, mask)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_costs_of_rows(seed):
+    """Under the clusters relative to the shared distributions, and of the background itself."""
+    table, labels = random_partition(seed, 4)
+    clusters = clusters_of(table, labels)
+    t, _, stats = problem_of(table, labels)
+    costs = pooled.row_costs(t, t.rows, stats, clusters.mask[:, clusters.background.usable > 0] > 0)
+    np.testing.assert_allclose(clusters.row_costs(table), costs, rtol=1e-7, atol=1e-8)
+    # summed over the rows, with what the priors and the prices charge, the costs are the objective
+    own = clusters.row_costs(table)[np.arange(len(labels)), labels] + clusters.background_costs(table)
+    mask = clusters.mask[:, clusters.background.usable > 0] > 0
+    charged = clusters.objective - own.sum()
+    columns = pooled.columns_of(t, stats)
+    prior = 0.0
+    for column in columns:
+        groups = [column.sums[k] for k in np.flatnonzero(mask[:, column.d])]
+        rest = column.sums[~mask[:, column.d]]
+        groups += [rest.sum(axis=0)] if len(rest) else []
+        prior += sum(pooled.penalty(t, column.d, pooled.fit(t, column.d, group)) + column.price for group in groups) - column.price
+    code = len(mask) * automatic.unit_price(t.N) + pooled.naming(t)[mask.sum(axis=1)].sum()
+    assert charged == pytest.approx(prior + code, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_efforts_never_raise_the_objective(seed):
+    table, labels = random_partition(seed, 6, n=120, p=3, q=3)
+    moments = moments_of(table, labels)
+    background = Background(moments_of(table, np.zeros(len(labels))))
+    pricing = pricing_of(background, POOLED, room=moments.n_clusters)
+    mask = np.random.default_rng(seed).integers(0, 2, (moments.n_clusters, background.usable.size)).astype(np.uint8)
+    mask *= background.usable
+    work, cost = np.empty((moments.n_clusters, price_kernel.parts_size(pricing))), np.empty(moments.n_clusters)
+    last = np.inf
+    for effort in ("keep", "continue", "anew", "thorough", "keep"):
+        J = pooled_kernel.price_partition(moments.groups, pricing, pooled_kernel.EFFORTS[effort], work, mask, cost)
+        assert last + 1e-8 >= J
+        last = J
+
+
+def test_room_is_checked():
+    table, labels = random_partition(0, 5, n=60)
+    moments = moments_of(table, labels)
+    pricing = pricing_of(Background(moments_of(table, np.zeros(len(labels)))), POOLED, room=2)
+    work = np.empty((moments.n_clusters, price_kernel.parts_size(pricing)))
+    mask, cost = np.zeros((moments.n_clusters, pricing.D), np.uint8), np.empty(moments.n_clusters)
+    with pytest.raises(ValueError, match="room"):
+        pooled_kernel.price_partition(moments.groups, pricing, 1, work, mask, cost)
