@@ -59,7 +59,8 @@ class MergePath(Sequence[MergeStep]):
         """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first appearance."""
         pairs = np.zeros((self._steps[-1][0], n_clusters), np.int64)
         for rows in chunks(len(before)):
-            np.add.at(pairs, (before[rows], after[rows]), 1)
+            cell = before[rows].astype(np.intp) * n_clusters + after[rows]
+            pairs += np.bincount(cell, minlength=pairs.size).reshape(pairs.shape)
         place = pairs.argmax(axis=1).astype(np.int32)  # where most of a cluster's rows went
         moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
         self._steps.append((n_clusters, objective))
@@ -68,6 +69,15 @@ class MergePath(Sequence[MergeStep]):
     def objectives(self) -> list[tuple[int, float]]:
         """(K, J) of every step, without its labels."""
         return list(self._steps)
+
+    def append_merge(self, objective: float, i: int, j: int) -> None:
+        """Add a step in which cluster j joins cluster i < j and no other row moves; later clusters shift down."""
+        n_clusters = self._steps[-1][0]
+        place = np.arange(n_clusters, dtype=np.int32)
+        place[j] = i
+        place[place > j] -= 1
+        self._steps.append((n_clusters - 1, objective))
+        self._changes.append((place, np.empty(0, np.int32), np.empty(0, np.int32)))
 
     def __len__(self) -> int:
         return len(self._steps)

@@ -33,6 +33,13 @@ class CraftStream(IntEnum):
 
 
 @unique
+class TableStream(IntEnum):
+    """Reading of a table, whatever the method."""
+
+    TALLY_SAMPLE = 61  # cells that show whether a long column may be a category
+
+
+@unique
 class DPMeansStream(IntEnum):
     """DP-means."""
 

@@ -53,6 +53,7 @@ def automatic_fit(
         start_configs, given = start_configs[:1], [from_a_sample(config, start_configs, init)]
     if searchable:
         best = best_of_starts(search, best, start_configs, given, init)
+        given = None  # as long as the table
         path.append(constant + best.objective)
     if searchable and forced:
         best = search.forced_merges(best)
@@ -63,6 +64,7 @@ def automatic_fit(
     if searchable and config.spec.with_covariances:
         step = covariance_step(config, best.labels, search.moments(best), best.mask[: best.K], target_n_clusters)
         if step is not None:
+            del best  # its labels are as long as the table
             return with_covariances(*step, path, max(search.n_passes, 1))
     if target_n_clusters is not None and target_n_clusters < best.K:
         reach_n_clusters(search, best, target_n_clusters)
@@ -87,7 +89,7 @@ def with_covariances(search: CovarianceSearch, state: CovarianceState, path: lis
     at_4, steps, clusters = search.n_clusters_at(state, 4.0), search.merge_path(state), state.clusters
     mask = clusters.diagonal_mask if search.config.spec.pooled else None
     return CraftResult(
-        state.objective, path, n_passes, True, state.labels, clusters.moments, search.config.spec, steps, at_4, mask, state.cross
+        state.objective, path, n_passes, True, state.before, clusters.moments, search.config.spec, steps, at_4, mask, state.cross
     )
 
 

@@ -265,12 +265,19 @@ class CovarianceSearch:
         return self._priced(labels, same, clusters.moments.select(order), state.cross.select(order), clusters.diagonal_mask[order])
 
     def merge_path(self, state: CovarianceState) -> MergePath:
-        """The partition, numbered by first appearance, and every partition on the way down to one cluster."""
-        path = MergePath(state.labels, state.K, state.objective)
+        """The partition, numbered by first appearance, and every partition on the way down to one cluster.
+
+        A table of more than 16 384 rows is merged without passes, each of which would read all rows.
+        """
+        path = MergePath(state.before, state.K, state.objective)
+        while state.K > 1 and len(state.before) > _LARGE:
+            i, j = best_pair(self.pair_deltas(state)[0])
+            state = self.merge(state, i, j)
+            path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance
         while state.K > 1:
-            before = state.labels.astype(np.uint8 if state.K <= 256 else np.int32)
+            before = state.before.astype(np.uint8 if state.K <= 256 else np.int32)  # numbered by first appearance
             state = self.number_by_first_appearance(self.merge_best(state))
-            path.append(state.K, state.objective, before, state.labels)
+            path.append(state.K, state.objective, before, state.before)
         return path
 
     def n_clusters_at(self, state: CovarianceState, factor: float) -> int:

@@ -306,11 +306,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         limit = cluster_limit(self, spec)
         given = given_starts(self.init, len(source), limit)
         warn_ignored(self, spec, None if given is None else len(given))
-        encoding = NumericEncoding.fit(source, weights, "raw" if self.numeric == "auto" and not spec.coherent else self.numeric)
+        n_threads = effective_n_threads(self.n_threads)
+        numeric = "raw" if self.numeric == "auto" and not spec.coherent else self.numeric
+        encoding = NumericEncoding.fit(source, weights, numeric, n_threads)
         table = encoding.apply(source)
 
         grid = source_grid if encoding.identity else integer_grid(table, weight)
-        n_threads = effective_n_threads(self.n_threads)
         total = Moments.of_partition(grid, count_weight, table, weight, np.zeros(len(table), np.int32), 1, n_threads)
         background = Background(total)
         spec = spec.with_price_factor(self.price_factor, background.weight)

@@ -22,7 +22,7 @@ from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.description_length import feature_prices, pricing_of
-from craftc.craft.fitting import FitConfig, drop_empty
+from craftc.craft.fitting import LARGE, FitConfig, drop_empty
 from craftc.craft.split_screening import MOST_ROWS, net_gains
 from craftc.table.moments import Moments
 
@@ -252,7 +252,10 @@ class MergeSplitSearch:
         return best
 
     def splits(self, part: Partition, k: int, at_any_price: bool = False) -> list[Split]:
-        """The three most promising splits of a cluster, each after its local passes; without those of which the passes empty a side."""
+        """The three most promising splits of a cluster, each after its local passes; without those of which the passes empty a side.
+
+        Of a cluster of more than 16 384 rows only the most promising one: most are found on the sample of the table.
+        """
         grid = self.pricing.grid
         candidates = Candidates(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
         n_candidates = splits_kernel.propose_splits(
@@ -264,7 +267,7 @@ class MergeSplitSearch:
         if n_candidates > _MOST_CANDIDATES:
             candidates, n_candidates = self._screened(part, k, rows, candidates, n_candidates), _SCREENED
         sides, score = self._scored(part, k, rows, candidates, n_candidates)
-        promising, found = three_best(score), []
+        promising, found = three_best(score)[: 1 if len(rows) > LARGE else 3], []
         for c in promising:
             one = candidates.some(np.array([c]))
             moments = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._leaving_moments(rows, one)

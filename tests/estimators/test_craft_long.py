@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -213,3 +214,22 @@ def test_the_suggestion_of_a_fit(tmp_path):
     assert priced.suggested_n_clusters_ is None
     with pytest.raises(ValueError, match="merge path"):
         priced.cut("suggested")
+
+
+def test_merge_path_of_a_long_table_with_covariances(monkeypatch):
+    """It is merged without passes: every cluster of a step is a union of clusters of the step before, numbered by first appearance."""
+    monkeypatch.setattr("craftc.craft.covariance_search._LARGE", 500)
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 4, 1500)
+    slant = np.linalg.cholesky(0.8 * np.ones((4, 4)) + 0.2 * np.eye(4))
+    model = CRAFT(random_state=0, n_init=2).fit(6.0 * rng.normal(size=(4, 4))[target] + rng.normal(size=(1500, 4)) @ slant.T)
+    assert model.n_clusters_ == 4
+    assert any(covariance is not None for covariance in model.covariances_)
+    assert [step.n_clusters for step in model.merge_path_] == [4, 3, 2, 1]
+    np.testing.assert_array_equal(model.merge_path_[0].labels, model.labels_)
+    for step, after in pairwise(model.merge_path_):
+        pairs = np.unique(np.column_stack([step.labels, after.labels]), axis=0)
+        assert len(pairs) == step.n_clusters
+        values, first = np.unique(after.labels, return_index=True)
+        assert values.tolist() == np.argsort(first).tolist() == list(range(after.n_clusters))
+        assert after.objective > step.objective
