@@ -264,6 +264,11 @@ cdef bint _choose_feature(
         c.n_selected[k] -= mask[k * P.D + d]
         c.limit[k] = P.price[d] + c.log_choose[c.n_selected[k] + 1] - c.log_choose[c.n_selected[k]]
     _gather(P, c, groups, K, work, d)
+    if _too_weak(P, c, K, d):
+        for k in range(K):
+            changed |= mask[k * P.D + d]
+            mask[k * P.D + d] = 0
+        return changed
     c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(groups, K, c.best)
     _largest_first(P, c, groups, K, d, min(K, n_starts))
     for start in range(-2, min(K, n_starts)):
@@ -294,6 +299,20 @@ cdef bint _choose_feature(
         mask[k * P.D + d] = not c.best[k]
         c.n_selected[k] += mask[k * P.D + d]
     return changed
+
+
+cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept nogil:
+    """Whether no selection of a feature can pay: all gains together, that of a pool included, are below the price of one cluster.
+
+    The gain of a pool is at most the sum of those of its clusters, but for the priors, of which it has one only: hence twice the gains.
+    """
+    cdef Py_ssize_t k
+    cdef double gains = 0.0, least = c.limit[0], prices = -P.price[d]
+    for k in range(K):
+        gains += c.gain[k]
+        prices += c.limit[k]
+        least = min(least, c.limit[k])
+    return 2.0 * gains < min(least, prices) - c.tolerance
 
 
 cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint8_t *pool) noexcept nogil:

@@ -6,6 +6,7 @@ which the masks of all clusters are chosen again.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Sp
 _TRIED_PAIRS = 4  # proposed merges of which the exact J is computed
 _TRIED_SPLITS = 2  # and splits of a cluster
 _HOPELESS = 60.0  # nats by which a proposed split may raise J against the present shared distributions
-_MANY_CLUSTERS = 20  # above, a new partition takes its masks from a quick choice
+_MANY_CLUSTERS, _MANY_CHOICES = 20, 4000  # above, by clusters and features, a new partition takes its masks from a quick choice
 
 
 class PooledSearch(MergeSplitSearch):
@@ -38,16 +39,18 @@ class PooledSearch(MergeSplitSearch):
     def __init__(self, config: FitConfig, n_threads: int) -> None:
         super().__init__(config, n_threads)
         self.pricing = pricing_of(config.background, config.spec, total_weight=config.total_weight, room=self.capacity)
+        self._improved: dict[int, float] = {}  # J of partitions whose masks have been chosen thoroughly
         self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
 
     # ---- masks ----
 
     def price(self, part: Partition, choose_given: bool = True) -> None:
         """Masks of a new partition."""
-        if part.K > _MANY_CLUSTERS:
+        quick = part.K > _MANY_CLUSTERS or part.K * self.pricing.D > _MANY_CHOICES
+        if quick:
             self.pricing.relative = False
             super().price(part)
-        self._choose_masks(part, "continue" if part.K > _MANY_CLUSTERS else "anew")
+        self._choose_masks(part, "continue" if quick else "anew")
 
     def _choose_masks(self, part: Partition, effort: str) -> None:
         """Masks of all clusters, the distributions that they share, and J."""
@@ -62,8 +65,11 @@ class PooledSearch(MergeSplitSearch):
 
     def _improve_masks(self, part: Partition) -> bool:
         """Choose the masks of a partition thoroughly; returns whether J fell."""
-        before = part.excess
+        key, before = hash(part.groups[: part.K].tobytes()), part.excess
+        if self._improved.get(key, -math.inf) >= before:
+            return False  # the same partition with these masks
         self._choose_masks(part, "thorough")
+        self._improved[key] = part.excess
         return part.excess < before - self._split_tolerance
 
     def _against(self, part: Partition) -> None:
@@ -118,7 +124,7 @@ class PooledSearch(MergeSplitSearch):
     def merged(self, part: Partition, i: int, j: int) -> Partition:
         """The partition with clusters i < j merged, its labels unchanged; the union selects what both select, or what one selects."""
         rest = np.delete(np.arange(part.K), j)
-        groups = np.zeros_like(part.groups)
+        groups = np.empty_like(part.groups)  # rows above the number of clusters have no meaning
         groups[: part.K - 1] = part.groups[rest]
         add_group(groups[i], part.groups[j], self.pricing)
         trials = []
