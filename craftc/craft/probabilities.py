@@ -55,7 +55,8 @@ class Probabilities:
         >>> model.predict_proba(heart.head(2)).round(3).tolist()
         [[1.0, 0.0], [0.916, 0.084]]
         """
-        return np.asarray(softmax(-self._clusters.full_costs(self._read_new(X)), axis=1))
+        table = self._read_new(X)
+        return np.asarray(softmax(-self._clusters.full_costs(table), axis=1))
 
     @available_if(_is_a_density)  # type: ignore[untyped-decorator]
     def score_samples(self: Any, X: Any) -> Floats:

@@ -47,8 +47,18 @@ WHOLE_NUMBERS = parse_version(sklearn.__version__) < parse_version("1.8")
 
 def expected_failures(estimator):
     """Checks that fail for a reason (2026-11)."""
+    itself = {}
     if WHOLE_NUMBERS and isinstance(estimator, (CRAFT, GraphSpectralFeatures)) and estimator.missing == "error":
-        return {"check_positive_only_tag_during_fit": "the check itself fails"}
+        itself = {"check_positive_only_tag_during_fit": "the check itself fails"}
+    if isinstance(estimator, CRAFT) and estimator.cluster_price == "auto":
+        return itself | {
+            "check_sample_weight_equivalence_on_dense_data": (
+                "the check reorders the rows: random starts belong to row numbers, and clusters are numbered by first appearance. From "
+                "the same start weight 2 equals a repeated row to the last bit: test_craft_pooled.py"
+            ),
+        }
+    if itself:
+        return itself
     if isinstance(estimator, (BPMeans, ConvexCovariateClustering, GraphSpectralFeatures, KFeatures)):
         return {}
     if isinstance(estimator, FeatureSelectionMixture):
