@@ -150,7 +150,7 @@ class Automatic:
 class Covariances:
     """What the last step of that search calls, once more: products of columns, columns of covariances, rows under covariances."""
 
-    params: Any = (["craft_covariance.cross_products", "craft_covariance.choose_blocks", "craft_covariance.assign"],)
+    params: Any = (["craft_cross_products.cross_products", "craft_covariance.choose_blocks", "craft_covariance.assign"],)
     param_names = ("kernel",)
     number = 1
 

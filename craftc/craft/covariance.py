@@ -23,6 +23,7 @@ from scipy.linalg import solve_triangular
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft_covariance as kernel
+from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc._kernels.moments import Grid
@@ -61,7 +62,7 @@ class CrossProducts:
     columns : ndarray (P,) of intp
         Numeric columns, encoded as the model sees them.
     sums : ndarray (K, P (P + 1)) of int64
-        128-bit integers on the grid of the moments; src/craft_covariance.pyx defines the order.
+        128-bit integers on the grid of the moments; src/craft_cross_products.pyx defines the order.
     """
 
     columns: NDArray[np.intp]
@@ -74,10 +75,10 @@ class CrossProducts:
         """The sums of every cluster of a partition."""
         P = len(columns)
         threads = threads_for(n_threads, len(table) * P * P)
-        cross = cls(columns, np.zeros((n_clusters, kernel.cross_width(P)), np.int64))
+        cross = cls(columns, np.zeros((n_clusters, cross_kernel.cross_width(P)), np.int64))
         partial = np.zeros((threads, *cross.sums.shape), np.int64)
         cells = np.empty((threads, P + 8), np.int64)
-        kernel.cross_products(table.numeric, weight, labels, grid, columns, partial, cross.sums, cells, threads)
+        cross_kernel.cross_products(table.numeric, weight, labels, grid, columns, partial, cross.sums, cells, threads)
         return cross
 
     def select(self, clusters: NDArray[np.intp]) -> CrossProducts:
@@ -87,7 +88,7 @@ class CrossProducts:
     def merged(self, i: int, j: int) -> CrossProducts:
         """The sums after cluster j has joined cluster i < j."""
         sums = np.delete(self.sums, j, axis=0)
-        kernel.add_cross(sums[i], self.sums[j])
+        cross_kernel.add_cross(sums[i], self.sums[j])
         return CrossProducts(self.columns, sums)
 
 
@@ -140,7 +141,7 @@ class BlockPricing:
         """(m, P, P) cross products of deviations from the mean, units of the table, of unions of two groups (second -1: of one group)."""
         P = len(self.columns)
         out = np.empty((len(first), P, P))
-        kernel.deviations(
+        cross_kernel.deviations(
             groups, cross, self.pricing.grid, self.columns, self.scale, self.pricing.count_weight, first, second, out
         )
         return out

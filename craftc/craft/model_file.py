@@ -30,7 +30,7 @@ from craftc._about import version
 from craftc._common.atomic_write import replacing
 from craftc._common.merge_path import MergeStep
 from craftc._common.typing import Mask
-from craftc._kernels.craft_covariance import cross_width
+from craftc._kernels.craft_cross_products import cross_width
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts

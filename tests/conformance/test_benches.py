@@ -45,6 +45,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "covariates": ["covariates.EdgePass", "covariates.Steps"],
     "craft": ["kernels.Assign", "kernels.Refit"],
     "craft_covariance": ["kernels.Covariances"],
+    "craft_cross_products": ["kernels.Covariances"],
     "craft_passes": ["kernels.Automatic"],
     "craft_pooled": ["kernels.Automatic"],
     "craft_price": ["kernels.Automatic"],

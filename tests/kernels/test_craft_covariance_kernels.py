@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from craftc._kernels import craft_covariance as kernel
+from craftc._kernels import craft_cross_products as cross_kernel
 from craftc._kernels.craft import scratch_size as tables_scratch
 from craftc.table.moments import integer_grid
 from tests.common import random_table
@@ -29,9 +30,9 @@ def test_cross_products_are_exact(dtype, weighted, n_threads):
     weight = rng.integers(0, 2**20, 1100) if weighted else NO_WEIGHT
     labels = rng.integers(-1, 2, 1100).astype(np.int32)
     grid, columns = integer_grid(table, weight), np.array([0, 2])
-    cross = np.zeros((2, kernel.cross_width(2)), np.int64)
+    cross = np.zeros((2, cross_kernel.cross_width(2)), np.int64)
     partial = np.zeros((n_threads, *cross.shape), np.int64)
-    kernel.cross_products(
+    cross_kernel.cross_products(
         table.numeric, weight, labels, grid, columns, partial, cross, np.zeros((n_threads, 2), np.int64), n_threads
     )  # fmt: skip
     q = [[round((float(x) - grid.centre[d]) * grid.scale[d]) for x in table.numeric[:, d]] for d in columns]
@@ -50,7 +51,7 @@ def test_deviations_of_unions_are_those_of_their_rows():
     held, grid = clusters.covariances, clusters.moments.grid
     first, second = np.array([0, 0, 1, 2]), np.array([1, 2, 2, -1])
     out = np.empty((4, 3, 3))
-    kernel.deviations(
+    cross_kernel.deviations(
         clusters.moments.groups, held.cross.sums, grid, held.cross.columns, np.ones(3), 1.0, first, second, out
     )  # fmt: skip
     for i, (a, b) in enumerate(zip(first, second, strict=True)):
@@ -160,7 +161,7 @@ def test_short_buffers_are_refused():
     with pytest.raises(ValueError, match="buffers"):
         choose(np.eye(3), 5.0, np.ones(3, np.uint8), np.zeros(3), np.zeros(4), 1.0, short=1)
     with pytest.raises(ValueError, match="buffers"):
-        kernel.cross_products(
+        cross_kernel.cross_products(
             table.numeric, NO_WEIGHT, labels.astype(np.int32), clusters.moments.grid, np.arange(4), np.zeros((1, 2, 20), np.int64),
             np.zeros((2, 20), np.int64), np.zeros((1, 3), np.int64), 1,
         )  # fmt: skip
