@@ -83,8 +83,8 @@ typedef struct {
 
     /* CRAFT: the cheapest cluster of every row, ties to the lower number. x (n_numeric columns, NaN = missing) and codes (n_categorical
      * columns) are the blocks of CraftCosts.encode(), or rows written the same way; a type is not looked at where there is no such column.
-     * costs: nats of every row under every cluster less those under the whole table, (n_rows, cost_stride), or NULL; least: those
-     * of the cheapest, or NULL. Before CRAFTC_BAD_CODE the rows in front of the first bad one are done, up to a tile of eight. */
+     * costs: nats of every row under every cluster less those under the model's background, (n_rows, cost_stride), or NULL; least:
+     * those of the cheapest, or NULL. Before CRAFTC_BAD_CODE the rows in front of the first bad one are done, up to a tile of eight. */
     int (*craft_shape)(const craftc_costs *model, ptrdiff_t *n_clusters, ptrdiff_t *n_numeric, ptrdiff_t *n_categorical);
     ptrdiff_t (*craft_scratch_size)(const craftc_costs *model);
     int (*craft_assign)(const craftc_costs *model, const void *x, int x_type, ptrdiff_t x_stride,

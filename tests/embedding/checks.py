@@ -129,6 +129,7 @@ def craft_models():
     raw: dict[str, Any] = {"covariance": "diagonal", "numeric": "raw", "n_init": 2, "random_state": 0}
     yield CRAFT(covariance="diagonal", n_init=2, random_state=0).fit(holes), holes  # columns encoded by themselves
     yield CRAFT(**raw).fit(frame), frame
+    yield CRAFT(background="table", **raw).fit(frame), frame
     yield CRAFT(**raw).fit(holes), holes
     yield CRAFT(**raw).fit(holes[["v0", "v1", "v2", "v3"]]), holes[["v0", "v1", "v2", "v3"]]
     yield CRAFT(**raw).fit(holes[["c0", "c1", "c2"]]), holes[["c0", "c1", "c2"]]
@@ -154,7 +155,11 @@ def check_craft(module):
         same(least, costs[:, :K].min(axis=1))
         assert not costs[:, K:].any()
         own = model.transform(rows).astype(float)
-        background = (own - costs[:, :K])[:, :1]
+        if model.model == "likelihood":  # relative to the background: the distributions that clusters share, or that of the whole table
+            background = model._clusters.background_costs(table)[:, None]
+            seen.add(model.background)
+        else:
+            background = (own - costs[:, :K])[:, :1]
         np.testing.assert_allclose(own, costs[:, :K] + background, rtol=1e-6 if table.numeric.dtype == np.float32 else 1e-12)
         # rows apart from each other, in blocks that are no tiles: the same bits
         x = np.full((len(table), tables.n_numeric + 2), np.nan, table.numeric.dtype)
@@ -171,7 +176,7 @@ def check_craft(module):
         same(again, labels)
         same(least_again, least)
         same(costs_again, costs[:, :K])
-    assert seen >= {"float32", "float64", "uint8", "uint16", "2 or more"}
+    assert seen >= {"float32", "float64", "uint8", "uint16", "2 or more", "pooled", "table"}
 
 
 def check_craft_keeps_its_tables(module):
