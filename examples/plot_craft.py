@@ -21,25 +21,27 @@ print(model.n_clusters_, "clusters of", model.cluster_sizes_, "rows")
 # %%
 # Columns that define each cluster
 # --------------------------------
-# The gain of a feature is the description length, in nats over all rows of the cluster, that the cluster saves with its own distribution.
-# It is on one scale for numbers and categories. A feature is selected if its gain exceeds the cost of its parameters.
+# The gain of a feature is the description length, in nats over all rows of the cluster, that the cluster saves with its own distribution
+# instead of that of the whole table. It is on one scale for numbers and categories. The summary lists the features in which a cluster differs
+# from the whole table: those whose gain exceeds the cost of their parameters.
 
+summary = model.summary()
 order = np.argsort(model.feature_gains_.sum(axis=0))
 names = model.feature_names_in_[order]
 style = {"figsize": (8, 4.2), "layout": "constrained"}
 figure, panels = plt.subplots(1, model.n_clusters_, sharex=True, sharey=True, **style)
 for k, axes in enumerate(panels):
-    colours = np.where(model.feature_mask_[k, order], "#0072B2", "#C8C8C8")
+    differs = np.isin(names, summary.loc[summary["cluster"] == k, "feature"])
+    colours = np.where(differs, "#0072B2", "#C8C8C8")
     axes.barh(names, model.feature_gains_[k, order], color=colours)
     axes.set_title(f"cluster {k}: {model.cluster_sizes_[k]:.0f} patients")
-    axes.set_xlabel("gain (nats); grey: not selected")
+    axes.set_xlabel("gain (nats); grey: as in the whole table")
 plt.show()
 
 # %%
 # The four largest gains of each cluster. In the first, heart rates are lower, the ST depression (oldpeak) is larger, and chest pain is
 # more often of type 4, which means none; the second is the opposite.
 
-summary = model.summary()
 summary.groupby("cluster").head(4).drop(columns=["rows", "share"]).round(1)
 
 # %%
