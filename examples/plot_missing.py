@@ -40,5 +40,6 @@ below.set(xlabel="share of missing values", ylabel="clusters")
 plt.show()
 
 # %%
-# Up to 40 % both are similar. Beyond, the imputed table loses its clusters first: imputed means count as measurements, and rows with many
-# of them become similar to each other.
+# The complete table gives three clusters with covariances. Columns with missing cells are in no covariance, so that a few missing cells
+# already cost agreement; imputation keeps the covariances. From 20 to 50 % both are similar. At 60 % the imputed table loses its clusters
+# first: imputed means count as measurements, and rows with many of them become similar to each other.
