@@ -22,8 +22,8 @@ print(model.n_clusters_, "clusters of", model.cluster_sizes_, "rows")
 # Columns that define each cluster
 # --------------------------------
 # The gain of a feature is the description length, in nats over all rows of the cluster, that the cluster saves with its own distribution
-# instead of that of the whole table. It is on one scale for numbers and categories. The summary lists the features in which a cluster differs
-# from the whole table: those whose gain exceeds the cost of their parameters.
+# instead of that of the whole table. It is on one scale for numbers and categories. The summary lists the features in which a cluster
+# differs from the whole table: those whose gain exceeds the cost of their parameters.
 
 summary = model.summary()
 order = np.argsort(model.feature_gains_.sum(axis=0))

@@ -2,14 +2,16 @@
 
     python benches/replication/automatic.py [--data DIR] [--quick] [--seeds N] [--out FILE]
 
-Four questions to `CRAFT().fit(table)` with nothing set: does it leave noise in one piece, does it
-find the clusters that were put in, what does it make of real tables, and how much does the result
-depend on the seed. The real tables (`NAME.csv.gz` and `schema.json`) come from a folder: `--data`,
-else the environment variable CRAFTC_DATA, else ../shared/data next to the checkout. What is not
-there is named and skipped. Needs pandas; k-modes and k-prototypes only where kmodes is installed.
+Four questions about the defaults of `CRAFT`: how often are independent columns split, are made clusters found,
+how many clusters do real tables have, and how much does the result depend on the seed. `automatic_bars.py` measures
+the defaults on further recipes. The real tables (`NAME.csv.gz` and `schema.json`) come from a folder: `--data`, else
+the environment variable CRAFTC_DATA, else ../shared/data next to the checkout. Missing files are named and skipped.
+Needs pandas; k-modes and k-prototypes only where kmodes is installed.
 
-"reference" is a plain NumPy program of the same search, written apart from this package and run
-on draws of its own; of its made tables only the recipe is known, not the numbers drawn.
+"reference 0.1" is a plain NumPy program, written independently of this package, of the search of version 0.1: the
+background is the whole table, columns are independent inside clusters, and the price has no factor for long tables.
+It used draws of its own; of its made tables only the recipe is known, not the numbers drawn. It shows what the
+present defaults change, and is no figure that they should reproduce.
 """
 
 from __future__ import annotations
@@ -188,10 +190,10 @@ def noise(report: Report, n_seeds: int, n_peers: int) -> None:
     report.heading(
         "Noise: how often are independent columns cut?",
         f"300 rows, {n_seeds} tables per row. K > 1: tables that CRAFT cut, of all. BGM: scikit-learn's Bayesian "
-        f"Gaussian mixture, 20 parts, diagonal, on standardised numbers and indicators, {n_peers} tables. Reference: 0 "
+        f"Gaussian mixture, 20 parts, diagonal, on standardised numbers and indicators, {n_peers} tables. Reference 0.1: 0 "
         "of 288 for CRAFT over all of these kinds; its mixture in the last column.",
     )
-    report.say(row(("columns", "D", "K > 1", "max K", "ms/fit", "BGM > 1", "BGM K", "reference BGM"), widths))
+    report.say(row(("columns", "D", "K > 1", "max K", "ms/fit", "BGM > 1", "BGM K", "ref. BGM"), widths))
     cut = fits = 0
     for kind in NOISE:
         for d in (12, 60):
@@ -217,7 +219,7 @@ def noise(report: Report, n_seeds: int, n_peers: int) -> None:
 #: Numeric and categorical columns that clusters may own.
 KINDS = {"numeric": (16, 0), "categorical": (0, 16), "mixed": (8, 8)}
 
-#: Reference program: K and ARI of CRAFT, of the mixture, ARI of the method given the true K.
+#: Reference 0.1: K and ARI of CRAFT, of the mixture, ARI of the method given the true K.
 MADE = {
     ("numeric", 3): ("3 1.00", "3 1.00", "1.00"),
     ("numeric", 5): ("5 1.00", "5 1.00", "1.00"),
@@ -263,13 +265,13 @@ def recovery(report: Report, n_sets: int) -> None:
     widths = (12, 3, 9, 7, 7, 9, 8, 1, 9, 9, 9)
     report.heading(
         "Made clusters: are K and the clusters found?",
-        f"Mean K and ARI over {n_sets} tables of 1000 rows per line: 16 columns that clusters may own and 8 that say "
-        "nothing; 6 own columns per cluster, N(2.5, 1) or N(-2.5, 1) against N(0, 1), or one of 4 levels e^2.5 = 12 "
+        f"Mean K and ARI over {n_sets} tables of 1000 rows per line: 16 columns that clusters may own and 8 of "
+        "noise; 6 own columns per cluster, N(2.5, 1) or N(-2.5, 1) against N(0, 1), or one of 4 levels e^2.5 = 12 "
         "times as likely as each other one against all alike. Bayes: the rule that knows all this, the ceiling. BGM as "
-        "above. true K: k-means, k-modes or k-prototypes given K. How the reference drew its own categories is not "
-        "known, nor are its numbers.",
+        "above. true K: k-means, k-modes or k-prototypes given K. Reference 0.1 drew tables of its own: how it drew "
+        "categories is not known, nor are its numbers.",
     )
-    report.say(row((*[""] * 7, "|", "reference"), widths[:9]))
+    report.say(row((*[""] * 7, "|", "reference 0.1"), (*widths[:8], 13)))
     report.say(row(("columns", "K*", "CRAFT", "Bayes", "ms/fit", "BGM", "true K", "|", "CRAFT", "BGM", "true K"), widths))
     for kind in KINDS:
         for k in (3, 5, 10):
@@ -297,7 +299,7 @@ def recovery(report: Report, n_sets: int) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """How many rows to take, and what the reference program found."""
+    """How many rows to take, and what reference 0.1 found."""
 
     rows: int
     k: str
@@ -359,9 +361,9 @@ def real_tables(report: Report, folder: Path | None, n_seeds: int) -> list[Exces
         "Real tables: how many clusters, and are they the classes?",
         f"Seed 0; the K* classes were never shown. Scores: ARI, NMI, purity. Columns: selected by a cluster on average. "
         f"same: mean ARI between {stable_seeds} seeds, and their K. s: mean of {n_seeds} fits. spambase, splice and adult are cut to a "
-        "draw of rows, another one than the reference's.",
+        "draw of rows, another one than that of reference 0.1.",
     )
-    report.say(row((*[""] * 8, "|", "reference"), (*widths[:9], 9)))
+    report.say(row((*[""] * 8, "|", "reference 0.1"), (*widths[:9], 13)))
     titles = ("table", "rows", "K*", "K", "scores", "columns", "s", "same (K)", "|", "K", "scores", "cols", "same")
     report.say(row(titles, widths))
     out = []
@@ -392,7 +394,7 @@ def search(report: Report, results: Sequence[Excess], n_sets: int, n_seeds: int)
         "Search: how much does the seed cost?",
         f"J above the best of {n_seeds} seeds, nats per 100 rows: mean and largest over the seeds (and the {n_sets} tables of "
         "a made kind). at best: fits that reached it. truth: the mean J that passes, merges and splits reach from the "
-        "true labels, above that best; below 0 all seeds missed something. Reference, on other tables "
+        "true labels, above that best; below 0 all seeds missed something. Reference 0.1, on other tables "
         "and against the best J of all its variants: made .02, real .72, worst 3.1.",
     )
     report.say(row(("tables", "K", "mean", "largest", "at best", "truth"), widths))

@@ -1,13 +1,13 @@
-"""CRAFT with nothing set, on every kind of table that a second edition has to do better on: what it finds, and the bar.
+"""The defaults of CRAFT on many kinds of tables: what they find, what version 0.1 found, and a bar for each measure.
 
     python benches/replication/automatic_bars.py [--only NAME ...] [--quick] [--data DIR] [--out FILE]
                                                  [--background table|pooled] [--covariance ...] [--price-factor ...] [--numeric ...]
 
 Every line gives the measure, the result, that of version 0.1 where it is known, the bar with "yes" or "no", and other packages, measured
-earlier on tables of the same recipes (on the first 1 to 3 seeds where marked *). Parameters of CRAFT are those of its signature unless the
-command line names them. `--only` runs some items, `--quick` a few tables of each; no item needs another one. Real tables come from
-`--data`, else from CRAFTC_DATA, else from ../shared/data next to the checkout; what is not there is named and skipped. The items "speed"
-and "adult" measure time on all threads, so nothing else should run.
+earlier on tables of the same recipes (on the first 1 to 3 seeds where marked *). Parameters of CRAFT are its defaults unless the command
+line names them. `--only` runs some items, `--quick` a few tables of each; no item needs another one. Real tables come from `--data`, else
+from CRAFTC_DATA, else from ../shared/data next to the checkout; missing files are named and skipped. The items "speed" and "adult" measure
+time on all threads (OMP_NUM_THREADS), so nothing else should run.
 
 Clusters are matched with the true ones so that most rows agree; a true cluster without a partner has Jaccard coefficient 0.
 """

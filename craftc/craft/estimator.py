@@ -72,8 +72,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
     price_factor : "auto" or float, default="auto"
         Multiplies the (1/2) log N of "auto", or the price of "farthest-first". "auto": max(1, N / 1000) for ``cluster_price="auto"``,
         otherwise 1. N rows then count as 1000 rows of evidence, and the number of clusters does not grow with the length of a table whose
-        columns depend on each other inside clusters. A cluster of a thousandth of the rows is at the limit of what is found; 1 resolves
-        smaller ones. Larger values give fewer clusters.
+        columns depend on each other inside clusters. In a long table, clusters of less than about a hundredth of the rows may be merged,
+        and those of less than a thousandth are; 1 resolves them. Larger values give fewer clusters.
     selection : {"priced", "fixed", "free", "threshold", "global"}, default="priced"
         How a cluster selects features. "priced": the features that lower its description length, possibly none. "fixed": the share
         `feature_fraction` of the numeric and of the categorical columns with the largest gains. "free": every feature whose gain exceeds
