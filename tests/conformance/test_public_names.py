@@ -55,6 +55,7 @@ SIGNATURES = {
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None)",
     "get_include": "()",
     "load_model": "(path)",
+    "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, on_unusable='drop', dates='parts')",
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",
