@@ -479,7 +479,8 @@ def test_integers_beyond_the_floats():
 
 
 def test_without_pandas():
-    script = "import sys; sys.modules['pandas'] = None; import craftc\ntry:\n    craftc.read_table('t')\nexcept ImportError as e:\n    print(e)"
+    call = "try:\n    craftc.read_table('t')\nexcept ImportError as error:\n    print(error)"
+    script = f"import sys; sys.modules['pandas'] = None; import craftc\n{call}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "This needs pandas: pip install 'craftc[app]'.\n"
 
