@@ -25,10 +25,8 @@ from craftc.table.cells import (
     parse_times,
 )
 from craftc.table.files import RawTable, TableError, plain_frame, read_file
+from craftc.table.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
 
-_EMPTY, _CONSTANT, _DATES = "no value in any row", "one value in every row", "dates"
-_TEXTS, _COUNTER, _IDS = "a different text in every row", "row counter", "a different number in every row, and the name of an id"
-_ID_NAME = re.compile(r"(^|[^a-z])(id|ids|uid|uuid|guid|pid|key|nr|no|num|number|index|idx)($|[^a-z])|[a-z]I[dD]$", re.IGNORECASE)
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
 _EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
 _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
@@ -134,7 +132,7 @@ def read_table(
     raw = open_table(path_or_frame, header=header, skip=skip)
     table = prepare(raw, Roles(split_dates=dates == "parts"), na_values=na_values, drop=on_unusable != "keep")
     if on_unusable == "error" and table.unusable:
-        raise TableError(f"{_listed_reasons(table.unusable)}; drop these columns, or pass on_unusable='drop' or 'keep'.")
+        raise TableError(f"{listed_reasons(table.unusable)}; drop these columns, or pass on_unusable='drop' or 'keep'.")
     frame = table.frame
     frame.attrs["notes"] = table.notes + unusable_notes(table.unusable)
     frame.attrs["unusable"] = table.unusable
@@ -207,10 +205,10 @@ class _Reader:
         if not self._drop:
             self._unusable = {}
         elif len(self._unusable) == len(self._columns):
-            self._unusable = {name: reason for name, reason in self._unusable.items() if reason != _CONSTANT}
+            self._unusable = {name: reason for name, reason in self._unusable.items() if reason != CONSTANT}
         used = {name: column for name, column in self._columns.items() if name not in self._unusable}
         if not used:
-            raise TableError(f"No column is left to cluster ({_listed_reasons(self._unusable)}); on_unusable='keep' keeps such columns.")
+            raise TableError(f"No column is left to cluster ({listed_reasons(self._unusable)}); on_unusable='keep' keeps such columns.")
         if self._na_levels:
             cells = sorted({cell for cells in self._na_levels.values() for cell in cells})
             self._notes.append(
@@ -224,11 +222,11 @@ class _Reader:
         series = self._pd.Series(column)
         present = int(series.notna().sum())
         if not present:
-            reason = _EMPTY
+            reason = EMPTY
         elif name in (*self._roles.categorical, *self._roles.numeric):
             reason = ""
         elif not reason and present == len(series) > 1 and series.nunique() == 1:
-            reason = _CONSTANT
+            reason = CONSTANT
         self._columns[name] = series
         if reason and name not in self._roles.kept:
             self._unusable[name] = reason
@@ -271,7 +269,7 @@ class _Reader:
     def _typed_numbers(self, name: str, column: Any) -> None:
         whole = self._pd.api.types.is_integer_dtype(column.dtype)
         if whole and column.notna().any() and max(abs(int(column.min())), abs(int(column.max()))) > 1 << 53:
-            self._put(name, self._categories(*self._texts(column)), _IDS if column.nunique() == column.count() >= 3 else "")
+            self._put(name, self._categories(*self._texts(column)), IDS if column.nunique() == column.count() >= 3 else "")
             return
         values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
         if name in self._roles.categorical:
@@ -309,7 +307,7 @@ class _Reader:
         if name not in self._roles.categorical and self._as_numbers(name, codes, len(texts), rest, cells, number_of):
             return
         present = int(counts.sum())
-        reason = _TEXTS if len(texts) == present >= 3 and name not in self._roles.categorical else ""
+        reason = TEXTS if len(texts) == present >= 3 and name not in self._roles.categorical else ""
         self._put(name, self._categories(codes, texts), reason)
         if name not in self._unusable:
             self._note_levels(name, texts, present)
@@ -403,15 +401,10 @@ class _Reader:
 
     def _id(self, name: str, values: Floats, distinct: Floats) -> str:
         """The reason why whole numbers identify rows, or an empty string; a note if only their being distinct speaks for it."""
-        if len(distinct) < len(values) or len(values) < 3:
-            return ""
-        if (np.diff(values) == 1.0).all():
-            return _COUNTER
-        if _ID_NAME.search(name):
-            return _IDS
-        if len(values) >= _MANY:
+        reason = id_reason(name, values)
+        if not reason and len(distinct) == len(values) >= _MANY:
             self._notes.append(f"{name!r} has a different whole number in every row; leave it out if it is an id.")
-        return ""
+        return reason
 
     def _note_sentinel(self, name: str, distinct: Floats, counts: NDArray[np.intp]) -> None:
         """A note about -999 and the like: repeated, and farther from the other numbers than these from each other."""
@@ -442,7 +435,7 @@ class _Reader:
         """Replace day numbers by their parts, or set them aside."""
         remark = "".join(f"; {each}" for each in remarks)
         if not self._roles.split_dates or name in self._roles.kept or np.isnan(days).all():
-            self._put(name, days, _DATES)
+            self._put(name, days, DATES)
             return
         known = ~np.isnan(days)
         day = np.floor(np.where(known, days, 0.0)).astype(np.int64)
@@ -474,10 +467,6 @@ def unusable_notes(unusable: dict[str, str]) -> list[str]:
         names = [name for name, why in unusable.items() if why == reason]
         notes.append(f"Not used ({reason}): {_listed(names)}.")
     return notes
-
-
-def _listed_reasons(unusable: dict[str, str]) -> str:
-    return "; ".join(f"{name!r}: {reason}" for name, reason in list(unusable.items())[:_SHOWN])
 
 
 def _listed(cells: Collection[str]) -> str:
