@@ -116,7 +116,7 @@ class Source(ABC):
     narrow: list[bool]
 
     def categorical_mask(self) -> Array:
-        """Return which columns are categorical by their dtype; `craftc.cli.columns` and `numeric_encoding` use further rules."""
+        """Return which columns are categorical by their dtype; `craftc.table.read` and `numeric_encoding` use further rules."""
         return np.array([kind in ("level", "text") for kind in self.kinds])
 
     def float_type(self, positions: Array) -> type[np.floating[Any]]:

@@ -33,6 +33,7 @@ _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PARTS = ("year", "month", "weekday", "day number")
+_TIMES = ("datetime", "datetime64", "date", "period", "timedelta", "timedelta64")
 _MANY = 20  # rows from which distinct whole numbers are worth a note
 _SHOWN = 5  # cells, levels or columns that a note lists
 
@@ -243,6 +244,8 @@ class _Reader:
         kind = types.infer_dtype(column, skipna=True)
         if kind in ("bytes", "complex"):
             self._put(name, column, f"{kind} instead of numbers or text")
+        elif name in self._roles.categorical and kind in _TIMES:
+            self._text(name, column.astype(object))
         elif kind in ("datetime", "datetime64", "date", "period"):
             self._dates(name, self._day_numbers(column, kind))
         elif kind in ("timedelta", "timedelta64"):
@@ -384,7 +387,7 @@ class _Reader:
         values = np.where(np.isin(values, self._na_numbers), np.nan, values)
         distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
         present = int(counts.sum())
-        whole = bool(present) and bool((distinct % 1.0 == 0.0).all())
+        whole = bool(present) and bool((np.isfinite(distinct) & (np.floor(distinct) == distinct)).all())
         if name in self._roles.numeric or not present or quantity:
             self._put(name, values.astype(dtype))
         elif whole and (days := self._integer_dates(name, values, distinct)) is not None:
