@@ -6,9 +6,11 @@ All functions work on the distinct texts of a column and look at the first 64 ch
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,7 @@ _DATES = (
     (re.compile(r"(?P<y>\d{4})[-/](?P<m>\d{1,2})(?P<d>)"), "ym"),
     (re.compile(r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})"), "yyyymmdd"),
 )
+_EPOCH = date(1970, 1, 1).toordinal()
 _WHOLE_TIME = re.compile(_TIME)
 #: A cell that looks like a date.
 DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([ T]\d.*)?")
@@ -75,7 +78,7 @@ class Numbers:
     changes: list[str] = field(default_factory=list)  # what was removed or interpreted
 
 
-@dataclass
+@dataclass(slots=True)
 class _Parsed:
     value: float
     unit: str
@@ -92,7 +95,7 @@ def _parse(text: str, point: str) -> _Parsed | None:
     """The number of a text, its unit and what else it shows, with this decimal point."""
     if len(text) > _LONGEST:
         return None
-    found = _DRESSED.fullmatch(text.translate(_SPACES))
+    found = _DRESSED.fullmatch(text if text.isascii() else text.translate(_SPACES))
     if found is None or (found["before"] and found["after"]):
         return None
     n_open = (found["outer"] is not None) + (found["open"] is not None)
@@ -143,19 +146,20 @@ def parse_numbers(texts: Sequence[str], counts: Integers, *, semicolons: bool, f
     start = range(min(len(texts), _SAMPLE))
     if not forced and 2 * sum(bool(_parse(texts[i], ".") or _parse(texts[i], ",")) for i in start) < len(start):
         return None
-    parsed = {point: [_parse(text, point) for text in texts] for point in (".", ",")}
-    cells = {point: sum(int(n) for n, each in zip(counts, parsed[point], strict=True) if each) for point in parsed}
-    comma = cells[","] > cells["."]
-    if semicolons and cells[","] == cells["."]:
-        comma = any("," in text for text, each in zip(texts, parsed[","], strict=True) if each)
-    read = _of_one_unit(parsed["," if comma else "."], counts)
-    n_good = sum(int(n) for n, each in zip(counts, read, strict=True) if each)
+    read = [_parse(text, ".") for text in texts]
+    if semicolons or None in read:  # otherwise no reading with decimal commas is better
+        with_commas = [_parse(text, ",") for text in texts]
+        better = _cells_of(with_commas, counts) - _cells_of(read, counts)
+        if better > 0 or (semicolons and better == 0 and any("," in text for text, each in zip(texts, with_commas, strict=True) if each)):
+            read = with_commas
+    read = _of_one_unit(read, counts)
+    n_good = _cells_of(read, counts)
     n_bounds = sum(int(n) for n, each in zip(counts, read, strict=True) if each and any("bounds" in mark for mark in each.marks))
     values = np.array([np.nan if each is None else each.value for each in read])
     bad = [text for text, each in zip(texts, read, strict=True) if each is None]
     distinct = len({each.value for each in read if each})
     if not forced:
-        unit = any(each.unit and not _is_symbol(each.unit) for each in read if each)
+        unit = any(unit and not _is_symbol(unit) for unit in {each.unit for each in read if each})
         if (bad or unit or n_bounds) and distinct <= MAX_INTEGER_CODES:
             return None
         if 2 * n_bounds > n_good or counts.sum() - n_good > _MOST_BAD * counts.sum():
@@ -174,6 +178,11 @@ def _plain_numbers(texts: Sequence[str]) -> Floats | None:
         return np.array(texts, dtype=object).astype(np.float64)
     except ValueError:
         return None
+
+
+def _cells_of(parsed: list[_Parsed | None], counts: Integers) -> int:
+    """The number of cells whose texts were read."""
+    return int(counts[[each is not None for each in parsed]].sum())
 
 
 def _is_symbol(unit: str) -> bool:
@@ -261,10 +270,9 @@ def _day(match: re.Match[str], order: str) -> float:
         y += 2000 if y < 70 else 1900
     if not (1 <= m <= 12 and 1 <= d <= 31):
         return np.nan
-    start = np.datetime64(f"{y:04d}-{m:02d}", "D")
-    if (start + (d - 1)).astype("datetime64[M]") != start.astype("datetime64[M]"):
+    if y < 1 or d > monthrange(y, m)[1]:
         return np.nan
-    whole = float(start.astype(np.int64)) + d - 1
+    whole = float(date(y, m, d).toordinal() - _EPOCH)
     return whole + _hours(match.groups()[-4:]) / 24.0 if match.re.groups >= 7 else whole
 
 

@@ -288,7 +288,7 @@ class _Reader:
             column = column.map(as_text, na_action="ignore")
         codes, cells = self._pd.factorize(column)
         index: dict[str, int] = {}
-        stripped = (as_text(cell).strip() for cell in cells)
+        stripped = (cell.strip() if isinstance(cell, str) else as_text(cell) for cell in np.asarray(cells, dtype=object).tolist())
         code_of = [-1 if text in self._na else index.setdefault(text, len(index)) for text in stripped]
         return np.array([*code_of, -1], dtype=np.intp)[codes], list(index)
 
