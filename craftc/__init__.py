@@ -23,6 +23,7 @@ _NAMES = {
     "MixedTable": "craftc.table",
     "get_include": "craftc._about",
     "load_model": "craftc.craft.model_file",
+    "read_table": "craftc.table.read",
     "save_model": "craftc.craft.model_file",
     "show_versions": "craftc._about",
 }

@@ -1,13 +1,12 @@
 """The roles of a table's columns on the command line, and the columns that a model expects.
 
-The role of a column is decided in three steps, each with its own rule: here, for table files (text, booleans and integers with few distinct
-values are categorical); in `craftc.table.frames`, by the dtype of a frame's column; and in `craftc.table.numeric_encoding`, which converts
-numeric columns within the model.
+The role of a column is decided in three steps, each with its own rule: in `craftc.table.read`, by the cells of a file or frame; in
+`craftc.table.frames`, by the dtype of a frame's column; and in `craftc.table.numeric_encoding`, which converts numeric columns within the
+model.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,23 +14,10 @@ from typing import Any
 import numpy as np
 
 from craftc._common.optional import need_pandas
-from craftc.cli.read_table import NA_VALUES, NUMERIC_NA_VALUES, TableError, did_you_mean
 from craftc.table import Schema
-
-#: An integer column with at most this many distinct values is categorical: its integers are codes. Not to be confused with
-#: `MAX_DISCRETE_VALUES` of `craftc.table.numeric_encoding`, up to which the model treats any numeric column value by value.
-MAX_INTEGER_CODES = 5
-
-_DATE = re.compile(
-    r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/])\d{1,2}\3\d{2}(\d{2})?|\d{1,2}\.\d{1,2}\.\d{4})"
-    r"([ T]\d{1,2}:\d{2}.*)?"
-)
-
-_DATES, _COUNTER = "dates", "row counter"
-_ADVICE = {
-    _DATES: "Dates are excluded; convert them to numbers (a year, an age in days) to use them.",
-    _COUNTER: "Row counters are excluded; --numeric COL includes a column.",
-}
+from craftc.table.cells import NA_VALUES, NUMERIC_NA_VALUES, as_text
+from craftc.table.files import RawTable, TableError, did_you_mean
+from craftc.table.read import PARTS, Roles, part_name, prepare
 
 
 @dataclass
@@ -48,26 +34,32 @@ class ColumnRoles:
 
 
 def assign_roles(
-    frame: Any,
+    raw: RawTable,
     *,
     target: str | None = None,
     ignore: Sequence[str] = (),
     categorical: Sequence[str] = (),
     numeric: Sequence[str] = (),
+    na_values: Sequence[str] = (),
+    split_dates: bool = True,
 ) -> ColumnRoles:
-    """Decide the role of each column of a frame.
+    """Decide the role of each column of a table, as `craftc.read_table` does.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
+    raw : RawTable
     target, ignore, categorical, numeric : names given by the user
         The column of known classes; columns to exclude; columns to treat as categorical; columns to treat as numeric.
+    na_values : sequence of str
+        Further missing cells.
+    split_dates : bool
+        Whether dates become year, month, weekday and day number; otherwise they are excluded.
 
     Returns
     -------
     ColumnRoles
     """
-    names = list(frame.columns)
+    names = list(raw.frame.columns)
     lists = [("--ignore", ignore), ("--categorical", categorical), ("--numeric", numeric)]
     for option, requested in [("--target", [target] if target is not None else []), *lists]:
         for name in requested:
@@ -78,34 +70,19 @@ def assign_roles(
         if name in numeric:
             raise TableError(f"Column {name!r} is named by both --categorical and --numeric; keep one of them.")
 
-    roles = ColumnRoles(None, target=frame[target] if target is not None else None)
-    columns: dict[str, Any] = {}
-    for name in names:
-        column = frame[name]
-        if name == target or name in ignore:
-            roles.excluded[name] = "the target" if name == target else "--ignore"
-        elif column.isna().all():
-            roles.excluded[name] = "no value in any row"
-        elif name in categorical:
-            columns[name] = as_categories(column)
-        elif name in numeric:
-            columns[name] = _numbers(column, "--numeric needs numbers")
-        elif reason := _uninformative(column):
-            roles.excluded[name] = reason
-        elif _are_codes(column):
-            columns[name] = as_categories(column)
-            roles.codes.append(name)
-        else:
-            columns[name] = column
-            _note_many_texts(column, roles.notes)
-        if name in columns:
-            same_role = roles.numeric if _is_number(columns[name]) else roles.categorical
-            same_role.append(name)
-    if not columns:
-        why = "; ".join(f"{name!r}: {reason}" for name, reason in list(roles.excluded.items())[:5])
-        raise TableError(f"No column is left to cluster ({why}); name columns in --numeric or --categorical to include them.")
-    roles.notes += [text for why, text in _ADVICE.items() if why in roles.excluded.values()]
-    roles.features = need_pandas().DataFrame(columns)
+    excluded = {name: "the target" if name == target else "--ignore" for name in names if name == target or name in ignore}
+    if len(excluded) == len(names):
+        raise TableError("No column is left to cluster: all of them are named by --target or --ignore.")
+    features = RawTable(raw.frame.drop(columns=list(excluded)), raw.notes, raw.semicolons)
+    wanted = Roles(categorical, numeric, split_dates=split_dates, numeric_problem="--numeric needs numbers")
+    table = prepare(features, wanted, na_values=na_values)
+    roles = ColumnRoles(table.frame, codes=table.codes, notes=table.notes, excluded=table.unusable | excluded)
+    if target is not None:
+        classes = RawTable(raw.frame[[target]], [], raw.semicolons)
+        roles.target = prepare(classes, Roles(kept=[target]), na_values=na_values, drop=False).frame[target]
+    is_numeric = need_pandas().api.types.is_numeric_dtype
+    for name in table.frame.columns:
+        (roles.numeric if is_numeric(table.frame[name].dtype) else roles.categorical).append(name)
     return roles
 
 
@@ -113,108 +90,28 @@ def _list(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
 
 
-def _is_number(column: Any) -> bool:
-    types = need_pandas().api.types
-    return bool(types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype))
-
-
-def _uninformative(column: Any) -> str:
-    """The reason why a column cannot define clusters, or an empty string."""
-    types = need_pandas().api.types
-    is_text = types.is_string_dtype(column.dtype) and column.dtype != object
-    kind = types.infer_dtype(column, skipna=True)
-    if kind in ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period"):
-        return _DATES
-    if is_text or kind == "string":
-        cells = column.dropna().unique()
-        if all(_DATE.fullmatch(cell) for cell in cells):
-            return _DATES
-        if len(cells) == column.count() >= 3:
-            return "a different text in every row"
-    elif types.is_integer_dtype(column.dtype) and len(column) >= 3 and not column.isna().any():
-        step = np.diff(column.to_numpy(np.float64))
-        if (step == 1).all():
-            return _COUNTER
-    return ""
-
-
-def _are_codes(column: Any) -> bool:
-    """Whether a column holds integers with few distinct values, which are codes of categories."""
-    if not _is_number(column) or need_pandas().api.types.is_complex_dtype(column.dtype):
-        return False
-    cells = column.dropna().unique()
-    if not 0 < len(cells) <= MAX_INTEGER_CODES or 2 * len(cells) > column.count():
-        return False
-    return all(float(cell).is_integer() for cell in cells)
-
-
-def _note_many_texts(column: Any, notes: list[str]) -> None:
-    """Add a note if most texts of a column are distinct, because such a column hardly ever defines clusters."""
-    if not _is_number(column):
-        distinct, count = column.nunique(), column.count()
-        if distinct > 20 and 2 * distinct > count:
-            notes.append(
-                f"{column.name!r} has {distinct:,} distinct texts in {count:,} rows and is unlikely to define clusters; "
-                f"consider --ignore {_quoted(str(column.name))}."
-            )
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[\w.-]+", name) else repr(name)
-
-
-def as_categories(column: Any) -> Any:
-    """The column as a Categorical; numbers become text levels in numeric order."""
-    pd = need_pandas()
-    if not _is_number(column):
-        if column.dtype == object or isinstance(column.dtype, pd.CategoricalDtype):
-            return column.astype("category")
-        return column.astype(str).where(column.notna()).astype("category")
-    text = {cell: number_text(cell) for cell in sorted(column.dropna().unique())}
-    return column.map(text).astype(pd.CategoricalDtype(list(text.values())))
-
-
-def number_text(cell: Any) -> str:
-    """The text of a number as a level: 1, not 1.0."""
-    value = float(cell)
-    return str(int(value)) if value.is_integer() else str(value)
-
-
-def _numbers(column: Any, problem: str) -> Any:
-    """The column as numbers, or TableError with the first cell that is not a number."""
-    pd = need_pandas()
-    if _is_number(column):
-        return column
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return column.astype(float)
-    numbers = pd.to_numeric(column.astype(object), errors="coerce").astype(float)
-    wrong = column[numbers.isna() & column.notna()]
-    wrong = wrong[[str(cell).casefold() not in NUMERIC_NA_VALUES for cell in wrong]]
-    if len(wrong):
-        raise TableError(f"Column {column.name!r}: {problem}, got {str(wrong.iloc[0])!r}.")
-    return numbers
-
-
 # ---- new rows for a model ----
 
 
-def match_columns(frame: Any, schema: Schema, path: str) -> tuple[Any, list[str]]:
-    """Select and convert the columns that a model expects.
+def match_columns(raw: RawTable, schema: Schema, path: str, na_values: Sequence[str] = ()) -> tuple[Any, list[str]]:
+    """Select and convert the columns that a model expects; the model's columns decide their roles, not the cells.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
+    raw : RawTable
     schema : Schema
     path : str
         Name of the table in messages.
+    na_values : sequence of str
+        Further missing cells.
 
     Returns
     -------
     frame : pandas.DataFrame
     notes : list of str
-        Notes about ignored columns and unseen levels.
+        Notes about conversions, ignored columns and unseen levels.
     """
-    notes: list[str] = []
+    frame = raw.frame
     if not schema.named:  # the model was fitted on an array
         if frame.shape[1] != schema.n_columns:
             raise TableError(
@@ -223,18 +120,27 @@ def match_columns(frame: Any, schema: Schema, path: str) -> tuple[Any, list[str]
             )
         frame = frame.set_axis(list(schema.columns), axis=1)
     names = list(frame.columns)
-    absent = [name for name in schema.columns if name not in names]
+    parts = {name: {part_name(name, part, names) for part in PARTS} for name in names if name not in schema.columns}
+    dates = [name for name, columns in parts.items() if not columns.isdisjoint(schema.columns)]
+    found = {*names, *(part for name in dates for part in parts[name])}
+    absent = [name for name in schema.columns if name not in found]
+    unused = [name for name in parts if name not in dates]
     if absent:
-        hint = did_you_mean(absent[0], [name for name in names if name not in schema.columns])
+        hint = did_you_mean(absent[0], unused)
         raise TableError(f"{path!r} lacks column(s) of the model: {_list(absent)}.{hint}")
-    extra = [name for name in names if name not in schema.columns]
-    if extra:
-        notes.append(f"columns that are not in the model are ignored: {_list(extra)}.")
+    roles = Roles(schema.categorical_names, schema.numeric_names, dates, numeric_problem="the model expects numbers")
+    table = prepare(RawTable(frame.drop(columns=unused), raw.notes, raw.semicolons), roles, na_values=na_values, drop=False)
+    notes = list(table.notes)
+    if unused:
+        notes.append(f"columns that are not in the model are ignored: {_list(unused)}.")
+    absent = [name for name in schema.columns if name not in table.frame.columns]
+    if absent:
+        raise TableError(f"{path!r} lacks column(s) of the model: {_list(absent)}, because a column holds no dates.")
     columns: dict[str, Any] = dict.fromkeys(schema.columns)
     for name in schema.numeric_names:
-        columns[name] = _numbers(frame[name], "the model expects numbers").astype(np.float64)
+        columns[name] = table.frame[name].astype(np.float64)
     for name, levels in zip(schema.categorical_names, schema.levels, strict=True):
-        columns[name] = _levels(frame[name], {str(level) for level in levels}, notes)
+        columns[name] = _levels(table.frame[name], {str(level) for level in levels}, notes)
     return need_pandas().DataFrame(columns), notes
 
 
@@ -242,7 +148,7 @@ def _levels(column: Any, known: set[str], notes: list[str]) -> Any:
     """A categorical column with its cells replaced by the model's spelling of the levels."""
     level_of: dict[Any, str | None] = {}
     for cell in column.dropna().unique():
-        text = number_text(cell) if _is_number(column) else str(cell)
+        text = as_text(cell)
         level_of[cell] = next((spelling for spelling in _spellings(text) if spelling in known), text)
         if level_of[cell] not in known and text.casefold() in (*NA_VALUES, *NUMERIC_NA_VALUES):
             level_of[cell] = None
@@ -259,4 +165,4 @@ def _spellings(text: str) -> list[str]:
         value = float(text)
     except ValueError:
         return spellings
-    return [*spellings, number_text(value), str(value)] if np.isfinite(value) else spellings
+    return [*spellings, as_text(value), str(value)] if np.isfinite(value) else spellings

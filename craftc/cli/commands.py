@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -19,30 +20,36 @@ from craftc import _about
 from craftc._common.atomic_write import replacing
 from craftc._common.threads import effective_n_threads
 from craftc.cli import report
-from craftc.cli.columns import MAX_INTEGER_CODES, ColumnRoles, assign_roles, match_columns
-from craftc.cli.read_table import read_file
+from craftc.cli.columns import ColumnRoles, assign_roles, match_columns
 from craftc.craft import CRAFT
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.model_file import load_model, save_model
+from craftc.table.cells import MAX_INTEGER_CODES
+from craftc.table.files import RawTable
 from craftc.table.numeric_encoding import MAX_DISCRETE_VALUES
+from craftc.table.read import open_table
 
 _MOST_FEATURES = 8  # per cluster, unless --all-features
 _MOST_LINKS = 3
 _ROWS_AT_ONCE = 1 << 16  # rows that predict writes at a time
 
 _READING = f"""\
-how a table is read:
-  Formats: .csv, .tsv and .txt (also .gz) with the column names in the first line, .parquet and
-  .feather. The delimiter (comma, semicolon, tab or |) is detected.
-  Missing values: empty cells and "?". In numeric columns also NA, N/A, NaN, null, none and -;
-  in text columns these are levels.
-  Categorical columns: text and booleans, and integers with at most {MAX_INTEGER_CODES} distinct values
-  (--numeric treats such a column as numeric).
+how a table is read (as craftc.read_table reads it in Python):
+  Formats: CSV and the like, JSON lines, Excel (.xlsx), Parquet, Feather; each also compressed (gzip,
+  bzip2, xz, zip); "-" is standard input. The content decides, and the delimiter (comma, semicolon,
+  tab or |) is detected. A title above the column names is skipped (--skip, --header).
+  Missing values: empty cells and "?". In columns of numbers and dates also NA, n/a, NaN, null, none
+  and -; in text columns these are levels, unless --na names them.
+  Numeric columns: also $1,200, 12%, 7 km, (3.20) and 1.234,50. A few other cells become missing.
+  Categorical columns: text, codes such as 007, and integers with at most {MAX_INTEGER_CODES} distinct values (--numeric
+  treats such a column as numeric).
+  Dates become year, month, weekday and day number.
   Numeric columns need no scaling. Skewed columns are replaced by ranks, a value that fills a
   fifth of a column is modelled separately, and a column with at most {MAX_DISCRETE_VALUES} distinct values
   is modelled value by value.
-  Excluded columns: dates, row counters, columns without any value, and text columns with a
-  different text in every row. The output lists them.
+  Excluded columns: row counters and other ids, columns without any value or with one value, and text
+  columns with a different text in every row. The output lists them; --numeric and --categorical
+  include them.
 """
 
 
@@ -56,6 +63,9 @@ class _Parser(argparse.ArgumentParser):
 def in_options(message: str) -> str:
     """A message of the estimator with parameters replaced by command-line options."""
     text = message.replace("price_factor=", "--price-factor ").replace("n_clusters=", "--clusters ")
+    text = re.sub(r"na_values=\[(.*)\] makes", lambda found: f"--na {found[1].replace(',', '')} makes", text)
+    text = text.replace("header=True", "--header yes").replace(" left after skip=", " left after --skip ")
+    text = text.replace("on_unusable='keep' keeps such columns", "name columns in --numeric or --categorical to include them")
     return text.replace("cut(k)", "--clusters K").removeprefix("CRAFT found ")
 
 
@@ -79,6 +89,13 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("--ignore", help="columns to exclude", **several)
     verb.add_argument("--categorical", help="columns to treat as categorical", **several)
     verb.add_argument("--numeric", help="columns to treat as numeric", **several)
+    _add_reading(verb)
+    verb.add_argument(
+        "--dates",
+        choices=("parts", "drop"),
+        default="parts",
+        help="dates become year, month, weekday and day number (parts, default), or are excluded (drop)",
+    )
     verb.add_argument(
         "--missing",
         choices=("ignore", "category", "error"),
@@ -111,12 +128,25 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("model", metavar="MODEL", help="model.craftc, written by craftc cluster")
     verb.add_argument("table", metavar="TABLE", help="file with the columns of the model")
     verb.add_argument("--out", metavar="FILE", help="CSV file to write (default: standard output)")
+    _add_reading(verb)
     _add_threads(verb)
     verb.set_defaults(run=_predict)
 
     verb = verbs.add_parser("info", help="print versions, threads and instruction set")
     verb.set_defaults(run=lambda options: _about.show_versions())
     return parser
+
+
+def _add_reading(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--na", nargs="+", action="extend", metavar="TEXT", default=[], help="further cells that are missing")
+    verb.add_argument("--skip", type=int, default=0, metavar="N", help="number of lines before the table")
+    verb.add_argument(
+        "--header", choices=("infer", "yes", "no"), default="infer", help="whether the first line holds the column names (default: infer)"
+    )
+
+
+def _raw_table(options: argparse.Namespace) -> RawTable:
+    return open_table(options.table, header={"infer": "infer", "yes": True, "no": False}[options.header], skip=options.skip)
 
 
 def _price_factor(text: str) -> float | str:
@@ -140,13 +170,14 @@ def _cluster(options: argparse.Namespace) -> None:
         raise ValueError(f"--out {options.out!r} is a file; pass the name of a folder.")
     progress = _Progress()
     progress.show(f"reading {options.table} …")
-    frame, notes = read_file(options.table, as_text=options.categorical)
     roles = assign_roles(
-        frame,
+        _raw_table(options),
         target=options.target,
         ignore=options.ignore,
         categorical=options.categorical,
         numeric=options.numeric,
+        na_values=options.na,
+        split_dates=options.dates == "parts",
     )
     model = CRAFT(
         options.clusters,
@@ -167,7 +198,7 @@ def _cluster(options: argparse.Namespace) -> None:
     written = [] if options.out is None else _write(Path(options.out), model, roles)
 
     room = min(max(shutil.get_terminal_size((100, 0)).columns, 60), 100)
-    lines = _opening(options.table, roles, notes + roles.notes, room)
+    lines = _opening(options.table, roles, [in_options(note) for note in roles.notes], room)
     lines += ["", *_headline(model, options.clusters, room)]
     lines += _notes([in_options(str(warning.message)) for warning in caught], room)
     if model.n_clusters_ > 1:
@@ -303,10 +334,9 @@ def _predict(options: argparse.Namespace) -> None:
                 raise ValueError(f"--out {options.out!r} would overwrite an input file; pass another name.")
     model = load_model(options.model)
     model.n_threads = options.threads
-    frame, notes = read_file(options.table, as_text=model.schema_.categorical_names)
-    rows, more = match_columns(frame, model.schema_, options.table)
-    for note in [*notes, *more]:
-        print(f"craftc: note: {report.clean(note)}", file=sys.stderr)
+    rows, notes = match_columns(_raw_table(options), model.schema_, options.table, options.na)
+    for note in notes:
+        print(f"craftc: note: {report.clean(in_options(note))}", file=sys.stderr)
     table = model.schema_.encode(rows, unknown=model.unknown, estimator_name="the model")
     if options.out is None:
         _write_predictions(sys.stdout, model, table)

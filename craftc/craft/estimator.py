@@ -35,6 +35,7 @@ from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
+from craftc.table.unusable import known_columns, listed_reasons, usable_columns
 
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
 
@@ -106,6 +107,11 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         Missing values: they cost and count nothing; they are a level of their own (categorical columns); or they are an error.
     unknown : {"ignore", "error"}, default="ignore"
         A level that `fit` has not seen: it costs the same as under the background, or it is an error.
+    unusable : {"error", "drop"}, default="error"
+        Columns of a frame or dict that cannot define clusters: ids (a different text in every row, row counters, distinct whole numbers in
+        a column with the name of an id), columns with no value or with one value in every row, dates. "error": columns that cannot be
+        read are errors, and the others are used. "drop": `fit` sets all of them aside with one warning, and new rows may have further
+        columns.
     max_clusters : int, default=100
         Largest number of clusters.
     init : {"auto", "single", "random", "farthest"}, array (n,) of int, or list of such arrays, default="auto"
@@ -208,6 +214,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         "numeric": Choice(("auto", "raw", "rank")),
         "missing": Choice(("ignore", "category", "error")),
         "unknown": Choice(("ignore", "error")),
+        "unusable": Choice(("error", "drop")),
         "cluster_price": Choice(("auto", "farthest-first"), "or a number of nats >= 0", Number(least=0.0)),
         "price_factor": Choice(("auto",), "or a number > 0", Number(above=0.0)),
         "feature_fraction": Number(above=0.0, most=1.0),
@@ -236,6 +243,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         categorical: Any = "auto",
         missing: str = "ignore",
         unknown: str = "ignore",
+        unusable: str = "error",
         max_clusters: int = 100,
         init: Any = "auto",
         n_init: int = 8,
@@ -259,6 +267,7 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         self.categorical = categorical
         self.missing = missing
         self.unknown = unknown
+        self.unusable = unusable
         self.max_clusters = max_clusters
         self.init = init
         self.n_init = n_init
@@ -274,8 +283,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
 
         Parameters
         ----------
-        X : data frame, array (n, D) or MixedTable
-            pandas, polars or pyarrow frame (columns keep their types), numeric array, or MixedTable.
+        X : data frame, dict of columns, array (n, D) or MixedTable
+            pandas, polars or pyarrow frame (columns keep their types), dict of columns, numeric array, or MixedTable.
         y : ignored
         sample_weight : array (n,), optional
             Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row twice.
@@ -297,7 +306,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         """
         check_parameters(self)
         spec = model_spec(self)
-        source = MixedTable.from_data(X, categorical=self.categorical, missing=self.missing)
+        categorical = self.categorical
+        if self.unusable == "drop":
+            X, categorical, unusable = usable_columns(X, categorical)
+            if unusable:
+                warnings.warn(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.", UserWarning, stacklevel=2)
+        source = MixedTable.from_data(X, categorical=categorical, missing=self.missing)
         weights = check_weight(sample_weight, len(source))
         check_countable(weights)
         weight, count_weight = integer_weights(weights)
@@ -424,6 +438,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
 
     def _read_new(self, X: Any) -> MixedTable:
         check_is_fitted(self)
+        if self.unusable == "drop":
+            X = known_columns(X, self.schema_.columns)
         return self._encoding.apply(self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__))
 
     def predict(self, X: Any) -> NDArray[np.int32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from craftc.table.mixed_table import MixedTable
 
 def set_input_attributes(estimator: Any, X: Any, table: MixedTable) -> None:
     """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any more."""
-    if isinstance(X, MixedTable):
+    if isinstance(X, MixedTable | Mapping):
         estimator.n_features_in_ = table.schema.n_columns
         if table.schema.named:
             estimator.feature_names_in_ = np.array(table.schema.columns, dtype=object)

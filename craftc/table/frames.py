@@ -1,4 +1,4 @@
-"""Readers of frames and arrays, column by column.
+"""Readers of frames, dicts of columns and arrays, column by column.
 
 A :class:`Source` wraps the input and classifies its columns by dtype (`kinds`, and from these `categorical_mask`). It returns numeric
 columns as one block, and a categorical column as a :class:`Column`: codes into its distinct values. The schema of a table assigns the final
@@ -7,9 +7,11 @@ codes.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from numbers import Number
 from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -114,7 +116,7 @@ class Source(ABC):
     narrow: list[bool]
 
     def categorical_mask(self) -> Array:
-        """Return which columns are categorical by their dtype; `craftc.cli.columns` and `numeric_encoding` use further rules."""
+        """Return which columns are categorical by their dtype; `craftc.table.read` and `numeric_encoding` use further rules."""
         return np.array([kind in ("level", "text") for kind in self.kinds])
 
     def float_type(self, positions: Array) -> type[np.floating[Any]]:
@@ -150,12 +152,7 @@ class _Frame(Source):
         self._read = _READERS[frame.implementation.value]
         self._series = [frame[:, j] for j in range(frame.shape[1])]
         self.n_rows = len(frame)
-        self.names = tuple(str(name) for name in frame.columns)
-        if len(set(self.names)) < len(self.names):
-            raise ValueError(_DUPLICATES.format(list(self.names)))
-        for size, unit in ((self.n_rows, "sample"), (len(self.names), "feature")):
-            if size == 0:  # the message of scikit-learn
-                raise ValueError(f"Found array with 0 {unit}(s) (shape={frame.shape}) while a minimum of 1 is required.")
+        self.names = _checked_names(frame.columns, self.n_rows)
         self.kinds = [_kind(series) for series in self._series]
         self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
 
@@ -190,6 +187,17 @@ class _Frame(Source):
         except TypeError as error:
             raise TypeError(_NOT_LEVELS.format(name, error)) from error
         return Column(name, codes, values, declared=declared, strict=kind == "mixed")
+
+
+def _checked_names(names: Sequence[Any], n_rows: int) -> tuple[str, ...]:
+    """The names of columns as texts; ValueError if two are equal, or the table has no rows or no columns."""
+    texts = tuple(str(name) for name in names)
+    if len(set(texts)) < len(texts):
+        raise ValueError(_DUPLICATES.format(list(texts)))
+    for size, unit in ((n_rows, "sample"), (len(texts), "feature")):
+        if size == 0:  # the message of scikit-learn
+            raise ValueError(f"Found array with 0 {unit}(s) (shape={(n_rows, len(texts))}) while a minimum of 1 is required.")
+    return texts
 
 
 # Kind of an object column by the result of pandas.api.types.infer_dtype.
@@ -298,17 +306,80 @@ class _Array(Source):
         return _object_numbers(self._X[:, j], self.names[j])
 
     def column(self, j: int) -> Column:
-        cells, name = self._X[:, j], self.names[j]
-        if cells.dtype != object:
-            distinct, codes = np.unique(cells, return_inverse=True)
-            return Column(name, codes, distinct.tolist(), declared=False, strict=True)
-        index: dict[Any, int] = {}
-        try:
-            each = (index.setdefault(cell, len(index)) for cell in cells)
-            codes = np.fromiter(each, dtype=np.intp, count=len(cells))
-        except TypeError as error:
-            raise TypeError(_NOT_LEVELS.format(name, error)) from error
-        return Column(name, codes, list(index), declared=False, strict=True)
+        return _array_column(self._X[:, j], self.names[j])
+
+
+def _array_column(cells: Array, name: str) -> Column:
+    """A column of an array as codes."""
+    if cells.dtype != object:
+        distinct, codes = np.unique(cells, return_inverse=True)
+        return Column(name, codes, distinct.tolist(), declared=False, strict=True)
+    index: dict[Any, int] = {}
+    try:
+        each = (index.setdefault(cell, len(index)) for cell in cells)
+        codes = np.fromiter(each, dtype=np.intp, count=len(cells))
+    except TypeError as error:
+        raise TypeError(_NOT_LEVELS.format(name, error)) from error
+    return Column(name, codes, list(index), declared=False, strict=True)
+
+
+class _Columns(Source):
+    """A dict of columns, each an array or a sequence; the type of its cells decides the role of a column, as in a frame."""
+
+    named = True
+
+    def __init__(self, columns: Mapping[Any, Any]) -> None:
+        self._cells = [_cells(cells, str(name)) for name, cells in columns.items()]
+        self.n_rows = len(self._cells[0]) if self._cells else 0
+        self.names = _checked_names(list(columns), self.n_rows)
+        for name, cells in zip(self.names, self._cells, strict=True):
+            if len(cells) != self.n_rows:
+                raise ValueError(
+                    f"All columns must have the same length, but {self.names[0]!r} has {self.n_rows} cells and {name!r} has {len(cells)}."
+                )
+        self.kinds = [_kind_of_cells(cells) for cells in self._cells]
+        self.narrow = [cells.dtype.kind == "f" and cells.dtype.itemsize <= 4 for cells in self._cells]
+
+    def _number(self, j: int) -> Any:
+        cells, name, kind = self._cells[j], self.names[j], self.kinds[j]
+        if kind == "other":
+            raise TypeError(_NOT_EITHER.format(name, cells.dtype))
+        if kind in ("text", "level"):
+            raise TypeError(_NOT_NUMBERS.format(name, "text" if kind == "text" else "Boolean"))
+        return _object_numbers(cells, name) if cells.dtype == object else cells
+
+    def column(self, j: int) -> Column:
+        if self.kinds[j] == "other":
+            raise TypeError(_NOT_EITHER.format(self.names[j], self._cells[j].dtype))
+        return _array_column(self._cells[j], self.names[j])
+
+
+def _cells(column: Any, name: str) -> Array:
+    """A column of a dict as an array with one axis; text becomes an object array of str."""
+    if isinstance(column, np.ma.MaskedArray):
+        raise TypeError(f"Column {name!r} is a masked array; call .filled(np.nan) to mark missing values.")
+    cells = np.asarray(column)
+    if cells.dtype.kind in "US":  # NumPy converts numbers in mixed lists to text
+        cells = cells.astype(str).astype(object) if isinstance(column, np.ndarray) else np.array(column, dtype=object)
+    if cells.ndim != 1:
+        raise ValueError(f"Column {name!r} must be a sequence of cells, got an array of shape {cells.shape}.")
+    return cells
+
+
+def _kind_of_cells(cells: Array) -> str:
+    """Kind of a column of a dict, as `_kind` of a column of a frame."""
+    if cells.dtype != object:
+        return {"b": "level", "i": "number", "u": "number", "f": "number"}.get(cells.dtype.kind, "other")
+    present = {type(cell) for cell in cells if not (cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell)}
+    if not present:
+        return "empty"
+    if all(issubclass(each, str) for each in present):
+        return "text"
+    if all(issubclass(each, bool | np.bool_) for each in present):
+        return "level"
+    if all(issubclass(each, Number) for each in present):
+        return "number"
+    return "mixed" if all(issubclass(each, str | Number) for each in present) else "other"
 
 
 def open_source(X: Any) -> Source:
@@ -317,6 +388,10 @@ def open_source(X: Any) -> Source:
         raise TypeError(
             "Sparse data was passed, but craftc needs dense data. Call .toarray(), or merge indicator columns into one categorical column."
         )
+    if isinstance(X, str | os.PathLike):
+        raise TypeError(f"The name of a file was passed; pass the table craftc.read_table({os.fspath(X)[:200]!r}).")
+    if isinstance(X, Mapping):
+        return _Columns(X)
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:

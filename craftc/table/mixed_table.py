@@ -110,7 +110,7 @@ class Schema:
 
         Parameters
         ----------
-        X : frame, array or MixedTable
+        X : frame, dict of columns, array or MixedTable
             Columns are matched by name, in any order, if both sides have names, and by position otherwise. A table with an equal schema is
             returned unchanged.
         unknown : {"ignore", "error"}
@@ -261,11 +261,11 @@ class MixedTable:
 
     @classmethod
     def from_data(cls, X: Any, *, categorical: Any = "auto", missing: str = "ignore", dtype: Any = None) -> MixedTable:
-        """Build a table from a frame or an array, without a copy where the layout allows it.
+        """Build a table from a frame, a dict of columns or an array, without a copy where the layout allows it.
 
         Parameters
         ----------
-        X : frame supported by narwhals, array-like of shape (n_rows, n_columns), or MixedTable
+        X : frame supported by narwhals, dict of columns, array-like of shape (n_rows, n_columns), or MixedTable
             A MixedTable is returned unchanged.
         categorical : "auto", list of names, list of positions, or boolean mask
             "auto": strings, categories and booleans are categorical, numbers are numeric. Otherwise exactly the given columns are

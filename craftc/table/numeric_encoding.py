@@ -36,7 +36,7 @@ from craftc._common.weights import integer_weights
 from craftc.table.mixed_table import MixedTable, Schema
 
 #: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be confused with `MAX_INTEGER_CODES` of
-#: `craftc.cli.columns`, up to which the command line reads integers of a file as codes of categories.
+#: `craftc.table.cells`, up to which `read_table` reads integers as codes of categories.
 MAX_DISCRETE_VALUES = 10
 MAX_SPIKES = 3
 SPIKE_SHARE_INVERSE = 5  # a spike has at least one fifth of the cells

@@ -8,8 +8,10 @@ import itertools
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +168,7 @@ def test_given_number_of_clusters(run):
 
 
 def as_the_command_reads(path):
-    return craftc.cli.columns.assign_roles(craftc.cli.read_table.read_file(path)[0]).features
+    return craftc.read_table(path)
 
 
 def test_near_ties_are_seen():
@@ -268,7 +270,7 @@ def test_all_features(run):
 @pytest.mark.parametrize("columns", ["60", "72", "300"])
 def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    code, said, err = run("cluster", strange, "--clusters", 3, "--out", tmp_path / "o")
+    code, said, err = run("cluster", strange, "--clusters", 3, "--dates", "drop", "--out", tmp_path / "o")
     assert (code, err) == (0, "")
     said = said[said.index("\n  numeric:") : said.index("Wrote ")]
     assert max(map(report.width, said.splitlines())) <= min(int(columns), 100)
@@ -278,7 +280,7 @@ def test_strange_table(run, strange, tmp_path, monkeypatch, columns):
     assert "not used (a different text in every row): Kunden Nr." in words
     assert "not used (dates): visit" in words
     assert "not used (no value in any row): blank" in words
-    assert "'=SUM(A1)' is a text column: cells 'NA' are levels" in words
+    assert "'=SUM(A1)': in text columns the cells 'NA' are levels, not missing values; --na 'NA' makes them missing." in words
     assert "NA 100 %" in said
     assert "…" in said
     with open(tmp_path / "o" / "summary.csv", encoding="utf-8", newline="") as file:
@@ -343,7 +345,7 @@ def test_parquet_types(run, tmp_path):
         index=pd.Index([f"id{i}" for i in range(40)], name="key"),
     )
     frame.to_parquet(tmp_path / "t.parquet")
-    code, said, err = run("cluster", tmp_path / "t.parquet", "--clusters", 2, "--out", tmp_path)
+    code, said, err = run("cluster", tmp_path / "t.parquet", "--clusters", 2, "--dates", "drop", "--out", tmp_path)
     assert (code, err) == (0, "")
     assert "numeric:     size\n" in said
     assert "categorical: flag, kind, count\n" in said
@@ -363,7 +365,68 @@ def test_european_csv(run, tmp_path):
     assert "categorical: Art\n" in said
     assert "not used (row counter): Nr" in said
     assert "read as Windows (cp1252)" in said
-    assert "with decimal commas" in said
+    assert "'Größe' was read as numbers: decimal commas." in said
+
+
+SALES = "".join(
+    f"{i},A-{i},\"${i % 2 * 900 + i % 13 * 7 + 1000:,}\",2024-{1 + i % 12:02d}-{1 + i % 28:02d},0{i % 3}5,"
+    f"{['north', 'south'][i % 2]},{i * i % 37 if i % 30 else 'none of these'}\n"
+    for i in range(90)
+)
+
+
+def test_shell_and_python_cluster_the_same_table(run, tmp_path):
+    path = write(tmp_path / "sales.txt", f"Sales of 2024\nNr,order,paid,day,code,region,score\n{SALES}")
+    code, said, err = run("cluster", path, "--clusters", 3, "--out", tmp_path)
+    assert (code, err) == (0, "")
+    words = " ".join(said.split())
+    assert "numeric: paid, day day number, score" in words
+    assert "categorical: day month, day weekday, code, region" in words
+    assert "not used (row counter): Nr" in words
+    assert "Note: 'paid' was read as numbers: '$' removed; thousands separators removed." in words
+    assert "Note: 'score' was read as numbers: 3 cells that cannot be read became missing: 'none of these'." in words
+    table = craftc.read_table(path)
+    model = craftc.CRAFT(3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(table)
+    fitted = craftc.load_model(tmp_path / "model.craftc")
+    assert (fitted.schema_, fitted.objective_, fitted.labels_.tolist()) == (model.schema_, model.objective_, model.labels_.tolist())
+    assert predictions(run("predict", tmp_path / "model.craftc", path)[1])[0] == model.labels_.tolist()
+
+
+def test_the_model_decides_how_new_rows_are_read(run, tmp_path):
+    """A few rows alone would be read otherwise: a day that may be a number, one price, one code."""
+    path = write(tmp_path / "sales.txt", "Nr,order,paid,day,code,region,score\n" + re.sub(r"2024-(\d\d)-", r"2024\1", SALES))
+    run("cluster", path, "--clusters", 3, "--out", tmp_path)
+    lines = path.read_text().splitlines()
+    labels = pd.read_csv(tmp_path / "labels.csv")["cluster"].tolist()
+    for rows in ([5], [30, 31], [7, 8]):
+        few = write(tmp_path / "few.csv", "\n".join([lines[0], *(lines[1 + row] for row in rows)]))
+        code, out, err = run("predict", tmp_path / "model.craftc", few)
+        assert (code, predictions(out)[0]) == (0, [labels[row] for row in rows])
+        assert "'Nr', 'order'" in err
+
+
+def test_options_of_reading(run, fails, tmp_path):
+    rows = "".join(f"{['NA', 'x', 'y'][i % 3]};{i / 7 + i % 2 * 9:.2f};2024-01-{1 + i % 28:02d}\n" for i in range(60))
+    path = write(tmp_path / "t.csv", f"made by hand\n{rows}")
+    command = ("cluster", path, "--clusters", 2, "--skip", 1, "--header", "no", "--dates", "drop")
+    said = " ".join(run(*command)[1].split())
+    assert "60 rows; 1 numeric column, 1 categorical column, no missing values" in said
+    assert "not used (dates): column 3" in said
+    assert "20 missing values" in run(*command, "--na", "NA", "none")[1]
+    assert "59 rows" in " ".join(run("cluster", path, "--clusters", 2, "--skip", 1, "--header", "yes")[1].split())
+    assert "No line is left after --skip 99" in fails("cluster", path, "--skip", 99)
+    assert "skip must be a number of lines >= 0, got -1" in fails("cluster", path, "--skip", -1)
+
+
+def test_numbers_by_request(run, tmp_path):
+    rows = "".join(f"{i % 9 if i % 3 else 'many'},{i % 2 * 9 + i / 7:.2f}\n" for i in range(60))
+    path = write(tmp_path / "t.csv", f"a,b\n{rows}")
+    assert "categorical: a\n" in run("cluster", path, "--clusters", 2)[1]
+    said = run("cluster", path, "--clusters", 2, "--numeric", "a")[1]
+    assert "Note: 'a' was read as numbers: 20 cells that cannot be read became missing: 'many'." in " ".join(said.split())
 
 
 def test_repeated_and_missing_names(run, tmp_path):
@@ -518,12 +581,12 @@ def test_predict_errors(fails, model, tmp_path):
         ("t.csv", b"a,b\n1,2\n1,2,3\n", "line 3 has 3 cells, the lines before have 2"),
         ("t.csv", b"a,b\n1,2,3\n1,2,3\n", "cannot be read as a table"),
         ("t.csv", b"PK\0\0\0", "is not a text file"),
-        ("t.csv.gz", b"a,b\n1,2\n", "cannot be read"),
         ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-9], "cannot be read"),
-        ("t.parquet", b"a,b\n1,2\n", "cannot be read"),
-        ("t.feather", b"a,b\n1,2\n", "cannot be read"),
-        ("t.xlsx", b"PK", "Save the table as .csv"),
-        ("t.csv", b"a\nx\ny\nz\n", "No column is left"),
+        ("t.parquet", b"PAR1a,b\n1,2\n", "cannot be read"),
+        ("t.feather", b"ARROW1\n1,2\n", "cannot be read"),
+        ("t.xlsx", b"PK\x03\x04", "cannot be read"),
+        ("t.xls", b"\xd0\xcf\x11\xe0", "save the table as .xlsx or .csv"),
+        ("t.csv", b"a\nx\ny\nz\n", "name columns in --numeric or --categorical to include them"),
         ("t.csv", b"a,b\n1.5,2\ninf,3\n", "infinity"),
     ],
 )

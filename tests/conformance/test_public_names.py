@@ -20,8 +20,8 @@ SIGNATURES = {
     "CRAFT": (
         "(n_clusters=None, *, background='pooled', covariance='auto', cluster_price='auto', price_factor='auto', selection='priced', "
         "feature_fraction=0.5, feature_variance=None, categorical_threshold=0.95, numeric_threshold=0.5, model='likelihood', "
-        "numeric='auto', categorical='auto', missing='ignore', unknown='ignore', max_clusters=100, init='auto', n_init=8, max_iter=100, "
-        "random_state=None, n_threads=None, verbose=0)"
+        "numeric='auto', categorical='auto', missing='ignore', unknown='ignore', unusable='error', max_clusters=100, init='auto', "
+        "n_init=8, max_iter=100, random_state=None, n_threads=None, verbose=0)"
     ),
     "ConvexClustering": (
         "(fusion_penalty=None, *, n_clusters=None, weights='gaussian-knn', n_neighbors=8, solver='certified', tol=1e-06, "
@@ -55,6 +55,7 @@ SIGNATURES = {
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None)",
     "get_include": "()",
     "load_model": "(path)",
+    "read_table": "(path_or_frame, *, na_values=(), header='infer', skip=0, on_unusable='drop', dates='parts')",
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",

@@ -1,0 +1,115 @@
+"""A dict of columns is a table, with and without pandas."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from craftc import CRAFT, GraphSpectralFeatures, MixedTable
+from tests.common import ROOT
+
+N = 30
+COLUMNS = {
+    "size": np.arange(N) / 7,
+    "count": [None if i == 3 else i % 7 for i in range(N)],
+    "exact": [Decimal(i * i % 11) / 8 for i in range(N)],
+    "town": [["Bern", "Basel", None][i % 3] for i in range(N)],
+    "kind": np.array(["a", "b"] * (N // 2)),
+    "flag": np.arange(N) // 4 % 2 == 0,
+    "maybe": [None, True, False, False, True] * (N // 5),
+}
+
+
+def test_roles_and_cells():
+    table = MixedTable.from_data(COLUMNS)
+    assert table.numeric_names == ("size", "count", "exact")
+    assert table.categorical_names == ("town", "kind", "flag", "maybe")
+    assert table.levels == (("Basel", "Bern"), ("a", "b"), (False, True), (False, True))
+    assert np.isnan(table.numeric[3, 1])
+    assert table.numeric[8, 2] == 9 / 8
+    assert table.codes[:3, 0].tolist() == [1, 0, 2]
+
+
+def test_equal_to_the_same_frame():
+    pd = pytest.importorskip("pandas", reason="compared with a frame")
+    from_dict, from_frame = MixedTable.from_data(COLUMNS), MixedTable.from_data(pd.DataFrame(COLUMNS))
+    assert from_dict.schema == from_frame.schema
+    np.testing.assert_array_equal(from_dict.numeric, from_frame.numeric)
+    np.testing.assert_array_equal(from_dict.codes, from_frame.codes)
+    series = {name: pd.DataFrame(COLUMNS)[name] for name in COLUMNS}
+    assert MixedTable.from_data(series).schema == from_frame.schema
+
+
+def test_fit_and_predict():
+    model = CRAFT(n_clusters=2, n_init=1, random_state=0).fit(COLUMNS)
+    assert model.n_features_in_ == len(COLUMNS)
+    assert model.feature_names_in_.tolist() == list(COLUMNS)
+    turned = {name: cells[:5] for name, cells in reversed(COLUMNS.items())}
+    assert model.predict(turned).tolist() == model.labels_[:5].tolist()
+    with pytest.raises(ValueError, match="yet now missing:\n- size"):
+        model.predict({name: cells for name, cells in COLUMNS.items() if name != "size"})
+    assert GraphSpectralFeatures(n_components=2).fit(COLUMNS).n_features_in_ == len(COLUMNS)
+
+
+def test_narrow_floats_stay_narrow():
+    assert MixedTable.from_data({"a": np.ones(3, np.float32), "b": np.zeros(3, np.float16)}).numeric.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"a": [1, 2], "b": [1]}, "'a' has 2 cells and 'b' has 1"),
+        ({"a": [[1, 2], [3, 4]]}, r"'a' must be a sequence of cells, got an array of shape \(2, 2\)"),
+        ({"a": 1.0}, r"must be a sequence of cells, got an array of shape \(\)"),
+        ({"a": []}, "0 sample"),
+        ({}, "0 feature|0 sample"),
+        ({1: [1, 2], "1": [1, 2]}, "must be unique"),
+        ({"a": ["x", "y", "z"]}, "'a' has a different text in every row"),
+        ({"a": [None, None]}, "'a' has no value in any"),
+        ({"a": [1.0, np.inf]}, "infinity"),
+        ({"a": [1, "x"]}, "'a' cannot be read as numbers"),
+        ({"a": [datetime.date(2024, 1, 1)] * 2}, "neither numeric nor categorical"),
+        ({"a": np.array(["2024-01-01"], "M8[D]")}, "neither numeric nor categorical"),
+        ({"a": np.ma.masked_array([1, 2])}, "masked array"),
+    ],
+)
+def test_bad_columns(columns, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        MixedTable.from_data(columns)
+
+
+def test_columns_named_as_categorical():
+    assert MixedTable.from_data({"a": [1, "x"], "b": [1, 2]}, categorical=["a"]).levels == ((1, "x"),)
+    with pytest.raises(TypeError, match="'town' contains text values where numbers are expected"):
+        MixedTable.from_data(COLUMNS, categorical=[])
+
+
+def test_a_file_name_leads_to_read_table(tmp_path):
+    for name in ("t.csv", tmp_path / "t.csv"):
+        with pytest.raises(TypeError, match=r"pass the table craftc.read_table\('.*t.csv'\)"):
+            CRAFT().fit(name)
+
+
+def test_heart_without_pandas_has_the_same_clusters():
+    script = """
+import sys
+{block}
+from craftc import CRAFT
+from craftc.datasets import load_heart
+heart = load_heart().data
+model = CRAFT(random_state=0).fit(heart)
+assert (model.predict(heart) == model.labels_).all()
+print(type(heart).__name__, model.cut(1).max(), model.objective_.hex(), model.labels_.tolist())
+"""
+    blocked = "sys.modules.update(dict.fromkeys(('pandas', 'polars', 'pyarrow', 'matplotlib')))"
+    words = []
+    for block in ("", blocked):
+        command = [sys.executable, "-c", script.format(block=block)]
+        words.append(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split(" ", 1))
+    assert [kind for kind, _ in words] == ["DataFrame", "dict"]
+    assert words[0][1] == words[1][1]
