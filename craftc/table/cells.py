@@ -224,6 +224,7 @@ class Dates:
     days: Floats
     bad: list[str]
     remark: str = ""
+    monthly: bool = False  # months without days
 
 
 def parse_dates(texts: Sequence[str], counts: Integers, *, forced: bool = False) -> Dates | None:
@@ -247,7 +248,7 @@ def parse_dates(texts: Sequence[str], counts: Integers, *, forced: bool = False)
         if missed > (0 if order == "yyyymmdd" and not forced else _MOST_BAD * counts.sum()):
             return None
         bad = [text for text, ok in zip(texts, good, strict=True) if not ok]
-        return Dates(days, bad, remark)
+        return Dates(days, bad, remark, order == "ym")
     return None
 
 

@@ -34,6 +34,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PARTS = ("year", "month", "weekday", "day number")
 _TIMES = ("datetime", "datetime64", "date", "period", "timedelta", "timedelta64")
+_ONE_DATE = "one value in every row with a date"
 _MANY = 20  # rows from which distinct whole numbers are worth a note
 _SHOWN = 5  # cells, levels or columns that a note lists
 
@@ -331,7 +332,8 @@ class _Reader:
         if not forced:
             dates = None if name in self._roles.kept else parse_dates(cells, counts, forced=name in self._roles.dates)
             if dates is not None:
-                self._dates(name, of_rows(dates.days), [*filter(None, [dates.remark, self._bad(dates.bad, cells, counts)])])
+                remarks = [*filter(None, [dates.remark, self._bad(dates.bad, cells, counts)])]
+                self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
             if (hours := parse_times(cells)) is not None:
                 self._notes.append(f"{name!r} holds times of day, which are used in hours.")
@@ -434,8 +436,8 @@ class _Reader:
                 return values / (86400.0 * per_second)
         return None
 
-    def _dates(self, name: str, days: Floats, remarks: Sequence[str] = ()) -> None:
-        """Replace day numbers by their parts, or set them aside."""
+    def _dates(self, name: str, days: Floats, remarks: Sequence[str] = (), *, monthly: bool = False) -> None:
+        """Replace day numbers by their parts, or set them aside; months without days have no weekday."""
         remark = "".join(f"; {each}" for each in remarks)
         if not self._roles.split_dates or name in self._roles.kept or np.isnan(days).all():
             self._put(name, days, DATES)
@@ -449,10 +451,13 @@ class _Reader:
             self._pd.Categorical.from_codes(np.where(known, (day + 3) % 7, -1), categories=_WEEKDAYS),
             days,
         )
-        names = [part_name(name, part, self._raw.frame.columns) for part in PARTS]
-        for new, part in zip(names, parts, strict=True):
-            self._put(new, part)
-        self._notes.append(f"{name!r} holds dates and was replaced by {_listed(names)} (days since 1970-01-01){remark}.")
+        named = {part_name(name, each, self._raw.frame.columns): part for each, part in zip(PARTS, parts, strict=True)}
+        if monthly:
+            del named[part_name(name, PARTS[2], self._raw.frame.columns)]
+        for new, part in named.items():
+            series = self._pd.Series(part)
+            self._put(new, series, _ONE_DATE if series.hasnans and series.nunique() == 1 else "")
+        self._notes.append(f"{name!r} holds dates and was replaced by {_listed(named)} (days since 1970-01-01){remark}.")
 
 
 def part_name(name: str, part: str, taken: Collection[str]) -> str:
