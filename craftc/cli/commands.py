@@ -220,7 +220,7 @@ def _opening(table: str, roles: ColumnRoles, notes: list[str], room: int) -> lis
         f"{report.plural(len(roles.categorical), 'categorical column')}, "
         + (report.plural(missing, "missing value") if missing else "no missing values")
     )
-    lines = _wrap(f"{report.clean(table)}: {counts}", room)
+    lines = _wrap(f"{'standard input' if table == '-' else report.clean(table)}: {counts}", room)
     if roles.numeric:
         lines += report.listed("  numeric:    ", roles.numeric, room)
     if roles.categorical:
@@ -330,7 +330,7 @@ def _predict(options: argparse.Namespace) -> None:
     effective_n_threads(options.threads)
     if options.out is not None:
         for name in (options.model, options.table):
-            if os.path.exists(options.out) and os.path.samefile(options.out, name):
+            if os.path.exists(name) and os.path.exists(options.out) and os.path.samefile(options.out, name):
                 raise ValueError(f"--out {options.out!r} would overwrite an input file; pass another name.")
     model = load_model(options.model)
     model.n_threads = options.threads

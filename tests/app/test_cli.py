@@ -667,6 +667,17 @@ def test_program_with_an_ascii_terminal():
     assert b" ###" in out
 
 
+def test_program_with_standard_input(model, tmp_path):
+    out = write(tmp_path / "p.csv", "old")
+    for command, first in ((("cluster", "-"), b"standard input: 270 rows"), (("predict", str(model), "-", "--out", str(out)), b"")):
+        process = subprocess.run(
+            [sys.executable, "-m", "craftc", *command], input=Path(HEART).read_bytes(), capture_output=True, cwd=ROOT, timeout=120
+        )
+        assert process.returncode == 0
+        assert process.stdout.startswith(first)
+    assert len(pd.read_csv(out)) == 270
+
+
 def test_program_with_a_closed_pipe(model):
     process = program("predict", str(model), HEART)
     process.stdout.close()
