@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Floats
+from craftc.craft.estimator import CRAFT
+from craftc.craft.summary import differing_features
 from craftc.plot.figures import new_figure
 
 _SIZE = (7.0, 5.0)  # inches
@@ -23,8 +25,9 @@ def tiles(model: Any, X: ArrayLike, *, order: str = "given", axes: Any = None) -
     """Draw the table as an image: rows sorted by cluster, with the features that a cluster selects in colour.
 
     Every value is a tile, from dark blue (low in its column) to yellow (high). Values of features that the cluster of the row does not
-    select are faded to grey, so a cluster appears as a coloured block. Missing values are white. Clusters of less than 3 % of the rows have
-    no label, and rows thinner than a pixel are subsampled.
+    select are faded to grey, so a cluster appears as a coloured block. With `CRAFT`, features in which a cluster differs from the whole
+    table are in colour: of two clusters only one selects them. Missing values are white. Clusters of less than 3 % of the rows have no
+    label, and rows thinner than a pixel are subsampled.
 
     Parameters
     ----------
@@ -66,7 +69,8 @@ def tiles(model: Any, X: ArrayLike, *, order: str = "given", axes: Any = None) -
         raise TypeError(f"plot.tiles draws the feature_mask_ of FeatureSelectionMixture and CRAFT; {type(model).__name__} has none.")
     if order not in ("given", "selection"):
         raise ValueError(f'order must be "given" or "selection", got {order!r}.')
-    labels, mask = np.asarray(model.predict(X)), np.asarray(model.feature_mask_)
+    labels = np.asarray(model.predict(X))
+    mask = differing_features(model) if isinstance(model, CRAFT) else np.asarray(model.feature_mask_)
     try:
         cells = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:

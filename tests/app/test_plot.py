@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, plot
+from craftc.craft.summary import differing_features
 from tests.common import ROOT
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -136,7 +137,9 @@ def test_tiles_are_coloured_where_a_cluster_selects(kind, missing):
     X = blocks(missing=missing)
     model = kind(random_state=0).fit(X)
     axes = plot.tiles(model, X)
-    picture, selected = axes.images[0].get_array(), model.feature_mask_[np.sort(model.labels_)]
+    mask = differing_features(model) if kind is CRAFT else model.feature_mask_
+    assert mask.any(axis=1).all()  # both clusters, although only one of two selects a feature in CRAFT
+    picture, selected = axes.images[0].get_array(), mask[np.sort(model.labels_)]
     grey = (picture[..., 0] == picture[..., 1]) & (picture[..., 1] == picture[..., 2])
     np.testing.assert_array_equal(grey, ~selected | np.isnan(X[np.argsort(model.labels_, kind="stable")]))
     assert (picture[np.isnan(X[np.argsort(model.labels_, kind="stable")])] == 255).all()
