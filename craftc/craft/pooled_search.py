@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from hashlib import blake2b
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class PooledSearch(MergeSplitSearch):
     def __init__(self, config: FitConfig, n_threads: int) -> None:
         super().__init__(config, n_threads)
         self.pricing = pricing_of(config.background, config.spec, total_weight=config.total_weight, room=self.capacity)
-        self._improved: dict[int, float] = {}  # J of partitions whose masks have been chosen thoroughly
+        self._improved: dict[bytes, float] = {}  # J of partitions whose masks have been chosen thoroughly
         self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
 
     # ---- masks ----
@@ -65,7 +66,7 @@ class PooledSearch(MergeSplitSearch):
 
     def _improve_masks(self, part: Partition) -> bool:
         """Choose the masks of a partition thoroughly; returns whether J fell."""
-        key, before = hash(part.groups[: part.K].tobytes()), part.excess
+        key, before = blake2b(part.groups[: part.K]).digest(), part.excess
         if self._improved.get(key, -math.inf) >= before:
             return False  # the same partition with these masks
         self._choose_masks(part, "thorough")
