@@ -66,7 +66,7 @@ class PooledSearch(MergeSplitSearch):
 
     def _improve_masks(self, part: Partition) -> bool:
         """Choose the masks of a partition thoroughly; returns whether J fell."""
-        key, before = blake2b(part.groups[: part.K]).digest(), part.excess
+        key, before = blake2b(part.groups[: part.K].data).digest(), part.excess
         if self._improved.get(key, -math.inf) >= before:
             return False  # the same partition with these masks
         self._choose_masks(part, "thorough")
