@@ -19,7 +19,8 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels.craft_price cimport (
-    PRICED, Pricing, categorical_gain, existence_cost, fit_group, numeric_gain, parts_in, parts_t, price_of, shared_likelihood,
+    PRICED, Pricing, categorical_gain, existence_cost, fit_group, numeric_gain, parts_in, parts_length, parts_t, price_of,
+    shared_likelihood,
 )
 from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
@@ -85,6 +86,9 @@ def price_partition(
     cdef double total
     if pricing.shared is None or groups.shape[0] > pricing.shared.room:
         raise ValueError(f"The pricing has no room for the shared distributions of {groups.shape[0]} clusters.")
+    if groups.shape[0] > min(work.shape[0], mask.shape[0], cost.shape[0]) or work.shape[1] < parts_length(pricing) \
+            or mask.shape[1] != pricing.D or groups.shape[1] != pricing.grid.width:
+        raise ValueError(f"The buffers do not fit {groups.shape[0]} clusters.")
     with nogil:
         total = price_pooled(pricing, groups, groups.shape[0], effort, work, mask, cost)
     return total
@@ -118,6 +122,8 @@ cdef double price_pooled(
 
 def use_shared(Pricing pricing not None, const int64_t[::1] group not None):
     """Make the gains of a pricing relative to the distributions of these pooled cells."""
+    if pricing.shared is None or group.shape[0] != pricing.grid.width:
+        raise ValueError("The pooled cells do not fit the pricing.")
     memcpy(pricing.shared.group_, &group[0], pricing.grid.width * sizeof(int64_t))
     _fit_shared(pricing)
     pricing.relative = True

@@ -123,3 +123,9 @@ def test_room_is_checked():
     mask, cost = np.zeros((moments.n_clusters, pricing.D), np.uint8), np.empty(moments.n_clusters)
     with pytest.raises(ValueError, match="room"):
         pooled_kernel.price_partition(moments.groups, pricing, 1, work, mask, cost)
+    roomy = pricing_of(Background(moments_of(table, np.zeros(len(labels)))), POOLED, room=moments.n_clusters)
+    for buffers in ((work[1:], mask, cost), (work, mask[1:], cost), (work, mask, cost[1:]), (work[:, 1:].copy(), mask, cost)):
+        with pytest.raises(ValueError, match="buffers do not fit"):
+            pooled_kernel.price_partition(moments.groups, roomy, 1, *buffers)
+    with pytest.raises(ValueError, match="pooled cells"):
+        pooled_kernel.use_shared(roomy, moments.groups[0, 1:].copy())
