@@ -166,6 +166,7 @@ def test_same_bits_on_any_number_of_threads(small_is_large, monkeypatch, n_threa
     assert one.objective_ == more.objective_
 
 
+@pytest.mark.slow
 def test_more_clusters_than_are_allowed():
     """120 separate groups: as many clusters as `max_clusters` allows, in buffers whose last vector of clusters is not full."""
     rng = np.random.default_rng(0)

@@ -161,6 +161,7 @@ def test_clusters_of_few_rows_are_reported():
         DPMeans(covariance="full", random_state=0).fit(X)
 
 
+@pytest.mark.slow
 def test_a_price_of_clusters_with_covariances():
     """More than half a cluster saves: made clusters of unequal shape are found from ten clusters and from one; J never rises."""
     rng = np.random.default_rng(0)
