@@ -55,6 +55,7 @@ def test_missing_cells_of_a_categorical_column_count_nothing():
     assert net_gains(*args)[0] < net_gains(*args[:5], present, *args[6:])[0]
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("categorical", [False, True])
 def test_screened_splits_find_what_all_splits_find(categorical, monkeypatch):
     X, target = wide_table(0, n_columns=300, categorical=categorical)

@@ -42,6 +42,7 @@ def random_partition(seed, K, **shape):
     return table, labels
 
 
+@pytest.mark.slow_except(30)
 @pytest.mark.parametrize("seed", range(80))
 def test_masks_and_objective_are_the_optimum(seed):
     table, labels = random_partition(seed, 1 + seed % 4)
@@ -54,6 +55,7 @@ def test_masks_and_objective_are_the_optimum(seed):
     assert not clusters.mask[:, clusters.background.usable == 0].any()
 
 
+@pytest.mark.slow_except(10)
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("K", [6, 14])
 def test_masks_of_many_clusters_cost_no_more_than_those_of_the_rule(seed, K):

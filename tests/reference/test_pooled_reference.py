@@ -164,6 +164,7 @@ def assert_optimal(t, stats):
     np.testing.assert_array_equal(mask, best_mask)  # ties included
 
 
+@pytest.mark.slow_except(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_rule_finds_the_optimum_of_random_labels(seed):
     _, _, t, _, stats = random_partition(seed)
