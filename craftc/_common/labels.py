@@ -23,6 +23,12 @@ def renumber(labels: Labels, number: NDArray[np.int32]) -> None:
         labels[rows] = number[labels[rows]]
 
 
+def join(place: NDArray[np.int32], i: int, j: int) -> None:
+    """Renumber in place after cluster j has joined cluster i < j: later clusters shift down."""
+    place[place == j] = i
+    place[place > j] -= 1
+
+
 def compact(labels: Labels) -> Labels:
     """Renumber labels to 0..K-1 in place, without gaps and in the same order."""
     used = np.zeros(int(labels.max()) + 1, bool)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks, renumber
+from craftc._common.labels import chunks, join, renumber
 from craftc._common.typing import Labels
 
 #: Share of what the best partition of a merge path saves that a suggested number of clusters keeps.
@@ -74,8 +74,7 @@ class MergePath(Sequence[MergeStep]):
         """Add a step in which cluster j joins cluster i < j and no other row moves; later clusters shift down."""
         n_clusters = self._steps[-1][0]
         place = np.arange(n_clusters, dtype=np.int32)
-        place[j] = i
-        place[place > j] -= 1
+        join(place, i, j)
         self._steps.append((n_clusters - 1, objective))
         self._changes.append((place, np.empty(0, np.int32), np.empty(0, np.int32)))
 

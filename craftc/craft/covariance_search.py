@@ -13,19 +13,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import first_appearance, renumber
+from craftc._common.labels import first_appearance, join, renumber
 from craftc._common.merge_path import MergePath
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts, covariance_columns, unions
-from craftc.craft.fitting import FitConfig, drop_empty
+from craftc.craft.fitting import LARGE, FitConfig, drop_empty
 from craftc.craft.merge_split import best_pair
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
 _TOLERANCE, _ROUNDING = 1e-9, 2.0**-46  # nats by which a step must lower J: at least, and as a share of N D nats
-_LARGE = 1 << 14  # rows above which passes end once one lowers J by less than a parameter costs, and a sample shows the valleys
 _VALLEY = 0.7  # of the lower peak: a density below it separates two clusters
 _FEWEST_ROWS = 20  # in a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
 _MOST_PAIRS = 200  # that are looked at for one merge
@@ -103,7 +102,7 @@ class CovarianceSearch:
     def passes(self, state: CovarianceState, fewest: int = 1) -> CovarianceState:
         """Batch passes while J falls and at least `fewest` clusters remain."""
         config = self.config
-        large = len(config.table) > _LARGE
+        large = len(config.table) > LARGE
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
@@ -143,8 +142,8 @@ class CovarianceSearch:
 
     def merge(self, state: CovarianceState, i: int, j: int) -> CovarianceState:
         """The state after cluster j has joined cluster i < j; later clusters shift down."""
-        place = np.where(state.place == j, np.int32(i), state.place)
-        place[place > j] -= 1
+        place = state.place.copy()
+        join(place, i, j)
         old = state.clusters.moments
         moments = Moments(old.grid, old.unit, state.K - 1)
         moments.groups[:] = np.delete(old.groups, j, axis=0)
@@ -208,7 +207,7 @@ class CovarianceSearch:
         """Rows, their weights and their cells (m, P) in units of the table, by which valleys are seen."""
         table, weight, background = self.config.table, self.config.weight, self.config.background
         n = len(table)
-        rows: NDArray[np.intp] = np.arange(n) if n <= _LARGE else spread(n, _LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
+        rows: NDArray[np.intp] = np.arange(n) if n <= LARGE else spread(n, LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
         counts: Integers = weight[rows] if len(weight) else np.ones(len(rows), np.int64)
         rows, counts = rows[counts > 0], counts[counts > 0]
         cells = np.asarray(table.numeric[rows][:, self.columns], dtype=np.float64)
@@ -240,7 +239,7 @@ class CovarianceSearch:
             merged = self.shortest_merges(state, fewest)
             if merged.K < state.K:
                 state = self.passes(merged, fewest)
-            elif len(state.before) <= _LARGE:
+            elif len(state.before) <= LARGE:
                 state = self.shorter_after_passes(state, fewest)
         while target is not None and target < state.K:
             state = self.merge_best(state, target)
@@ -270,7 +269,7 @@ class CovarianceSearch:
         A table of more than 16 384 rows is merged without passes, each of which would read all rows.
         """
         path = MergePath(state.before, state.K, state.objective)
-        while state.K > 1 and len(state.before) > _LARGE:
+        while state.K > 1 and len(state.before) > LARGE:
             i, j = best_pair(self.pair_deltas(state)[0])
             state = self.merge(state, i, j)
             path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance

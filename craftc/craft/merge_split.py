@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import compact, renumber
+from craftc._common.labels import compact, join, renumber
 from craftc._common.random import CraftStream, spread
 from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
@@ -182,8 +182,7 @@ class MergeSplitSearch:
             if not deltas[i, j] < -self._merge_tolerance:
                 break
             deltas = self._merge(part, i, j, deltas)
-            place[place == j] = i
-            place[place > j] -= 1
+            join(place, i, j)
         if before > part.K:
             relabel(part.labels, place)
         return before > part.K
@@ -201,15 +200,23 @@ class MergeSplitSearch:
         return deltas
 
     def _merge(self, part: Partition, i: int, j: int, deltas: Floats) -> Floats:
-        """Merge cluster j into i < j; later clusters shift down and the caller updates the labels. Returns the deltas of the pairs left."""
+        """Merge cluster j into i < j; the caller updates the labels. Returns the deltas of the pairs left."""
+        self.merge_groups(part, i, j)
+        return self._deltas_left(part, i, j, deltas)
+
+    def _deltas_left(self, part: Partition, i: int, j: int, deltas: Floats) -> Floats:
+        """The deltas of the pairs that are left after cluster j has joined cluster i, those of cluster i computed again."""
+        rest = np.delete(np.arange(part.K + 1), j)
+        return self.pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)]))
+
+    def merge_groups(self, part: Partition, i: int, j: int) -> None:
+        """Merge cluster j into i < j, all but the labels; later clusters shift down."""
         add_group(part.groups[i], part.groups[j], self.pricing)
         for array in (part.groups, part.cost, part.mask):
             array[j : part.K - 1] = array[j + 1 : part.K]
         part.K, part.converged = part.K - 1, False
         one = slice(i, i + 1)
         price_kernel.price_groups(part.groups[one], self.pricing, self.selection, False, self._work[:1], part.mask[one], part.cost[one])
-        rest = np.delete(np.arange(part.K + 1), j)
-        return self.pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)]))
 
     def split_while_cheaper(self, part: Partition) -> None:
         """Split all clusters whose best split lowers J, merge until stable, and repeat until no such cluster is left."""
@@ -432,9 +439,8 @@ class MergeSplitSearch:
     def force_merge(self, part: Partition, i: int, j: int) -> None:
         """Merge clusters i < j at any cost."""
         place = np.arange(part.K, dtype=np.int32)
-        place[j] = i
-        place[place > j] -= 1
-        self._merge(part, i, j, np.full((part.K, part.K), np.inf))
+        join(place, i, j)
+        self.merge_groups(part, i, j)
         relabel(part.labels, place)
 
     # ---- the search ----

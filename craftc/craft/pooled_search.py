@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from craftc._common.labels import join
 from craftc._common.typing import Floats
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
@@ -104,11 +105,8 @@ class PooledSearch(MergeSplitSearch):
             trial, i, j = min(trials, key=lambda entry: entry[0].excess)
             if trial.excess < part.excess - self._merge_tolerance:
                 vars(part).update(vars(trial))
-                place[place == j] = i
-                place[place > j] -= 1
-                self._against(part)
-                rest = np.delete(np.arange(part.K + 1), j)
-                deltas, fresh = super().pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)])), False
+                join(place, i, j)
+                deltas, fresh = self._deltas_left(part, i, j, deltas), False
             elif fresh:
                 break
             else:
@@ -144,13 +142,9 @@ class PooledSearch(MergeSplitSearch):
         pairs = cheapest(self.pair_deltas(part), _TRIED_PAIRS)
         return min(pairs, key=lambda pair: self.merged(part, *pair).excess)
 
-    def force_merge(self, part: Partition, i: int, j: int) -> None:
-        """Merge clusters i < j at any cost."""
-        place = np.arange(part.K, dtype=np.int32)
-        place[j] = i
-        place[place > j] -= 1
+    def merge_groups(self, part: Partition, i: int, j: int) -> None:
+        """Merge cluster j into i < j, all but the labels; later clusters shift down."""
         vars(part).update(vars(self.merged(part, i, j)))
-        relabel(part.labels, place)
 
     def splits(self, part: Partition, k: int, at_any_price: bool = False) -> list[Split]:
         """The most promising splits of a cluster, each after its local passes against the present shared distributions."""

@@ -59,7 +59,8 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _WHOLE_TIME = re.compile(_TIME)
 #: A cell that looks like a date.
 DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([ T]\d.*)?")
-_MONTHS = {name: i for i, name in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)}
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH_OF = {name.casefold(): i for i, name in enumerate(MONTHS, 1)}
 
 
 def as_text(cell: Any) -> str:
@@ -265,7 +266,7 @@ def _day(match: re.Match[str], order: str) -> float:
     """Days since 1970-01-01 with the time as a fraction; NaN if there is no such day."""
     part = match.groupdict()
     day, month = (part["d"], part["m"]) if "d" in part else (part["a"], part["b"]) if order == "dmy" else (part["b"], part["a"])
-    m = int(month) if month.isdecimal() else _MONTHS.get(month[:3].casefold(), 0)
+    m = int(month) if month.isdecimal() else _MONTH_OF.get(month[:3].casefold(), 0)
     d, y = int(day or 1), int(part["y"])
     if len(part["y"]) == 2:
         y += 2000 if y < 70 else 1900

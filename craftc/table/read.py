@@ -16,6 +16,7 @@ from craftc._common.typing import Floats
 from craftc._common.validation import check_choice
 from craftc.table.cells import (
     MAX_INTEGER_CODES,
+    MONTHS,
     NA_VALUES,
     NUMERIC_NA_VALUES,
     as_text,
@@ -30,7 +31,6 @@ from craftc.table.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason,
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
 _EPOCHS = ((1e8, 2.2e9, 1.0), (1e11, 2.2e12, 1e3))  # seconds and milliseconds of 1973 to 2039
 _SENTINELS = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PARTS = ("year", "month", "weekday", "day number")
 _TIMES = ("datetime", "datetime64", "date", "period", "timedelta", "timedelta64")
@@ -225,7 +225,7 @@ class _Reader:
         present = int(series.notna().sum())
         if not present:
             reason = EMPTY
-        elif name in (*self._roles.categorical, *self._roles.numeric):
+        elif name in self._roles.categorical or name in self._roles.numeric:
             reason = ""
         elif not reason and present == len(series) > 1 and series.nunique() == 1:
             reason = CONSTANT
@@ -359,7 +359,8 @@ class _Reader:
         """The remark about cells that became missing."""
         if not bad:
             return ""
-        n_bad = sum(int(n) for cell, n in zip(cells, counts, strict=True) if cell in set(bad))
+        unread = set(bad)
+        n_bad = sum(int(n) for cell, n in zip(cells, counts, strict=True) if cell in unread)
         return f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read became missing: {_listed(bad)}"
 
     def _note_levels(self, name: str, texts: list[str], present: int) -> None:
@@ -447,7 +448,7 @@ class _Reader:
         month = day.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
         parts = (
             np.where(known, 1970.0 + month // 12, np.nan),
-            self._pd.Categorical.from_codes(np.where(known, month % 12, -1), categories=_MONTHS),
+            self._pd.Categorical.from_codes(np.where(known, month % 12, -1), categories=MONTHS),
             self._pd.Categorical.from_codes(np.where(known, (day + 3) % 7, -1), categories=_WEEKDAYS),
             days,
         )
@@ -469,7 +470,7 @@ def part_name(name: str, part: str, taken: Collection[str]) -> str:
 
 
 def unusable_notes(unusable: dict[str, str]) -> list[str]:
-    """One note for every reason, with its columns, and how to use them where that is possible."""
+    """One note for every reason, with its columns."""
     notes = []
     for reason in dict.fromkeys(unusable.values()):
         names = [name for name, why in unusable.items() if why == reason]

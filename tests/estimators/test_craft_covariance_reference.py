@@ -42,13 +42,13 @@ def test_a_row_with_missing_cells_costs_the_marginal(seed):
     X, labels = slanted(seed, n=200, K=2, p=4, q=0)
     t, clusters = problem_of(X, 0), clusters_of(table_of(X), labels)
     assert any(len(block) > 2 for block in blocks_of(clusters))
-    holes = X.copy()
-    holes[np.random.default_rng(seed).random(X.shape) < 0.4] = np.nan
-    holes[0] = np.nan
+    sparse = X.copy()
+    sparse[np.random.default_rng(seed).random(X.shape) < 0.4] = np.nan
+    sparse[0] = np.nan
     expected = covariance.state(t, labels)
-    t.present = ~np.isnan(holes)
+    t.present = ~np.isnan(sparse)
     cells = np.where(t.present, t.Z, np.nan)
-    found = clusters.row_costs(table_of(holes))
+    found = clusters.row_costs(table_of(sparse))
     np.testing.assert_allclose(found, covariance.distances(t, expected, cells), rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(found[0], -np.log(clusters.moments.sizes / len(X)))  # nothing observed: the sizes alone
 

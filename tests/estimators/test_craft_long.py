@@ -219,7 +219,7 @@ def test_the_suggestion_of_a_fit(tmp_path):
 
 def test_merge_path_of_a_long_table_with_covariances(monkeypatch):
     """It is merged without passes: every cluster of a step is a union of clusters of the step before, numbered by first appearance."""
-    monkeypatch.setattr("craftc.craft.covariance_search._LARGE", 500)
+    monkeypatch.setattr("craftc.craft.covariance_search.LARGE", 500)
     rng = np.random.default_rng(0)
     target = rng.integers(0, 4, 1500)
     slant = np.linalg.cholesky(0.8 * np.ones((4, 4)) + 0.2 * np.eye(4))
