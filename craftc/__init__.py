@@ -22,9 +22,9 @@ _NAMES = {
     "KFeatures": "craftc.bpmeans",
     "MixedTable": "craftc.table",
     "get_include": "craftc._about",
-    "load_model": "craftc.craft.model_file",
+    "load_model": "craftc.model_file",
     "read_table": "craftc.table.read",
-    "save_model": "craftc.craft.model_file",
+    "save_model": "craftc.model_file",
     "show_versions": "craftc._about",
 }
 _MODULES = ("cli", "datasets", "embed", "metrics", "plot", "table")

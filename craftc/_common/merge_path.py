@@ -15,17 +15,52 @@ from craftc._common.typing import Labels
 SHARE_KEPT = 0.9
 
 
-class MergeStep(NamedTuple):
-    """One partition of the merge path."""
-
+class _Step(NamedTuple):
     n_clusters: int
     objective: float
     labels: NDArray[Any]
 
 
+class MergeStep(_Step):
+    """One partition of the merge path: a tuple ``(n_clusters, objective, labels)`` with two further attributes.
+
+    Attributes
+    ----------
+    merged : (int, int) or None
+        The clusters of the step before that were merged; passes may move rows afterwards. None for the first step.
+    heirs : ndarray of int32 or None
+        The cluster as which each cluster of the step before continues; None for the first step.
+    """
+
+    merged: tuple[int, int] | None
+    heirs: Labels | None
+
+    def __new__(
+        cls,
+        n_clusters: int,
+        objective: float,
+        labels: NDArray[Any],
+        merged: tuple[int, int] | None = None,
+        heirs: Labels | None = None,
+    ) -> MergeStep:
+        step = super().__new__(cls, n_clusters, objective, labels)
+        step.merged, step.heirs = merged, heirs
+        return step
+
+
+class _Change(NamedTuple):
+    """From one step of a path to the next."""
+
+    merged: tuple[int, int]
+    heirs: Labels
+    place: Labels  # where most rows of every cluster went
+    moved: Labels  # the other rows
+    where: Labels  # and their clusters
+
+
 def objectives_of(path: Sequence[MergeStep]) -> list[tuple[int, float]]:
-    """(K, J) of every step of a path."""
-    return path.objectives() if isinstance(path, MergePath) else [(step.n_clusters, step.objective) for step in path]
+    """(K, J) of every step of a path; none without a path."""
+    return path.objectives() if isinstance(path, MergePath) else []
 
 
 def saving_of(objectives: Sequence[tuple[int, float]]) -> float:
@@ -53,22 +88,26 @@ class MergePath(Sequence[MergeStep]):
     def __init__(self, labels: Labels, n_clusters: int, objective: float) -> None:
         self._labels = labels
         self._steps = [(n_clusters, objective)]
-        self._changes: list[tuple[Labels, Labels, Labels]] = []  # new number of every cluster; rows that moved, and where
+        self._changes: list[_Change] = []
 
-    def append(self, n_clusters: int, objective: float, before: NDArray[Any], after: Labels) -> None:
-        """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first appearance."""
+    def append(
+        self, n_clusters: int, objective: float, before: NDArray[Any], after: NDArray[Any], merged: tuple[int, int] | None = None
+    ) -> None:
+        """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first appearance.
+
+        `merged` is the pair of clusters that were merged; None: the first two that continue as one.
+        """
         pairs = np.zeros((self._steps[-1][0], n_clusters), np.int64)
         for rows in chunks(len(before)):
             cell = before[rows].astype(np.intp) * n_clusters + after[rows]
             pairs += np.bincount(cell, minlength=pairs.size).reshape(pairs.shape)
-        place = pairs.argmax(axis=1).astype(np.int32)  # where most of a cluster's rows went
+        place = pairs.argmax(axis=1).astype(np.int32)
         moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
+        heirs = _heirs(pairs, merged)
+        if merged is None:
+            merged = next((i, j) for j in range(len(heirs)) for i in range(j) if heirs[i] == heirs[j])
         self._steps.append((n_clusters, objective))
-        self._changes.append((place, moved.astype(np.int32), after[moved]))
-
-    def objectives(self) -> list[tuple[int, float]]:
-        """(K, J) of every step, without its labels."""
-        return list(self._steps)
+        self._changes.append(_Change(merged, heirs, place, moved.astype(np.int32), after[moved].astype(np.int32)))
 
     def append_merge(self, objective: float, i: int, j: int) -> None:
         """Add a step in which cluster j joins cluster i < j and no other row moves; later clusters shift down."""
@@ -76,7 +115,25 @@ class MergePath(Sequence[MergeStep]):
         place = np.arange(n_clusters, dtype=np.int32)
         join(place, i, j)
         self._steps.append((n_clusters - 1, objective))
-        self._changes.append((place, np.empty(0, np.int32), np.empty(0, np.int32)))
+        self._changes.append(_Change((i, j), place, place, np.empty(0, np.int32), np.empty(0, np.int32)))
+
+    def objectives(self) -> list[tuple[int, float]]:
+        """(K, J) of every step, without its labels."""
+        return list(self._steps)
+
+    def changes(self) -> list[_Change]:
+        """What leads from every step to the next."""
+        return list(self._changes)
+
+    def down_to(self, n_clusters: int) -> int:
+        """The first step of at most so many clusters."""
+        return next(i for i, (K, _) in enumerate(self._steps) if n_clusters >= K)
+
+    def after(self, start: int) -> MergePath:
+        """The path from one of its steps on."""
+        path = MergePath(self[start].labels, *self._steps[start])
+        path._steps, path._changes = self._steps[start:], self._changes[start:]
+        return path
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -86,8 +143,28 @@ class MergePath(Sequence[MergeStep]):
             return [self[j] for j in range(*i.indices(len(self)))]
         i = range(len(self))[i]
         labels = self._labels.copy()
-        for place, moved, where in self._changes[:i]:
-            renumber(labels, place)
-            labels[moved] = where
+        for change in self._changes[:i]:
+            renumber(labels, change.place)
+            labels[change.moved] = change.where
+        merged, heirs = self._changes[i - 1][:2] if i else (None, None)
         n_clusters, objective = self._steps[i]
-        return MergeStep(n_clusters, objective, labels)
+        return MergeStep(n_clusters, objective, labels, merged, heirs)
+
+
+def _heirs(pairs: NDArray[np.int64], merged: tuple[int, int] | None) -> Labels:
+    """The cluster as which each cluster continues, from the rows that two partitions share: the merged pair as one.
+
+    The others are matched one to one with the clusters of the next step; one that is left over joins the cluster of most of its rows.
+    """
+    place = np.arange(len(pairs), dtype=np.int32)
+    if merged is not None:
+        join(place, *merged)
+        pairs = np.add.reduceat(pairs[np.argsort(place, kind="stable")], np.flatnonzero(np.diff(np.sort(place), prepend=-1)))
+    heir = pairs.argmax(axis=1)
+    if len(set(heir.tolist())) < pairs.shape[1]:
+        from scipy.optimize import linear_sum_assignment  # rarely needed, and slow to import
+
+        matched, to = linear_sum_assignment(pairs, maximize=True)
+        heir[matched] = to
+    heirs: Labels = heir[place].astype(np.int32)
+    return heirs

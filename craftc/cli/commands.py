@@ -23,7 +23,7 @@ from craftc.cli import report
 from craftc.cli.columns import ColumnRoles, assign_roles, match_columns
 from craftc.craft import CRAFT
 from craftc.craft.dependence import dependence_sentence
-from craftc.craft.model_file import load_model, save_model
+from craftc.model_file import load_model, save_model
 from craftc.table.cells import MAX_INTEGER_CODES
 from craftc.table.files import RawTable
 from craftc.table.numeric_encoding import MAX_DISCRETE_VALUES

@@ -74,7 +74,7 @@ def automatic_fit(
     steps, n_passes = merge_path(search, best), max(search.n_passes, 1)
     mask = best.mask[: best.K].copy() if config.spec.pooled else None
     converged = best.converged or best.K == 1
-    return CraftResult(path[-1], path, n_passes, converged, best.labels, search.moments(best), config.spec, steps, at_4, mask)
+    return CraftResult(path[-1], path, n_passes, converged, best.labels, search.moments(best), config.spec, *steps, at_4, mask)
 
 
 def search_of(config: FitConfig, n_threads: int) -> MergeSplitSearch:
@@ -89,7 +89,7 @@ def with_covariances(search: CovarianceSearch, state: CovarianceState, path: lis
     at_4, steps, clusters = search.n_clusters_at(state, 4.0), search.merge_path(state), state.clusters
     mask = clusters.diagonal_mask if search.config.spec.pooled else None
     return CraftResult(
-        state.objective, path, n_passes, True, state.before, clusters.moments, search.config.spec, steps, at_4, mask, state.cross
+        state.objective, path, n_passes, True, state.before, clusters.moments, search.config.spec, *steps, at_4, mask, state.cross
     )
 
 

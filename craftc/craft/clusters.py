@@ -11,11 +11,13 @@ with l0 the cost of a cell under the background, the distribution of the whole t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.labels import chunks
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
@@ -150,16 +152,26 @@ class Clusters:
 
     def background_costs(self, table: MixedTable) -> Floats:
         """(n,) cost of every row under the background, nats without (1/2) log 2 pi."""
-        out = self.background.row_costs(table.numeric, table.codes)
+        return self._background_costs(table, self._shared_tables())
+
+    def _shared_tables(self) -> craft_kernel.CostTables | None:
+        """Cost tables of the shared distributions, relative to that of the whole table; None: the clusters share the latter."""
         shared = self.pricing.shared
+        if shared is None:
+            return None
+        lone = np.ascontiguousarray(self.background.usable[None])
+        return cost_tables(
+            shared.group[None], self.moments.unit, self.background, self.spec, shared.shift[None], shared.precision[None], lone,
+            np.zeros(1),
+        )  # fmt: skip
+
+    def _background_costs(self, table: MixedTable, shared: craft_kernel.CostTables | None) -> Floats:
+        if not self.spec.coherent:
+            return self.background.categorical_row_costs(table.codes)
+        out = self.background.row_costs(table.numeric, table.codes)
         if shared is not None:
-            lone = np.ascontiguousarray(self.background.usable[None])
-            tables = cost_tables(
-                shared.group[None], self.moments.unit, self.background, self.spec, shared.shift[None], shared.precision[None], lone,
-                np.zeros(1),
-            )  # fmt: skip
-            relative, scratch = np.empty((len(table), 1)), aligned((1, craft_kernel.scratch_size(tables)))
-            craft_kernel.costs(table.numeric, table.codes, tables, scratch, relative)
+            relative, scratch = np.empty((len(table), 1)), aligned((1, craft_kernel.scratch_size(shared)))
+            craft_kernel.costs(table.numeric, table.codes, shared, scratch, relative)
             out += relative[:, 0]
         return out
 
@@ -175,22 +187,32 @@ class Clusters:
 
     def row_costs(self, table: MixedTable) -> Floats:
         """(n, K) costs of rows, relative to the cost under the background."""
-        tables = self.tables()
         out = np.empty((len(table), len(self.mask)))
-        if self.covariances is None:
-            craft_kernel.costs(table.numeric, table.codes, tables, aligned((1, craft_kernel.scratch_size(tables))), out)
-        else:
-            blocks = self.covariances.blocks()
-            scratch = aligned((1, covariance_kernel.scratch_size(tables, blocks)))
-            covariance_kernel.costs(table.numeric, table.codes, tables, blocks, scratch, out)
+        for rows, costs, _ in self.costs_in_chunks(table):
+            out[rows] = costs
         return out
 
     def full_costs(self, table: MixedTable) -> Floats:
         """(n, K) costs of rows, those of the background included."""
-        out = self.row_costs(table)
-        own = self.background_costs(table) if self.spec.coherent else self.background.categorical_row_costs(table.codes)
-        out += own[:, None]
+        out = np.empty((len(table), len(self.mask)))
+        for rows, costs, background in self.costs_in_chunks(table, full=True):
+            np.add(costs, background[:, None], out=out[rows])
         return out
+
+    def costs_in_chunks(self, table: MixedTable, full: bool = False) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Slices of rows, their (m, K) costs relative to the background, and with `full` their (m,) costs under the background."""
+        tables, shared = self.tables(), self._shared_tables() if full else None
+        blocks = None if self.covariances is None else self.covariances.blocks()
+        size = craft_kernel.scratch_size(tables) if blocks is None else covariance_kernel.scratch_size(tables, blocks)
+        scratch, nothing = aligned((1, size)), np.empty(0)
+        for rows in chunks(len(table)):
+            part = table.take(rows)
+            costs = np.empty((len(part), len(self.mask)))
+            if blocks is None:
+                craft_kernel.costs(part.numeric, part.codes, tables, scratch, costs)
+            else:
+                covariance_kernel.costs(part.numeric, part.codes, tables, blocks, scratch, costs)
+            yield rows, costs, self._background_costs(part, shared) if full else nothing
 
 
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:

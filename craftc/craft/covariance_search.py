@@ -21,6 +21,7 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts, covariance_columns, unions
 from craftc.craft.fitting import LARGE, FitConfig, drop_empty
 from craftc.craft.merge_split import best_pair
+from craftc.craft.path_clusters import PathClusters
 from craftc.table.moments import Moments
 
 _MAX_PASSES = 50
@@ -242,12 +243,13 @@ class CovarianceSearch:
             elif len(state.before) <= LARGE:
                 state = self.shorter_after_passes(state, fewest)
         while target is not None and target < state.K:
-            state = self.merge_best(state, target)
+            state, _ = self.merge_best(state, target)
         return state
 
-    def merge_best(self, state: CovarianceState, fewest: int = 1) -> CovarianceState:
-        """One step down the merge path: the cheapest merge, then passes."""
-        return self.passes(self.merge(state, *best_pair(self.pair_deltas(state)[0])), fewest)
+    def merge_best(self, state: CovarianceState, fewest: int = 1) -> tuple[CovarianceState, tuple[int, int]]:
+        """One step down the merge path, and the merged pair: the cheapest merge, then passes."""
+        pair = best_pair(self.pair_deltas(state)[0])
+        return self.passes(self.merge(state, *pair), fewest), pair
 
     def number_by_first_appearance(self, state: CovarianceState) -> CovarianceState:
         """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
@@ -263,21 +265,29 @@ class CovarianceSearch:
         clusters = state.clusters
         return self._priced(labels, same, clusters.moments.select(order), state.cross.select(order), clusters.diagonal_mask[order])
 
-    def merge_path(self, state: CovarianceState) -> MergePath:
-        """The partition, numbered by first appearance, and every partition on the way down to one cluster.
+    def merge_path(self, state: CovarianceState) -> tuple[MergePath, PathClusters]:
+        """The partition, numbered by first appearance, and every partition on the way down to one cluster; and their clusters.
 
         A table of more than 16 384 rows is merged without passes, each of which would read all rows.
         """
         path = MergePath(state.before, state.K, state.objective)
-        while state.K > 1 and len(state.before) > LARGE:
-            i, j = best_pair(self.pair_deltas(state)[0])
-            state = self.merge(state, i, j)
-            path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance
+        clusters = PathClusters.begin(state.clusters.moments, self._mask(state), state.cross)
         while state.K > 1:
-            before = state.before.astype(np.uint8 if state.K <= 256 else np.int32)  # numbered by first appearance
-            state = self.number_by_first_appearance(self.merge_best(state))
-            path.append(state.K, state.objective, before, state.before)
-        return path
+            if len(state.before) > LARGE:
+                i, j = best_pair(self.pair_deltas(state)[0])
+                state = self.merge(state, i, j)
+                path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance
+            else:
+                before = state.before.astype(np.uint8 if state.K <= 256 else np.int32)  # numbered by first appearance
+                state, pair = self.merge_best(state)
+                state = self.number_by_first_appearance(state)
+                path.append(state.K, state.objective, before, state.before, pair)
+            clusters.append(path.changes()[-1].place, state.clusters.moments.groups, self._mask(state), state.cross)
+        return path, clusters
+
+    def _mask(self, state: CovarianceState) -> Mask | None:
+        """The masks that the model of a state needs, besides its sums."""
+        return state.clusters.diagonal_mask if self.config.spec.pooled else None
 
     def n_clusters_at(self, state: CovarianceState, factor: float) -> int:
         """Clusters that are left if clusters are merged while that lowers J at `factor` times the price, whatever lies between them."""

@@ -31,6 +31,8 @@ from craftc.craft.fitting import LARGE, FitConfig
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
 _STEPS, _FARTHEST, _HEAVIEST = 2.0**8, 2.0**14, 2.0**24  # integers: to a standard deviation, of the largest cell, of all weights
 _ROWS = 1 << 11  # of the design at a time
+_ALIKE, _BANDS = 0.5, 8  # share of the information of two columns; levels as which a numeric column counts there
+_IMPLIED, _LEADING = 0.9, 30  # share of the rows with a level; columns of which levels are compared
 
 
 @dataclass
@@ -43,10 +45,17 @@ class ColumnLinks:
         Nats.
     pairs : list of (int, int, float)
         Positions of two input columns, the earlier first, and the nats that their links save; the largest first.
+    alike : list of (int, int, float)
+        Positions of two input columns, the earlier first, that share at least half of the information of the simpler one, and this share.
+    implied : list of (int, int, int, int)
+        Column, level, other column, its level: nine of ten rows of the table with the first level have the second. Categorical input
+        columns, at most the 30 in which the clusters save most.
     """
 
     saving: float = 0.0
     pairs: list[tuple[int, int, float]] = field(default_factory=list)
+    alike: list[tuple[int, int, float]] = field(default_factory=list)
+    implied: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def ratio(self, clusters_save: float) -> float:
         """The saving over that of the clusters; where these save nothing, infinity, or NaN if links save nothing either."""
@@ -66,7 +75,7 @@ def dependence_sentence(model: Any) -> str:
     return f"Columns that depend on each other describe this table better than groups of rows: {links}, clusters {save:,.0f}."
 
 
-def column_links(config: FitConfig, source: NDArray[np.intp], selected_gains: Floats) -> ColumnLinks:
+def column_links(config: FitConfig, source: NDArray[np.intp], selected_gains: Floats, categorical: NDArray[np.intp]) -> ColumnLinks:
     """Links between the columns of a table without clusters.
 
     Parameters
@@ -80,6 +89,8 @@ def column_links(config: FitConfig, source: NDArray[np.intp], selected_gains: Fl
         What the clusters save in every column. Of a wide table the columns take part in which they save most, as far as a row has at most
         `MOST_WIDTH` cells, three for a numeric and one for each level of a categorical column; a column of more than `MOST_LEVELS` levels
         is left out.
+    categorical : ndarray of intp
+        Categorical input columns.
 
     Returns
     -------
@@ -111,7 +122,9 @@ def column_links(config: FitConfig, source: NDArray[np.intp], selected_gains: Fl
         joined[1:, 1:] = saves[p:, p:]
         joined[0, 1:] = joined[1:, 0] = saves[:p, p:].max(axis=0, initial=-np.inf)
         total = max(total, block + sum(joined[i, j] for i, j in _forest(joined)))
-    return ColumnLinks(float(total), _by_column(edges, saves, source[chosen]))
+    source, selected_gains = source[chosen], selected_gains[chosen]
+    implied = _implied(design, source, np.where(np.isin(source, categorical), selected_gains, -np.inf))
+    return ColumnLinks(float(total), _by_column(edges, saves, source), _alike(design, gains, source), implied)
 
 
 def _rows(config: FitConfig) -> NDArray[np.intp]:
@@ -151,6 +164,42 @@ def _by_column(edges: list[tuple[int, int]], saves: Floats, source: NDArray[np.i
         pair = min(int(source[i]), int(source[j])), max(int(source[i]), int(source[j]))
         nats[pair] = nats.get(pair, 0.0) + float(saves[i, j])
     return sorted(((a, b, value) for (a, b), value in nats.items()), key=lambda link: (-link[2], link[:2]))
+
+
+def _alike(design: _Design, gains: Floats, source: NDArray[np.intp]) -> list[tuple[int, int, float]]:
+    """Pairs of input columns with a mutual information of at least half the smaller entropy; a numeric column has that of 8 levels."""
+    p, q = design.p, len(design.start)
+    entropy = np.full(p + q, math.log(_BANDS))
+    if q:
+        counts = np.diag(design.tables)
+        total = design._by_level(counts, (0,))
+        entropy[p:] = np.log(np.maximum(total, 1.0)) - _over(design._by_level(_x_log_x(counts), (0,)), total)
+    share = gains / design.weight / np.maximum(np.minimum(entropy, entropy[:, None]), 1e-12)
+    found: dict[tuple[int, int], float] = {}
+    for i, j in np.argwhere(np.triu(share >= _ALIKE, 1)).tolist():
+        a, b = sorted((int(source[i]), int(source[j])))
+        if a != b:
+            found[a, b] = max(found.get((a, b), 0.0), min(float(share[i, j]), 1.0))
+    return sorted((a, b, value) for (a, b), value in found.items())
+
+
+def _implied(design: _Design, source: NDArray[np.intp], selected_gains: Floats) -> list[tuple[int, int, int, int]]:
+    """Pairs of levels of which the first nearly always occurs with the second, although the second is not nearly everywhere."""
+    p, start, tables = design.p, design.start, design.tables
+    order = np.argsort(-selected_gains[p:], kind="stable")
+    leading = [int(c) for c in order[:_LEADING] if np.isfinite(selected_gains[p + c])]
+    counts, ends = np.diag(tables), np.append(start, len(tables))
+    out = []
+    for a in leading:
+        rows = slice(ends[a], ends[a + 1])
+        for b in leading:
+            if a == b:
+                continue
+            table = tables[rows, ends[b] : ends[b + 1]]
+            share, of_all = _over(table, table.sum(axis=1, keepdims=True)), counts[ends[b] : ends[b + 1]]
+            found = (share >= _IMPLIED) & (of_all < _IMPLIED * of_all.sum())
+            out += [(int(source[p + a]), s, int(source[p + b]), t) for s, t in np.argwhere(found).tolist()]
+    return sorted(out)
 
 
 class _Design:
@@ -236,4 +285,4 @@ def _x_log_x(x: Floats) -> Floats:
 
 def _over(x: Floats, n: Floats) -> Floats:
     """x / n, 0 where n is 0."""
-    return np.divide(x, n, out=np.zeros_like(x), where=n > 0)
+    return np.divide(x, n, out=np.zeros_like(x), where=np.broadcast_to(n > 0, x.shape))

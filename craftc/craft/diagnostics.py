@@ -23,16 +23,6 @@ _LINKED = 0.5  # links between columns save so large a share of what the cluster
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
 
-def margins(clusters: Clusters, table: MixedTable, dtype: type = np.float64) -> NDArray[Any]:
-    """(n,) nats by which every row prefers its cheapest cluster to the second; inf with one cluster."""
-    out: NDArray[Any] = np.full(len(table), np.inf, dtype)
-    if len(clusters.mask) > 1:
-        for rows, costs in _in_chunks(clusters, table):
-            two = np.partition(costs, 1, axis=1)[:, :2]
-            out[rows] = np.minimum(two[:, 1] - two[:, 0], np.finfo(dtype).max)
-    return out
-
-
 def mean_margins(margin: NDArray[Any], labels: NDArray[np.int32], weight: Floats | None, n_clusters: int) -> Floats:
     """(K,) weighted mean margin of the rows of every cluster."""
     if n_clusters == 1:
@@ -44,12 +34,6 @@ def mean_margins(margin: NDArray[Any], labels: NDArray[np.int32], weight: Floats
         total += np.bincount(labels[rows], margin[rows] * of_rows, n_clusters)
         size += np.bincount(labels[rows], of_rows, n_clusters)
     return total / size
-
-
-def _in_chunks(clusters: Clusters, table: MixedTable) -> Iterator[tuple[slice, Floats]]:
-    for first in range(0, len(table), _CHUNK):
-        rows = slice(first, min(first + _CHUNK, len(table)))
-        yield rows, clusters.row_costs(table.take(rows))
 
 
 def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
-from craftc._common.merge_path import MergeStep, objectives_of, saving_of, suggested_n_clusters
+from craftc._common.merge_path import MergePath, MergeStep, objectives_of, saving_of, suggested_n_clusters
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Labels, Mask
@@ -25,12 +25,14 @@ from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.covariance import CrossProducts, too_many_columns
 from craftc.craft.dependence import ColumnLinks, column_links
-from craftc.craft.diagnostics import diagnose, margins, mean_margins
+from craftc.craft.diagnostics import diagnose, mean_margins
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.interpretation import Interpretation
 from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
+from craftc.craft.path_clusters import PathClusters, sums_of_table
 from craftc.craft.probabilities import Probabilities
+from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, row_scores, typical_rows, unusual_rows
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.moments import Moments, integer_grid
@@ -150,8 +152,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         Whether the last pass moved no row or, in a table of weight N > 16 384 under the automatic price, lowered J by less than
         (1/2) log N nats. Labels, clusters and objective always agree. False where `n_clusters` needs a split that passes would undo.
     merge_path_ : sequence of MergeStep
-        ``(n_clusters, objective, labels)`` of the result and of every partition down to one cluster; each step merges the cheapest pair.
-        Only for "auto"; read by `cut`.
+        ``(n_clusters, objective, labels)`` of the result and of every partition down to one cluster; each step merges the cheapest pair,
+        ``step.merged`` of the step before. Only for "auto"; read by `cut` and `at`.
     suggested_n_clusters_ : int or None
         The fewest clusters on `merge_path_` that keep 90 % of J(1) - J(best), what the partition of the lowest J on the path saves over
         one cluster; 1 if none saves anything. With `n_clusters`, the path starts there, and more clusters are never suggested. None
@@ -356,9 +358,13 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
         self.labels_ = labels
         gains = np.where(self._clusters.mask, self._clusters.gains, 0.0).sum(axis=0)
-        self._set_path(result.merge_path, column_links(config, encoding.source, gains) if spec.by_length else ColumnLinks())
-        self.margins_ = margins(self._clusters, table, np.float32)
-        self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
+        path, along = result.merge_path, result.path_clusters
+        if path is not None and along is not None and not encoding.identity:
+            along.original = sums_of_table(path, original_units, source, weight, n_threads)
+        categorical_columns = np.asarray(source.schema.categorical_index)
+        links = column_links(config, encoding.source, gains, categorical_columns) if spec.by_length else ColumnLinks()
+        self._set_path(path, along, links)
+        self._set_rows(table, labels, weights)
         messages = diagnose(source, self, result.n_clusters_at_4) if spec.by_length else []
         if self.covariance == "full":
             messages += too_many_columns(config.background, total, spec)
@@ -423,16 +429,47 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
         self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
 
-    def _set_path(self, path: Sequence[MergeStep], links: ColumnLinks) -> None:
-        """Set what follows from the merge path and the links between columns, both empty except under the automatic price."""
-        objectives = objectives_of(path)
-        self.merge_path_, self._links = path, links
-        self.suggested_n_clusters_ = suggested_n_clusters(objectives) if path else None
-        saved = saving_of(objectives) if path else 0.0
+    def _set_path(self, path: MergePath | None, along: PathClusters | None, links: ColumnLinks) -> None:
+        """Set what follows from the merge path and the links between columns, which only the automatic price gives."""
+        self.merge_path_: Sequence[MergeStep] = () if path is None else path
+        self._path_clusters, self._links = along, links
+        objectives = objectives_of(self.merge_path_)
+        self.suggested_n_clusters_ = suggested_n_clusters(objectives) if objectives else None
+        saved = saving_of(objectives) if objectives else 0.0
         if saved > 0.0 and self._clusters.covariances is not None:  # the last step of the path holds a covariance: links of its columns
             saved = self._clusters.objective_of_one - min(objective for _, objective in objectives)
         self.dependence_ratio_ = links.ratio(saved)
         self.column_links_ = [(self.schema_.columns[a], self.schema_.columns[b], nats) for a, b, nats in links.pairs]
+
+    def _set_rows(self, table: MixedTable, labels: Labels, weights: NDArray[np.float64] | None) -> None:
+        """Set what the rows of the fit say: margins, and typical and unusual rows."""
+        is_density = self.model == "likelihood"
+        scores = row_scores(self._clusters, table, np.float32, densities=is_density)
+        self.margins_ = scores.margins
+        self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
+        self._typical: list[NDArray[np.intp]] | None = None
+        self._unusual: NDArray[np.intp] | None = None
+        if is_density:
+            counted = None if weights is None else weights > 0
+            self._typical = typical_rows(replace(scores, labels=labels), self.n_clusters_, MOST_TYPICAL, counted)
+            self._unusual = unusual_rows(scores, MOST_UNUSUAL, counted)
+
+    def _go_to(self, step: int) -> None:
+        """Become the model at a later step of the merge path."""
+        path, along, held = self.merge_path_, self._path_clusters, self._clusters.covariances
+        assert isinstance(path, MergePath)
+        assert along is not None
+        cross = None if held is None else held.cross
+        moments, original, mask, cross = along.at(step, self._moments, self._moments_original_units, cross)
+        self._set_state(moments, self._spec, self.schema_, self._encoding, original, mask, cross)
+        path = path.after(step)
+        self._set_path(path, along.after(step), self._links)
+        self.labels_, self.n_clusters = path[0].labels, self.n_clusters_
+        self.objective_path_: NDArray[np.float64] = np.append(self.objective_path_, self.objective_)
+        self._typical = self._unusual = None
+        for name in ("margins_", "cluster_margins_"):  # of the rows, which a model does not hold
+            if hasattr(self, name):
+                delattr(self, name)
 
     # ---- new rows ----
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
-from craftc._common.merge_path import MergeStep
+from craftc._common.merge_path import MergePath
 from craftc._common.random import uniform
 from craftc._common.threads import aligned, parallel_map, threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
@@ -25,6 +25,7 @@ from craftc.craft.clusters import assign_only, pass_work
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.path_clusters import PathClusters
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
@@ -129,7 +130,8 @@ class CraftResult(FitResult):
     labels: Labels
     moments: Moments
     spec: ModelSpec
-    merge_path: Sequence[MergeStep] = ()
+    merge_path: MergePath | None = None
+    path_clusters: PathClusters | None = None
     n_clusters_at_4: int | None = None  # clusters left at four times the price
     mask: Mask | None = None  # under the pooled background
     cross: CrossProducts | None = None  # if clusters hold covariances

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.merge_path import objectives_of, suggested_n_clusters
 from craftc._common.optional import need_pandas
-from craftc._common.typing import Labels
+from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Number
 from craftc.craft.diagnostics import contribution_frame
-from craftc.craft.summary import cluster_summary, distributions
+from craftc.craft.naming import cluster_names
+from craftc.craft.summary import cluster_summary, differing_features, distributions
 
 
 class Interpretation:
-    """Methods of `CRAFT` for reading its result."""
+    """Attributes and methods of `CRAFT` for reading its result."""
+
+    @property
+    def cluster_names_(self: Any) -> list[str]:
+        """Name of every cluster, of up to three facts in which it differs from the whole table."""
+        check_is_fitted(self)
+        return cluster_names(self)
+
+    @property
+    def feature_importances_(self: Any) -> Floats:
+        """(D,) share of every input column in the gains of the features in which clusters differ from the whole table."""
+        check_is_fitted(self)
+        gains = np.where(differing_features(self), self.feature_gains_, 0.0).sum(axis=0)
+        return np.asarray(gains / max(gains.sum(), 1e-300))
 
     def explain(self: Any, X: Any) -> Any:
         """Contribution of every feature to the margin of every row, in nats.
@@ -57,19 +71,47 @@ class Interpretation:
         ValueError
             More clusters than the model has, or a model without a merge path.
         """
-        check_is_fitted(self)
-        if not self.merge_path_:
-            raise ValueError("This model has no merge path; fit it with cluster_price='auto'.")
-        Choice(("suggested",), "or a whole number >= 1", Number(least=1, whole=True)).check("n_clusters", n_clusters)
-        wanted = suggested_n_clusters(objectives_of(self.merge_path_)) if isinstance(n_clusters, str) else n_clusters
-        if wanted > self.n_clusters_:
-            raise ValueError(
-                f"cut({wanted}) asks for more than the {self.n_clusters_} clusters of this model; fit with n_clusters={wanted} "
-                "to split further."
-            )
-        at = next(i for i, step in enumerate(self.merge_path_) if step.n_clusters <= wanted)
-        labels: Labels = self.merge_path_[at].labels.astype(np.int32)
+        labels: Labels = self.merge_path_[step_of(self, n_clusters)].labels
         return labels
+
+    def at(self: Any, n_clusters: int | str, X: Any = None) -> Any:
+        """The model at a smaller number of clusters, from the merge path, without a new fit.
+
+        Parameters
+        ----------
+        n_clusters : int or "suggested"
+            As in `cut`.
+        X : data frame, array (n, D) or MixedTable, optional
+            The table of `fit`. With it the result has `margins_`, and typical and unusual rows, which depend on the rows.
+
+        Returns
+        -------
+        CRAFT
+            A fitted model, which predicts, explains, summarises and can be saved. Its merge path begins at its own partition, and its
+            parameter `n_clusters` is its number of clusters.
+
+        Raises
+        ------
+        ValueError
+            More clusters than the model has, or a model without a merge path.
+
+        Examples
+        --------
+        >>> from craftc import CRAFT
+        >>> from sklearn.datasets import load_wine
+        >>> wine = load_wine().data
+        >>> model = CRAFT(5, random_state=0).fit(wine)
+        >>> three = model.at(3)
+        >>> three.n_clusters_, bool((three.predict(wine) == model.cut(3)).all())
+        (3, True)
+        """
+        step = step_of(self, n_clusters)
+        model = copy(self)
+        if step:
+            model._go_to(step)
+        if X is not None:
+            model._set_rows(model._read_new(X), model.labels_, None)
+        return model
 
     def summary(self: Any) -> Any:
         """Size and selected features of every cluster, compared with the whole table.
@@ -85,3 +127,16 @@ class Interpretation:
         """
         check_is_fitted(self)
         return cluster_summary(self)
+
+
+def step_of(model: Any, n_clusters: int | str) -> int:
+    """The step of the merge path with this number of clusters, or the next smaller one."""
+    check_is_fitted(model)
+    if not model.merge_path_:
+        raise ValueError("This model has no merge path; fit it with cluster_price='auto'.")
+    Choice(("suggested",), "or a whole number >= 1", Number(least=1, whole=True)).check("n_clusters", n_clusters)
+    wanted = model.suggested_n_clusters_ if isinstance(n_clusters, str) else n_clusters
+    if wanted > model.n_clusters_:
+        raise ValueError(f"The model has {model.n_clusters_} clusters, fewer than {wanted}; fit with n_clusters={wanted} to split further.")
+    step: int = model.merge_path_.down_to(wanted)
+    return step

@@ -10,6 +10,7 @@ from craftc._common.labels import first_appearance, renumber
 from craftc._common.merge_path import MergePath
 from craftc.craft.fitting import assign_zero_weight_rows
 from craftc.craft.merge_split import MergeSplitSearch, Partition
+from craftc.craft.path_clusters import PathClusters
 
 
 def reach_n_clusters(search: MergeSplitSearch, part: Partition, target_n_clusters: int) -> None:
@@ -37,10 +38,12 @@ def _split_best(search: MergeSplitSearch, part: Partition) -> bool:
     return bool(splits)
 
 
-def merge_best(search: MergeSplitSearch, part: Partition) -> None:
-    """One step down the merge path: the cheapest merge, then passes."""
-    search.force_merge(part, *search.cheapest_pair(part))
+def merge_best(search: MergeSplitSearch, part: Partition) -> tuple[int, int]:
+    """One step down the merge path: the cheapest merge, then passes; returns the merged pair."""
+    pair = search.cheapest_pair(part)
+    search.force_merge(part, *pair)
     search.passes(part)
+    return pair
 
 
 def number_by_first_appearance(search: MergeSplitSearch, part: Partition) -> None:
@@ -54,17 +57,19 @@ def number_by_first_appearance(search: MergeSplitSearch, part: Partition) -> Non
         array[: part.K] = array[order]
 
 
-def merge_path(search: MergeSplitSearch, part: Partition) -> MergePath:
-    """The partition, numbered by first appearance, and every partition on the way down to one cluster."""
-    constant = search.config.background.cost
+def merge_path(search: MergeSplitSearch, part: Partition) -> tuple[MergePath, PathClusters]:
+    """The partition, numbered by first appearance, and every partition on the way down to one cluster; and their clusters."""
+    constant, pooled = search.config.background.cost, search.config.spec.pooled
     path = MergePath(part.labels, part.K, constant + part.objective)
+    clusters = PathClusters.begin(search.moments(part), part.mask[: part.K] if pooled else None)
     part = part.copy()
     while part.K > 1:
         before = part.labels.astype(np.uint8 if part.K <= 256 else np.int32)
-        merge_best(search, part)
+        pair = merge_best(search, part)
         number_by_first_appearance(search, part)
-        path.append(part.K, constant + part.objective, before, part.labels)
-    return path
+        path.append(part.K, constant + part.objective, before, part.labels, pair)
+        clusters.append(path.changes()[-1].place, part.groups[: part.K], part.mask[: part.K] if pooled else None)
+    return path, clusters
 
 
 def n_clusters_at(search: MergeSplitSearch, part: Partition, factor: float) -> int:

@@ -1,34 +1,23 @@
-"""A fitted CRAFT as one file, which can be loaded without executing anything that it contains.
+"""The state of a fitted CRAFT in a model file.
 
-The file is an ``.npz`` archive of plain arrays, never of pickled objects. Its member ``model`` is a
-JSON text (UTF-8): format name and version, parameters, schema, encoding of the numeric columns,
-specification of the model (``rules``), and the scalars of the fit. The other members are the exact
-sums of every cluster (``groups``) and the grid on which they are integers (``centre``, ``scale``);
-the same of the table in its original units (``shown_...``), where the encoding changes it; the masks
-that the search found (``mask``), under the pooled background; the sums of products of columns
-(``cross_columns``, ``cross_sums``), where clusters hold covariances; and per row ``labels``,
-``margins`` and the clusters along the merge path. Everything else follows from the sums, bit for
-bit, and is computed on loading.
+The head: parameters, schema, encoding of the numeric columns, specification of the model (``rules``), and the scalars of the fit. The
+arrays are the exact sums of every cluster (``groups``) and the grid on which they are integers (``centre``, ``scale``); the same of the
+table in its original units (``shown_...``), where the encoding changes it; the masks that the search found (``mask``), under the pooled
+background; the sums of products of columns (``cross_columns``, ``cross_sums``), where clusters hold covariances; and per row ``labels``,
+``margins`` and the clusters along the merge path. Everything else follows from the sums, bit for bit, and is computed on loading.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import warnings
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from craftc._about import version
-from craftc._common.atomic_write import replacing
 from craftc._common.merge_path import MergeStep
+from craftc._common.model_archive import Archive, Arrays, demand, plain_parameters, stored_parameters
 from craftc._common.typing import Mask
 from craftc._kernels.craft_cross_products import cross_width
 from craftc._kernels.moments import Grid
@@ -41,21 +30,8 @@ from craftc.table import Schema
 from craftc.table.moments import NUMERIC_CELLS, Moments, level_starts
 from craftc.table.numeric_encoding import NumericEncoding, Recipe
 
-FORMAT = "craftc-model"
 FORMAT_VERSION = 2  # 1: without the pooled background
 
-Arrays = dict[str, NDArray[Any]]
-
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    KeyError,
-    NotImplementedError,  # an unknown compression
-    UnicodeDecodeError,
-    json.JSONDecodeError,
-)
 _ARRAYS = {
     "groups": "int64",
     "centre": "float64",
@@ -73,47 +49,13 @@ _COVARIANCES = {"cross_columns": "int64", "cross_sums": "int64"}
 _OPTIONAL = _ORIGINAL_UNITS | _COVARIANCES | {"mask": "uint8"}
 _RENAMED = {"feature_sharing": "feature_variance", "sharing": "variance"}  # in files written before the names changed
 _DEFAULTS: dict[str, Any] = {"absolute": False, "background": "table", "covariance": "diagonal"}  # of specifications in older files
-_FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
-_DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 
 
-def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
-    """Write a fitted CRAFT to one file.
-
-    Parameters
-    ----------
-    model : CRAFT
-        Fitted.
-    path : path
-        Replaced if it exists, once all is written.
-
-    Notes
-    -----
-    An `init` given as arrays is stored as "auto", a `random_state` that is not an integer as None:
-    a fitted model does not use them.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import craftc
-    >>> heart = craftc.datasets.load_heart().data
-    >>> model = craftc.CRAFT(n_clusters=2, random_state=0).fit(heart)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     craftc.save_model(model, os.path.join(folder, "heart.craftc"))
-    ...     again = craftc.load_model(os.path.join(folder, "heart.craftc"))
-    >>> bool((again.predict(heart) == model.labels_).all())
-    True
-    """
-    if not isinstance(model, CRAFT):
-        raise TypeError(f"save_model writes a fitted CRAFT, got {type(model).__name__}.")
-    check_is_fitted(model)
+def state_of(model: CRAFT) -> tuple[dict[str, Any], Arrays]:
+    """The head and the arrays of a fitted model."""
     moments = model._moments
     head = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "craftc_version": version(),
-        "estimator": "CRAFT",
-        "parameters": {name: _plain(name, value) for name, value in model.get_params().items()},
+        "parameters": plain_parameters(model, unused=("init", "random_state")),
         "schema": model.schema_.to_dict(),
         "encoding": model._encoding.to_dict(),
         "feature_names": hasattr(model, "feature_names_in_"),
@@ -123,7 +65,6 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
         "converged": bool(model.converged_),
         "links": asdict(model._links),
     }
-    text = json.dumps(head, allow_nan=False).encode()
     arrays: Arrays = {
         "groups": moments.groups,
         "centre": moments.grid.centre,
@@ -146,10 +87,7 @@ def save_model(model: CRAFT, path: str | os.PathLike[str]) -> None:
     held = model._clusters.covariances
     if held is not None:
         arrays |= {"cross_columns": held.cross.columns.astype(np.int64), "cross_sums": held.cross.sums}
-    with replacing(path, "wb") as file:
-        np.savez_compressed(
-            file, allow_pickle=False, model=np.frombuffer(text, np.uint8), **arrays
-        )
+    return head, arrays
 
 
 def _path_arrays(steps: Sequence[MergeStep], n: int) -> Arrays:
@@ -164,88 +102,26 @@ def _path_arrays(steps: Sequence[MergeStep], n: int) -> Arrays:
     }
 
 
-def load_model(path: str | os.PathLike[str]) -> CRAFT:
-    """Load a model that `save_model` wrote; all its results have the same bits.
-
-    Parameters
-    ----------
-    path : path
-
-    Returns
-    -------
-    CRAFT
-        The fitted estimator.
-
-    Raises
-    ------
-    ValueError
-        The file is not a craftc model, is damaged, or has a newer format.
-    """
-    name = repr(os.fspath(path))
-    with open(path, "rb") as file:
-        if file.read(4) != b"PK\x03\x04":
-            raise ValueError(_FOREIGN.format(name))
-        file.seek(0)
-        head, arrays = _read(file, name)
-    try:
-        return _rebuild(head, arrays)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise ValueError(_DAMAGED.format(name, f"{type(error).__name__}: {error}")) from error
-
-
-def _read(file: Any, name: str) -> tuple[dict[str, Any], Arrays]:
-    """The JSON text and the arrays of a model file."""
-    foreign = _FOREIGN.format(name)
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            if "model" not in archive.files:
-                raise ValueError(foreign)
-            head = json.loads(archive["model"].tobytes().decode())
-            if not isinstance(head, dict) or head.get("format") != FORMAT:
-                raise ValueError(foreign)
-            written = head.get("format_version")
-            if not isinstance(written, int):
-                raise ValueError(foreign)
-            if written > FORMAT_VERSION:
-                raise ValueError(
-                    f"{name} was written by a newer craftc (format {written}, this one reads up "
-                    f"to {FORMAT_VERSION}); update craftc."
-                )
-            arrays = {member: archive[member] for member in _ARRAYS}
-            arrays |= {member: archive[member] for member in _OPTIONAL if member in archive.files}
-    except _BROKEN as error:
-        raise ValueError(_DAMAGED.format(name, error or type(error).__name__)) from error
-    except ValueError as error:
-        if str(error).startswith(name):
-            raise
-        raise ValueError(foreign) from error
-    return head, arrays
-
-
-def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
+def restored(archive: Archive) -> CRAFT:
     """The model; whatever the kernels rely on is checked here."""
-    _demand(head["estimator"] == "CRAFT", f"it holds a {head['estimator']}")
-    for name, dtype in (_ARRAYS | _OPTIONAL).items():
-        found = str(arrays[name].dtype) if name in arrays else dtype
-        right = found in (dtype, "uint8") if name == "merge_labels" else found == dtype
-        _demand(right, f"{name} has dtype {found}")
+    head, arrays = archive.head, _arrays(archive)
     schema, encoding = _columns(head)
     count_weight = head["unit"]
     valid = isinstance(count_weight, float) and 0 < count_weight < np.inf
-    _demand(valid, "the weight of a count is not a positive number")
+    demand(valid, "the weight of a count is not a positive number")
     moments = original_units = _moments(arrays, "", encoding.schema, count_weight)
     if not encoding.identity:
         original_units = _moments(arrays, "shown_", schema, count_weight)
         alike = np.array_equal(moments.groups[:, 0], original_units.groups[:, 0])
-        _demand(alike, "the two tables of sums have different clusters")
+        demand(alike, "the two tables of sums have different clusters")
     K, labels, margins = moments.n_clusters, arrays["labels"], arrays["margins"]
-    _demand(labels.ndim == 1, "labels have a wrong shape")
-    _demand(bool(((labels >= 0) & (labels < K)).all()), "the labels contain unknown clusters")
-    _demand(margins.shape == labels.shape, "margins have a wrong shape")
-    _demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
-    _demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
+    demand(labels.ndim == 1, "labels have a wrong shape")
+    demand(bool(((labels >= 0) & (labels < K)).all()), "the labels contain unknown clusters")
+    demand(margins.shape == labels.shape, "margins have a wrong shape")
+    demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
+    demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
 
-    parameters = {_RENAMED.get(name, name): value for name, value in head["parameters"].items()}
+    parameters = {_RENAMED.get(name, name): value for name, value in stored_parameters(head).items()}
     model = CRAFT(**{"background": "table"} | parameters)  # a file of format 1 knows no other background
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # impossible sums
@@ -265,19 +141,25 @@ def _rebuild(head: dict[str, Any], arrays: Arrays) -> CRAFT:
     return model
 
 
+def _arrays(archive: Archive) -> Arrays:
+    """The arrays of the file, of the right types."""
+    wanted = _ARRAYS | {name: dtype for name, dtype in _OPTIONAL.items() if name in archive}
+    return {name: archive.array(name, (dtype, "uint8") if name == "merge_labels" else dtype) for name, dtype in wanted.items()}
+
+
 def _spec(state: dict[str, Any]) -> ModelSpec:
     """The specification of the model, complete and of valid types."""
     state = _DEFAULTS | {_RENAMED.get(name, name): value for name, value in state.items()}
     spec = ModelSpec(**state)
-    _demand(state.keys() == asdict(spec).keys(), "the specification of the model is not complete")
+    demand(state.keys() == asdict(spec).keys(), "the specification of the model is not complete")
     known = spec.model in MODELS
     known &= spec.selection in ("priced", "fixed", "free", "threshold", "global")
     known &= spec.background in ("table", "pooled") and spec.covariance in ("auto", "diagonal", "full")
-    _demand(known, "the model, selection, background or covariance is unknown")
+    demand(known, "the model, selection, background or covariance is unknown")
     for name, value in state.items():
         text, optional = name in ("model", "selection", "background", "covariance"), name in ("price", "variance")
         fits = text or (value is None and optional) or type(value) in ((bool,) if name == "absolute" else (int, float))
-        _demand(fits, f"{name} has the wrong type")
+        demand(fits, f"{name} has the wrong type")
     return spec
 
 
@@ -286,13 +168,13 @@ def _columns(head: dict[str, Any]) -> tuple[Schema, NumericEncoding]:
     schema = Schema.from_dict(head["schema"])
     positions = np.concatenate([schema.numeric_index, schema.categorical_index])
     each_once = sorted(positions.tolist()) == list(range(schema.n_columns))
-    _demand(each_once, "the schema does not fit its columns")
+    demand(each_once, "the schema does not fit its columns")
     complete = len(schema.levels) == len(schema.categorical_index) and schema.dtype in ("f4", "f8")
-    _demand(complete, "the schema is not complete")
-    _demand(schema.missing in ("ignore", "category", "error"), "the schema is not complete")
+    demand(complete, "the schema is not complete")
+    demand(schema.missing in ("ignore", "category", "error"), "the schema is not complete")
     encoding = NumericEncoding.from_dict(head["encoding"], schema)
     for recipe in encoding.recipes:
-        _demand(_possible(recipe), "the encoding of a numeric column is impossible")
+        demand(_possible(recipe), "the encoding of a numeric column is impossible")
     return schema, encoding
 
 
@@ -314,14 +196,14 @@ def _moments(arrays: Arrays, prefix: str, schema: Schema, count_weight: float) -
     """The exact sums of every cluster of a table with these columns."""
     centre, scale = arrays[f"{prefix}centre"], arrays[f"{prefix}scale"]
     p, n_levels = len(schema.numeric_index), schema.n_levels
-    _demand(centre.shape == scale.shape == (p,), "the grid does not fit the schema")
+    demand(centre.shape == scale.shape == (p,), "the grid does not fit the schema")
     finite = np.isfinite(centre) & np.isfinite(scale) & (scale > 0)
-    _demand(bool(finite.all()), "the grid is not finite")
+    demand(bool(finite.all()), "the grid is not finite")
     grid = Grid(centre, scale, level_starts(n_levels), int((n_levels + 1).sum()))
     groups = arrays[f"{prefix}groups"]
     fits = groups.ndim == 2 and len(groups) > 0 and groups.shape[1] == grid.width
-    _demand(fits, "the sums do not fit the schema")
-    _demand(bool((groups[:, 0] > 0).all()), "a cluster is empty")
+    demand(fits, "the sums do not fit the schema")
+    demand(bool((groups[:, 0] > 0).all()), "a cluster is empty")
     moments = Moments(grid, count_weight, len(groups))
     moments.groups[:] = groups
     return moments
@@ -330,9 +212,9 @@ def _moments(arrays: Arrays, prefix: str, schema: Schema, count_weight: float) -
 def _mask(arrays: Arrays, moments: Moments) -> Mask:
     """The masks of the clusters under the pooled background."""
     mask = arrays["mask"]
-    _demand(mask.shape == (moments.n_clusters, moments.grid.p + moments.grid.q), "the masks have a wrong shape")
+    demand(mask.shape == (moments.n_clusters, moments.grid.p + moments.grid.q), "the masks have a wrong shape")
     usable = Background(moments.total()).usable
-    _demand(bool((mask <= usable).all()), "the masks contain constant features")
+    demand(bool((mask <= usable).all()), "the masks contain constant features")
     return mask
 
 
@@ -344,14 +226,14 @@ def _cross_products(arrays: Arrays, moments: Moments, spec: ModelSpec) -> CrossP
     grid, P = moments.grid, len(columns)
     fits = spec.with_covariances and columns.ndim == 1 and 2 <= P <= MOST_COLUMNS
     fits = fits and bool((np.diff(columns) > 0).all()) and columns[0] >= 0 and columns[-1] < grid.p
-    _demand(fits, "the columns of the covariances do not fit the model")
-    _demand(sums.shape == (moments.n_clusters, cross_width(P)), "the sums of products do not fit the model")
+    demand(fits, "the columns of the covariances do not fit the model")
+    demand(sums.shape == (moments.n_clusters, cross_width(P)), "the sums of products do not fit the model")
     complete = moments.present[:, columns] == moments.sizes[:, None]
-    _demand(bool(complete.all()), "a column of the covariances has missing values")
+    demand(bool(complete.all()), "a column of the covariances has missing values")
     squares = np.cumsum(np.arange(1, P + 1)) - 1  # the position of every square among the products
     for word in (0, 1):
         known = moments.groups[:, grid.first_numeric + NUMERIC_CELLS * columns + 3 + word]
-        _demand(np.array_equal(sums[:, 2 * squares + word], known), "the sums of products contradict the sums of squares")
+        demand(np.array_equal(sums[:, 2 * squares + word], known), "the sums of products contradict the sums of squares")
     return CrossProducts(columns, np.ascontiguousarray(sums))
 
 
@@ -360,15 +242,15 @@ def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
     clusters, objectives = arrays["merge_clusters"], arrays["merge_objectives"]
     labels = arrays["merge_labels"]
     fits = labels.shape == (n, len(clusters)) and objectives.shape == clusters.shape
-    _demand(fits, "the merge path has a wrong shape")
+    demand(fits, "the merge path has a wrong shape")
     if not len(clusters):
         return []
     downward = clusters[0] == n_clusters and clusters[-1] == 1 and (np.diff(clusters) < 0).all()
-    _demand(bool(downward), "the merge path does not lead down to one cluster")
+    demand(bool(downward), "the merge path does not lead down to one cluster")
     steps = []
     for K, objective, column in zip(clusters.tolist(), objectives.tolist(), labels.T, strict=True):
         known = bool(((column >= 0) & (column < K)).all())
-        _demand(known, "the merge path contains unknown clusters")
+        demand(known, "the merge path contains unknown clusters")
         kind = np.uint8 if K <= 256 else np.int32
         steps.append(MergeStep(K, objective, column.astype(kind)))
     return steps
@@ -380,29 +262,7 @@ def _links(state: dict[str, Any] | None, n_columns: int) -> ColumnLinks:
         return ColumnLinks()
     links = ColumnLinks(state["saving"], [(a, b, nats) for a, b, nats in state["pairs"]])
     for value in (links.saving, *(nats for *_, nats in links.pairs)):
-        _demand(isinstance(value, float) and 0.0 <= value < np.inf, "a link between columns saves no finite number of nats")
+        demand(isinstance(value, float) and 0.0 <= value < np.inf, "a link between columns saves no finite number of nats")
     for a, b, _ in links.pairs:
-        _demand(type(a) is type(b) is int and 0 <= a < b < n_columns, "a link joins columns that do not exist")
+        demand(type(a) is type(b) is int and 0 <= a < b < n_columns, "a link joins columns that do not exist")
     return links
-
-
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise ValueError(otherwise)
-
-
-def _plain(name: str, value: Any) -> Any:
-    """A parameter as a value that JSON can write."""
-    if name == "init" and not isinstance(value, str):
-        return "auto"
-    if name == "random_state" and not isinstance(value, int | np.integer):
-        return None
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain("", item) for item in value]
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise TypeError(
-        f"The parameter {name}={value!r} cannot be written to a file; use numbers, text or lists."
-    )

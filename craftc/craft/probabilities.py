@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
-from craftc._common.labels import chunks
 from craftc._common.typing import Floats
-from craftc.craft.diagnostics import margins
+from craftc.craft.rows import row_scores
 
 
 def _is_a_density(model: Any) -> bool:
@@ -89,15 +87,7 @@ class Probabilities:
         >>> round(float(model.score_samples(held_out).mean()), 2)
         -3.41
         """
-        table, background = self._read_new(X), self._clusters.background
-        varies = background.usable[: background.grid.p] > 0
-        equal_weights = 0.0 if self._spec.by_length else math.log(self.n_clusters_)
-        out = np.empty(len(table))
-        for rows in chunks(len(table)):
-            part = table.take(rows)
-            normalisers = 0.5 * math.log(2.0 * math.pi) * (~np.isnan(part.numeric) & varies).sum(axis=1)
-            out[rows] = logsumexp(-self._clusters.full_costs(part), axis=1) - normalisers - equal_weights
-        return out
+        return row_scores(self._clusters, self._read_new(X)).densities
 
     def margins(self: Any, X: Any) -> NDArray[np.float64]:
         """Margin of every row: nats by which it prefers its cluster to the second best; inf with one cluster.
@@ -111,4 +101,4 @@ class Probabilities:
         ndarray (n,) of float64
             Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own cluster.
         """
-        return np.asarray(margins(self._clusters, self._read_new(X)))
+        return np.asarray(row_scores(self._clusters, self._read_new(X), densities=False).margins)

@@ -286,10 +286,15 @@ def test_newer_format(saved):
         load_model(saved)
 
 
+def test_an_estimator_of_a_newer_craftc(saved):
+    rewrite(saved, estimator="Quantum")
+    with pytest.raises(ValueError, match=r"holds a fitted 'Quantum', which this craftc does not know; update craftc\."):
+        load_model(saved)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {"estimator": "DPMeans"},
         {"schema": {}},
         {"rules": {"selektion": "fixed"}},
         {"parameters": {"n_klusters": 3}},
@@ -405,6 +410,55 @@ def test_sums_that_are_missing(tmp_path):
         np.savez(file, **arrays)
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(path)
+
+
+def npy(array, shape=None):
+    """An array as a member of an archive; with `shape`, its header promises another shape."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    old, new = repr(array.shape).encode(), repr(array.shape if shape is None else shape).encode()
+    header, gap = buffer.getvalue(), len(new) - len(old)
+    return header.replace(old, new, 1).replace(b" " * gap + b"\n", b"\n", 1) if gap else header
+
+
+def replace_member(path, name, member):
+    with zipfile.ZipFile(path) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, content in (members | {f"{name}.npy": member}).items():
+            archive.writestr(each, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("groups", npy(np.zeros((2, 2), np.int64), (10**9, 10**9))),  # 8 EB
+        ("labels", npy(np.zeros(270, np.int32), (-270,))),
+        ("labels", npy(np.zeros(270, np.int32))[:-1]),
+        ("labels", npy(np.zeros(270, np.int32)) + b"x"),
+        ("labels", npy(np.zeros(270, "S4"))),
+        ("labels", b"\x93NUMPY\x02\x00" + npy(np.zeros(270, np.int32))[8:]),
+        ("model", npy(np.frombuffer(b"[" * 100_000, np.uint8))),
+        ("model", npy(np.frombuffer(b'{"format": "craftc-model", "n": NaN}', np.uint8))),
+        ("model", npy(np.frombuffer(b'{"format": "craftc-model", "n": 1' + b"0" * 5000 + b"}", np.uint8))),
+    ],
+)
+def test_members_that_contradict_their_size(saved, name, member):
+    replace_member(saved, name, member)
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(saved)
+
+
+def test_a_member_that_claims_to_expand_beyond_what_deflate_can(saved):
+    """Header and directory agree on 2 GB; the member holds a few bytes."""
+    header = npy(np.zeros(0, np.int32), (2**29,))
+    replace_member(saved, "labels", header)
+    content = bytearray(saved.read_bytes())
+    entry = content.rindex(b"PK\x01\x02", 0, content.index(b"labels.npy", content.index(b"PK\x01\x02")))
+    content[entry + 24 : entry + 28] = (len(header) + 2**31).to_bytes(4, "little")
+    saved.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"labels has another size than shape \(536870912,\) needs"):
+        load_model(saved)
 
 
 def test_public_names():

@@ -13,7 +13,7 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"report"},
-    {"distributed", "embed", "plot"},
+    {"distributed", "embed", "model_file", "plot"},
     {"bpmeans", "convex", "covariates", "craft", "dpmeans", "kprototypes", "mixture", "spectral"},
     {"_fusion"},
     {"table"},
