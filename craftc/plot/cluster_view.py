@@ -17,6 +17,7 @@ from craftc.table.column_statistics import CategoricalColumn, NumericColumn, col
 #: Colour of a cluster, and of the whole table.
 CLUSTER, TABLE, TABLE_LINE = "#0B7A75", "#C9CED6", "#7C8590"
 _LONG = 48  # characters of a label
+_LETTER = 0.068  # inches of a letter in 8 points
 
 
 class ClusterView:
@@ -105,6 +106,11 @@ def shortened(text: str, most: int = _LONG) -> str:
     text = " ".join(text.split())
     short = text if len(text) <= most else text[: most - 1].rstrip() + "…"
     return short.replace("$", r"\$")
+
+
+def inches(texts: Iterable[str]) -> float:
+    """About the width of the longest of some texts in 8 points."""
+    return _LETTER * max(map(len, texts))
 
 
 def percent(share: float) -> str:

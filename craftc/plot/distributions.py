@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from craftc._common.typing import Array, Floats, Ints, Labels
-from craftc.plot.cluster_view import CLUSTER, TABLE, TABLE_LINE, ClusterView, percent, shortened
+from craftc.plot.cluster_view import CLUSTER, TABLE, TABLE_LINE, ClusterView, inches, percent, shortened
 from craftc.plot.figures import new_figure
 from craftc.plot.rows import read_rows
 from craftc.table.column_statistics import CategoricalColumn, NumericColumn
 
-_WIDTH, _ROW, _AROUND = 7.0, 0.24, 1.1  # inches: width of a figure, height of a cluster, height around them
+_WIDTH, _ROW, _AROUND = 5.6, 0.24, 1.1  # inches: width of the axes, height of a cluster, height around them
 _TALL = 0.42  # inches of a cluster with a histogram
 _FONT = 8.0
 _BINS = 24
@@ -60,7 +60,8 @@ def sizes(model: Any, *, axes: Any = None) -> Any:
         text = f"{view.sizes[k]:,.0f} ({percent(view.shares[k])})"
         axes.annotate(text, (view.sizes[k], row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=_FONT)
     axes.set_xlim(0, 1.16 * shown.max())  # room for the figures
-    axes.set_xlabel("rows", fontsize=_FONT)
+    axes.set_xlabel("rows", fontsize=_FONT, loc="left")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     return axes
 
 
@@ -127,16 +128,17 @@ def distribution(model: Any, feature: Any, X: Any = None, *, clusters: Iterable[
     else:
         axes = _axes(axes, chosen, view, _ROW)
         _intervals(axes, column, chosen)
-    axes.set_xlabel(name, fontsize=_FONT)
+    axes.set_xlabel(name, fontsize=_FONT, loc="left")
     _legend(axes, column, X is None)
     return axes
 
 
 def _axes(axes: Any, chosen: Ints, view: ClusterView, height: float) -> Any:
     """Axes with one line per cluster."""
+    labels = [view.labels[k] for k in chosen]
     if axes is None:
-        axes = new_figure((_WIDTH, _AROUND + height * max(len(chosen), 2))).add_subplot()
-    axes.set_yticks(range(len(chosen)), [view.labels[k] for k in chosen], fontsize=_FONT)
+        axes = new_figure((_WIDTH + inches(labels), _AROUND + height * max(len(chosen), 2))).add_subplot()
+    axes.set_yticks(range(len(chosen)), labels, fontsize=_FONT)
     axes.set_ylim(len(chosen) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=_FONT)

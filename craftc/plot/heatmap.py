@@ -8,7 +8,7 @@ import numpy as np
 
 from craftc._common.typing import Bits, Floats, Ints
 from craftc._common.validation import check_number
-from craftc.plot.cluster_view import ClusterView, shortened
+from craftc.plot.cluster_view import ClusterView, inches, shortened
 from craftc.plot.figures import new_figure
 from craftc.table.column_statistics import NumericColumn
 
@@ -28,8 +28,8 @@ _ON_DARK = "#FFFFFF"
 _ON_PALE = ("#A8480A", "#195A9E", "#5F3AA3", "#5F3AA3")
 _INK = "#1A1F26"
 _CELL = 0.27, 0.23  # inches of a cell
-_AROUND = 3.6, 2.4  # inches of names, and of names and legend
-_NARROWEST = 6.4
+_NARROWEST = 4.6  # inches of the map, as wide as the legend
+_ABOVE = 0.9  # inches of the legend
 _FONT = 8.0
 _MARKER = 18.0  # area in square points
 _LONG = 24  # characters of the name of a column
@@ -78,23 +78,23 @@ def heatmap(model: Any, *, n_features: int = 30, axes: Any = None) -> Any:
     view = ClusterView(model, "heatmap")
     check_number("n_features", n_features, least=1, whole=True)
     columns = np.argsort(-view.importances, kind="stable")[:n_features]
+    names = [shortened(view.columns[d], _LONG) for d in columns]
     shape = len(view.order), len(columns)
     if axes is None:
-        size = np.array(shape[::-1]) * _CELL + _AROUND
-        axes = new_figure((max(float(size[0]), _NARROWEST), float(size[1]))).add_subplot()
+        width, height = max(_CELL[0] * shape[1], _NARROWEST), _CELL[1] * max(shape[0], 3)
+        axes = new_figure((width + inches(view.labels) + 0.3, height + inches(names) + _ABOVE)).add_subplot()
     way, depth = ways(view, columns)[view.order], depths(view, columns)[view.order]
     shared = (view.shared[:, columns])[view.order]
     axes.imshow(_colours(way, depth), aspect="auto", interpolation="nearest")
     _mark(axes, way, depth, shared)
     axes.set_yticks(range(shape[0]), [view.labels[k] for k in view.order], fontsize=_FONT)
-    names = [shortened(view.columns[d], _LONG) for d in columns]
     axes.set_xticks(range(shape[1]), names, fontsize=_FONT, rotation=90 if shape[1] > 3 else 0)
     axes.set_xticks(np.arange(shape[1] + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(shape[0] + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="#D5DAE1", linewidth=0.5)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
-    _legend(axes, way, bool((shared & (way >= 0)).any()), len(view.columns))
+    _legend(axes, bool((shared & (way >= 0)).any()), shape[1], len(view.columns))
     return axes
 
 
@@ -137,24 +137,22 @@ def _mark(axes: Any, way: Ints, depth: Ints, shared: Bits) -> None:
                     axes.scatter(columns, rows, s=_MARKER, marker=marker, facecolor=face, edgecolor=colour, linewidths=0.8)
 
 
-def _legend(axes: Any, way: Ints, outlines: bool, n_columns: int) -> None:
+def _legend(axes: Any, outlines: bool, n_shown: int, n_columns: int) -> None:
     """Explain symbols and shades, above the map."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     kinds = [
-        Line2D([], [], color=_ON_PALE[kind], marker=_MARKERS[kind], linestyle="", markersize=5, label=_WAYS[kind])
-        for kind in range(len(_WAYS))
-        if (way == kind).any()
+        Line2D([], [], color=_ON_PALE[kind], marker=_MARKERS[kind], linestyle="", markersize=5, label=way) for kind, way in enumerate(_WAYS)
     ]
     shades = [Patch(facecolor=_GREYS[i + 1], edgecolor="0.7", label=f"≥ {step:g}") for i, step in enumerate(_STEPS)]
     shades[-1].set_label(f"{shades[-1].get_label()} nats per row")
     note = "Compared with the whole table"
     if outlines:
         note += "; outlined symbol: shared with other clusters"
-    if way.shape[1] < n_columns:
-        note += f"; {way.shape[1]} of {n_columns} features"
+    if n_shown < n_columns:
+        note += f"; {n_shown} of {n_columns} features"
     axes.legend(
-        handles=[*kinds, *shades], ncols=8, loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False, fontsize=_FONT, title=note,
-        title_fontsize=_FONT, alignment="left", columnspacing=1.0, handlelength=1.0, handletextpad=0.4, borderaxespad=0.2,
+        handles=[handle for pair in zip(kinds, shades, strict=True) for handle in pair], ncols=4, loc="lower left", bbox_to_anchor=(0, 1.0),
+        frameon=False, fontsize=_FONT, title=note, title_fontsize=_FONT, alignment="left", columnspacing=1.0, handlelength=1.0, handletextpad=0.4, borderaxespad=0.2,
     )  # fmt: skip

@@ -89,6 +89,7 @@ SIGNATURES = {
     "plot.features": "(model, shape, *, names=None, columns=None, difference=None, figure=None, to_pixels=None)",
     "plot.fusion_tree": "(model, *, names=None, only=None, of_class=None, leaves=60, axes=None)",
     "plot.heatmap": "(model, *, n_features=30, axes=None)",
+    "plot.merge_tree": "(model, *, n_clusters='suggested', axes=None)",
     "plot.sizes": "(model, *, axes=None)",
     "plot.spectrum": "(model, *, axes=None)",
     "plot.tiles": "(model, X, *, order='given', axes=None)",
