@@ -21,6 +21,7 @@ _NAMES = {
     "GraphSpectralFeatures": "craftc.spectral",
     "KFeatures": "craftc.bpmeans",
     "MixedTable": "craftc.table",
+    "compare": "craftc.craft.comparison",
     "get_include": "craftc._about",
     "load_model": "craftc.model_file",
     "read_table": "craftc.table.read",

@@ -30,6 +30,7 @@ class CraftStream(IntEnum):
     STAGE_SAMPLE = 14  # rows of the first stage of the search
     SCREENING_SAMPLE = 15  # rows by which the splits of a cluster of a wide table are screened
     VALLEY_SAMPLE = 17  # rows that show whether there is a valley between two clusters
+    STABILITY_SAMPLE = 18  # rows of a refit that shows whether clusters are stable
 
 
 @unique

@@ -32,6 +32,7 @@ MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels 
 _STEPS, _FARTHEST, _HEAVIEST = 2.0**8, 2.0**14, 2.0**24  # integers: to a standard deviation, of the largest cell, of all weights
 _ROWS = 1 << 11  # of the design at a time
 _ALIKE, _BANDS = 0.5, 8  # share of the information of two columns; levels as which a numeric column counts there
+_NO_COLUMNS = np.empty(0, np.intp)
 _IMPLIED, _LEADING = 0.9, 30  # share of the rows with a level; columns of which levels are compared
 
 
@@ -75,7 +76,9 @@ def dependence_sentence(model: Any) -> str:
     return f"Columns that depend on each other describe this table better than groups of rows: {links}, clusters {save:,.0f}."
 
 
-def column_links(config: FitConfig, source: NDArray[np.intp], selected_gains: Floats, categorical: NDArray[np.intp]) -> ColumnLinks:
+def column_links(
+    config: FitConfig, source: NDArray[np.intp], selected_gains: Floats, categorical: NDArray[np.intp] = _NO_COLUMNS
+) -> ColumnLinks:
     """Links between the columns of a table without clusters.
 
     Parameters
@@ -90,7 +93,7 @@ def column_links(config: FitConfig, source: NDArray[np.intp], selected_gains: Fl
         `MOST_WIDTH` cells, three for a numeric and one for each level of a categorical column; a column of more than `MOST_LEVELS` levels
         is left out.
     categorical : ndarray of intp
-        Categorical input columns.
+        Categorical input columns, of which levels that imply each other are listed.
 
     Returns
     -------

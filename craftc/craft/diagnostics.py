@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.optional import need_pandas
 from craftc._common.typing import Floats
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
@@ -65,16 +64,17 @@ def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.int
     return own, other, parts, tables.base[other] - tables.base[own]
 
 
-def contribution_frame(clusters: Clusters, table: MixedTable, columns: list[Any], source: NDArray[np.intp], index: Any) -> Any:
-    """The frame of ``CRAFT.explain``: contributions of the input columns, of which the encoded columns are parts."""
+def contribution_columns(clusters: Clusters, table: MixedTable, columns: list[Any], source: NDArray[np.intp]) -> dict[Any, NDArray[Any]]:
+    """The columns of ``CRAFT.explain``: contributions of the input columns, of which the encoded columns are parts.
+
+    An input column with the name of one of the first three columns is listed as "NAME (feature)".
+    """
     own, other, parts, sizes = contributions(clusters, table)
-    per_column = np.zeros((len(table), len(columns)))
+    per_column = np.zeros((len(columns), len(table)))
     for d, column in enumerate(source):
-        per_column[:, column] += parts[:, d]
-    frame = need_pandas().DataFrame(per_column, columns=columns, index=index)
-    for position, (name, values) in enumerate((("cluster", own), ("next", other), ("size", sizes))):
-        frame.insert(position, name, values, allow_duplicates=True)
-    return frame
+        per_column[column] += parts[:, d]
+    first = {"cluster": own, "next": other, "size": sizes}
+    return first | {f"{name} (feature)" if name in first else name: values for name, values in zip(columns, per_column, strict=True)}
 
 
 def diagnose(table: MixedTable, model: Any, n_clusters_at_4: int | None) -> list[str]:

@@ -6,14 +6,19 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.optional import need_pandas
 from craftc._common.typing import Floats, Labels
-from craftc._common.validation import Choice, Number
-from craftc.craft.diagnostics import contribution_frame
+from craftc._common.validation import Choice, Number, check_number
+from craftc.craft.diagnostics import contribution_columns
 from craftc.craft.naming import cluster_names
+from craftc.craft.probabilities import is_a_density
+from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, row_scores, typical_rows, unusual_rows
+from craftc.craft.similarity import bhattacharyya
+from craftc.craft.stability import Stability, refits
 from craftc.craft.summary import cluster_summary, differing_features, distributions
+from craftc.table.frame_output import frame_library, output_frame
 
 
 class Interpretation:
@@ -41,17 +46,17 @@ class Interpretation:
 
         Returns
         -------
-        pandas.DataFrame
+        pandas.DataFrame or polars.DataFrame
             One row per row of X: `cluster`, the second best cluster `next` (-1 with one cluster), `size` (contribution of the sizes of the
-            two clusters) and one column per feature. The contributions sum to the margin. Where a cluster holds a covariance, a cell
-            counts as it does given the row's observed cells in the earlier columns of that covariance. ``frame.attrs["distribution"]``
-            says whose distribution every cluster has of every feature, as `summary` does. Needs pandas.
+            two clusters) and one column per feature ("NAME (feature)" if it has one of these names). The contributions sum to the margin.
+            Where a cluster holds a covariance, a cell counts as it does given the row's observed cells in the earlier columns of that
+            covariance. A polars frame for a polars frame, otherwise pandas, with the index of X; there ``frame.attrs["distribution"]``
+            says whose distribution every cluster has of every feature, as `summary` does.
         """
-        table, pd = self._read_new(X), need_pandas()
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        frame = contribution_frame(self._clusters, table, list(self.schema_.columns), self._encoding.source, index)
-        frame.attrs["distribution"] = [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]
-        return frame
+        table, library = self._read_new(X), frame_library(X)
+        columns = contribution_columns(self._clusters, table, list(self.schema_.columns), self._encoding.source)
+        attrs = {"distribution": [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]}
+        return output_frame(columns, library, attrs, X.index if library == "pandas" else None)
 
     def cut(self: Any, n_clusters: int | str) -> Labels:
         """Labels at a smaller number of clusters, from the merge path, without a new fit.
@@ -106,7 +111,10 @@ class Interpretation:
         (3, True)
         """
         step = step_of(self, n_clusters)
+        if step and self._path_clusters is None:
+            raise ValueError("This model was saved by an earlier version of craftc, without the sums along its merge path; fit it again.")
         model = copy(self)
+        model.n_clusters = model.n_clusters_
         if step:
             model._go_to(step)
         if X is not None:
@@ -118,15 +126,131 @@ class Interpretation:
 
         Returns
         -------
-        pandas.DataFrame
+        pandas.DataFrame or polars.DataFrame
             One row per cluster and feature in which it differs from the whole table, largest gain first: cluster, rows, share, feature,
-            gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and in the whole table.
+            gain in nats, distribution ("own", or "shared with n clusters"), typical values in the cluster and in the whole table. A
+            polars frame if the model was fitted on one, otherwise pandas (``pip install craftc[app]``). The pandas frame has attributes:
             ``frame.attrs["merges"]`` lists (K, objective) along the merge path, which shows how close other numbers of clusters are; the
             attrs "price_factor", "suggested_n_clusters", "dependence_ratio" and "column_links" are the fitted attributes. "dependence" is
-            a sentence if `dependence_ratio_` exceeds 1, otherwise empty. Needs pandas (``pip install craftc[app]``).
+            a sentence if `dependence_ratio_` exceeds 1, otherwise empty.
         """
         check_is_fitted(self)
         return cluster_summary(self)
+
+    def representatives(self: Any, n: int = 3, X: Any = None) -> list[NDArray[np.intp]]:
+        """Typical rows of every cluster: those of the highest log density that belong clearly to it.
+
+        Parameters
+        ----------
+        n : int, default=3
+            Rows of each cluster, at most 32 without X.
+        X : data frame, array (n, D) or MixedTable, optional
+            Rows to choose from; None: those of `fit`.
+
+        Returns
+        -------
+        list of K arrays of int
+            Positions of rows, most typical first, for every cluster. A row belongs clearly to its cluster if its margin is at least log 9
+            nats, and rows with missing cells are listed only if no others are. Of equal rows the first is listed, so that there may be
+            fewer than `n`.
+
+        Raises
+        ------
+        ValueError
+            More than 32 without X, or a model at another step of the merge path without X.
+        """
+        check_number("n", n, least=1, whole=True)
+        if X is None:
+            return [rows[:n] for rows in _kept(self, self._typical, n, MOST_TYPICAL)]
+        return typical_rows(row_scores(self._clusters, self._read_new(X)), self.n_clusters_, n)
+
+    def outliers(self: Any, n: int = 10, X: Any = None) -> NDArray[np.intp]:
+        """The rows with the lowest `score_samples`, which fit no cluster well.
+
+        Parameters
+        ----------
+        n : int, default=10
+            Rows, at most 256 without X.
+        X : data frame, array (n, D) or MixedTable, optional
+            Rows to choose from; None: those of `fit`.
+
+        Returns
+        -------
+        ndarray of int
+            Positions of rows, least likely first.
+
+        Raises
+        ------
+        ValueError
+            More than 256 without X, or a model at another step of the merge path without X.
+        """
+        check_number("n", n, least=1, whole=True)
+        if X is None:
+            return np.asarray(_kept(self, self._unusual, n, MOST_UNUSUAL)[:n])
+        return unusual_rows(row_scores(self._clusters, self._read_new(X)), n)
+
+    def similarity(self: Any) -> Floats:
+        """Similarity of every two clusters: the Bhattacharyya coefficient of their distributions.
+
+        Returns
+        -------
+        ndarray (K, K) of float64
+            Between 0 and 1; 1 on the diagonal. The share of rows that any rule confuses between two clusters of equal size is at most half
+            of it. Not with the paper's models, which define no distributions.
+        """
+        check_is_fitted(self)
+        is_a_density(self)
+        return bhattacharyya(self._clusters)
+
+    def stability(self: Any, X: Any, n: int = 20, *, n_seeds: int = 5, random_state: int = 0) -> Stability:
+        """How firm the clusters are: whether refits on parts of the rows, and with other seeds, find them again.
+
+        Parameters
+        ----------
+        X : data frame, array (n, D) or MixedTable
+            The table of `fit`.
+        n : int, default=20
+            Refits, each on 80 % of the rows, drawn without replacement. (With replacement, repeated rows look like structure.)
+        n_seeds : int, default=5
+            Refits on all rows with other seeds.
+        random_state : int, default=0
+            Seed of the draws.
+
+        Returns
+        -------
+        Stability
+            `overlap` (n, K): the Jaccard coefficient of every cluster with the most similar cluster of every refit, over the rows of the
+            refit. Its `mean` reads as in clusterboot of R's fpc: .85 and more is stable, less than .6 is not. A high value may also mean
+            that the method is inflexible.
+
+        References
+        ----------
+        .. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data Analysis 52 (2007).
+
+        Examples
+        --------
+        >>> from craftc import CRAFT
+        >>> from craftc.datasets import load_heart
+        >>> heart = load_heart().data
+        >>> found = CRAFT(random_state=0).fit(heart).stability(heart, n=4, n_seeds=1)
+        >>> found.overlap.shape, found.n_clusters.tolist()
+        ((4, 2), [2, 2, 2, 2])
+        """
+        check_is_fitted(self)
+        check_number("n", n, least=1, whole=True)
+        check_number("n_seeds", n_seeds, least=0, whole=True)
+        return refits(self, X, int(n), int(n_seeds), int(random_state))
+
+
+def _kept(model: Any, rows: Any, n: int, most: int) -> Any:
+    """Rows of `fit` that a model keeps, checked."""
+    check_is_fitted(model)
+    is_a_density(model)
+    if rows is None:
+        raise ValueError("This model was made from another one and does not know the rows of fit; pass them as X.")
+    if n > most:
+        raise ValueError(f"A fitted model keeps {most} of these rows, fewer than n={n}; pass the table as X for more.")
+    return rows
 
 
 def step_of(model: Any, n_clusters: int | str) -> int:

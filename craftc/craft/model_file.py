@@ -4,7 +4,9 @@ The head: parameters, schema, encoding of the numeric columns, specification of 
 arrays are the exact sums of every cluster (``groups``) and the grid on which they are integers (``centre``, ``scale``); the same of the
 table in its original units (``shown_...``), where the encoding changes it; the masks that the search found (``mask``), under the pooled
 background; the sums of products of columns (``cross_columns``, ``cross_sums``), where clusters hold covariances; and per row ``labels``,
-``margins`` and the clusters along the merge path. Everything else follows from the sums, bit for bit, and is computed on loading.
+``margins`` and the clusters along the merge path. The same sums and masks of the clusters of every later step of the path (``path_...``)
+follow each other, as do the merged pairs (``path_pairs``); ``typical`` and ``unusual`` are positions of rows. Everything else follows
+from the sums, bit for bit, and is computed on loading.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from craftc._common.merge_path import MergeStep
+from craftc._common.merge_path import MergePath, MergeStep
 from craftc._common.model_archive import Archive, Arrays, demand, plain_parameters, stored_parameters
 from craftc._common.typing import Mask
 from craftc._kernels.craft_cross_products import cross_width
@@ -26,19 +28,19 @@ from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.dependence import ColumnLinks
 from craftc.craft.estimator import CRAFT
 from craftc.craft.parameters import MODELS, ModelSpec
+from craftc.craft.path_clusters import PathClusters, moment_sums
+from craftc.craft.rows import MOST_TYPICAL
 from craftc.table import Schema
 from craftc.table.moments import NUMERIC_CELLS, Moments, level_starts
 from craftc.table.numeric_encoding import NumericEncoding, Recipe
 
-FORMAT_VERSION = 2  # 1: without the pooled background
+FORMAT_VERSION = 3  # 1: without the pooled background; 2: without the sums along the merge path
 
 _ARRAYS = {
     "groups": "int64",
     "centre": "float64",
     "scale": "float64",
     "labels": "int32",
-    "margins": "float32",
-    "cluster_margins": "float64",
     "objective_path": "float64",
     "merge_clusters": "int64",
     "merge_objectives": "float64",
@@ -46,7 +48,9 @@ _ARRAYS = {
 }
 _ORIGINAL_UNITS = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
 _COVARIANCES = {"cross_columns": "int64", "cross_sums": "int64"}
-_OPTIONAL = _ORIGINAL_UNITS | _COVARIANCES | {"mask": "uint8"}
+_ROWS = {"margins": "float32", "cluster_margins": "float64", "typical": "int64", "unusual": "int64"}  # not of a model from a merge path
+_PATH = {"path_pairs": "int64", "path_groups": "int64", "path_mask": "uint8", "path_cross_sums": "int64", "path_shown_groups": "int64"}
+_OPTIONAL = _ORIGINAL_UNITS | _COVARIANCES | _ROWS | _PATH | {"mask": "uint8"}
 _RENAMED = {"feature_sharing": "feature_variance", "sharing": "variance"}  # in files written before the names changed
 _DEFAULTS: dict[str, Any] = {"absolute": False, "background": "table", "covariance": "diagonal"}  # of specifications in older files
 
@@ -59,6 +63,7 @@ def state_of(model: CRAFT) -> tuple[dict[str, Any], Arrays]:
         "schema": model.schema_.to_dict(),
         "encoding": model._encoding.to_dict(),
         "feature_names": hasattr(model, "feature_names_in_"),
+        "frame_library": model._frame_library,
         "rules": asdict(model._spec),
         "unit": moments.unit,
         "n_iter": int(model.n_iter_),
@@ -70,11 +75,18 @@ def state_of(model: CRAFT) -> tuple[dict[str, Any], Arrays]:
         "centre": moments.grid.centre,
         "scale": moments.grid.scale,
         "labels": model.labels_,
-        "margins": model.margins_,
-        "cluster_margins": model.cluster_margins_,
         "objective_path": model.objective_path_,
         **_path_arrays(model.merge_path_, len(model.labels_)),
     }
+    if hasattr(model, "margins_"):
+        arrays |= {"margins": model.margins_, "cluster_margins": model.cluster_margins_}
+    if model._typical is not None and model._unusual is not None:
+        typical = np.full((model.n_clusters_, MOST_TYPICAL), -1, np.int64)
+        for line, rows in zip(typical, model._typical, strict=True):
+            line[: len(rows)] = rows
+        arrays |= {"typical": typical, "unusual": model._unusual.astype(np.int64)}
+    if model._path_clusters is not None:
+        arrays |= _path_sums(model._path_clusters, len(model.merge_path_) - 1)
     if model._spec.pooled:
         arrays["mask"] = model._clusters.diagonal_mask
     if not model._encoding.identity:
@@ -92,14 +104,25 @@ def state_of(model: CRAFT) -> tuple[dict[str, Any], Arrays]:
 
 def _path_arrays(steps: Sequence[MergeStep], n: int) -> Arrays:
     """The merge path as arrays; labels are uint8 up to 256 clusters."""
-    labels = np.empty((n, len(steps)), np.result_type(np.uint8, *(step.labels for step in steps)))
+    few = all(step.n_clusters <= 256 for step in steps)
+    labels = np.empty((n, len(steps)), np.uint8 if few else np.int32)
     for column, step in zip(labels.T, steps, strict=True):
         column[:] = step.labels
     return {
         "merge_clusters": np.array([step.n_clusters for step in steps], np.int64),
         "merge_objectives": np.array([step.objective for step in steps], np.float64),
         "merge_labels": labels,
+        "path_pairs": np.array([step.merged for step in steps[1:]], np.int64).reshape(-1, 2),
     }
+
+
+def _path_sums(along: PathClusters, n_steps: int) -> Arrays:
+    """The sums and masks of the clusters of all steps after the first, one step after the other."""
+    if not n_steps:
+        return {}
+    parts = {"path_groups": along.sums, "path_shown_groups": along.original, "path_cross_sums": along.cross}
+    arrays = {name: np.concatenate(list(sums)[1:]) for name, sums in parts.items() if sums is not None}
+    return arrays | ({"path_mask": np.concatenate(along.masks[1:])} if along.masks else {})
 
 
 def restored(archive: Archive) -> CRAFT:
@@ -114,11 +137,9 @@ def restored(archive: Archive) -> CRAFT:
         original_units = _moments(arrays, "shown_", schema, count_weight)
         alike = np.array_equal(moments.groups[:, 0], original_units.groups[:, 0])
         demand(alike, "the two tables of sums have different clusters")
-    K, labels, margins = moments.n_clusters, arrays["labels"], arrays["margins"]
+    K, labels = moments.n_clusters, arrays["labels"]
     demand(labels.ndim == 1, "labels have a wrong shape")
     demand(bool(((labels >= 0) & (labels < K)).all()), "the labels contain unknown clusters")
-    demand(margins.shape == labels.shape, "margins have a wrong shape")
-    demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
     demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
 
     parameters = {_RENAMED.get(name, name): value for name, value in stored_parameters(head).items()}
@@ -132,10 +153,12 @@ def restored(archive: Archive) -> CRAFT:
         except Warning as warning:
             raise ValueError(str(warning)) from warning
     model.labels_, model.objective_path_ = labels, arrays["objective_path"]
-    model.margins_, model.cluster_margins_ = margins, arrays["cluster_margins"]
-    model._set_path(_merge_path(arrays, K, len(labels)), _links(head.get("links"), schema.n_columns))
+    path = _merge_path(arrays, K, len(labels))
+    model._set_path(path, _path_clusters(arrays, path, model), _links(head.get("links"), schema))
+    _set_rows(model, arrays)
     model.n_iter_, model.converged_ = int(head["n_iter"]), bool(head["converged"])
     model.n_features_in_ = schema.n_columns
+    model._frame_library = head.get("frame_library")
     if head["feature_names"]:
         model.feature_names_in_ = np.array(schema.columns, dtype=object)
     return model
@@ -237,32 +260,92 @@ def _cross_products(arrays: Arrays, moments: Moments, spec: ModelSpec) -> CrossP
     return CrossProducts(columns, np.ascontiguousarray(sums))
 
 
-def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> Sequence[MergeStep]:
+def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> MergePath | None:
     """The partitions of the merge path."""
     clusters, objectives = arrays["merge_clusters"], arrays["merge_objectives"]
     labels = arrays["merge_labels"]
     fits = labels.shape == (n, len(clusters)) and objectives.shape == clusters.shape
     demand(fits, "the merge path has a wrong shape")
     if not len(clusters):
-        return []
+        return None
     downward = clusters[0] == n_clusters and clusters[-1] == 1 and (np.diff(clusters) < 0).all()
     demand(bool(downward), "the merge path does not lead down to one cluster")
-    steps = []
-    for K, objective, column in zip(clusters.tolist(), objectives.tolist(), labels.T, strict=True):
-        known = bool(((column >= 0) & (column < K)).all())
-        demand(known, "the merge path contains unknown clusters")
-        kind = np.uint8 if K <= 256 else np.int32
-        steps.append(MergeStep(K, objective, column.astype(kind)))
-    return steps
+    demand(bool(((labels >= 0) & (labels < clusters)).all()), "the merge path contains unknown clusters")
+    demand(np.array_equal(labels[:, 0], arrays["labels"]), "the merge path does not begin with the labels")
+    pairs = arrays.get("path_pairs")
+    if pairs is not None:
+        demand(pairs.shape == (len(clusters) - 1, 2), "the merged pairs have a wrong shape")
+        ordered = (pairs[:, 0] >= 0) & (pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] < clusters[:-1])
+        demand(bool(ordered.all()), "the merge path merges unknown clusters")
+    path = MergePath(arrays["labels"], n_clusters, float(objectives[0]))
+    for step, (K, objective) in enumerate(zip(clusters[1:].tolist(), objectives[1:].tolist(), strict=True)):
+        pair = None if pairs is None else (int(pairs[step, 0]), int(pairs[step, 1]))
+        path.append(K, objective, labels[:, step], labels[:, step + 1], pair)
+    return path
 
 
-def _links(state: dict[str, Any] | None, n_columns: int) -> ColumnLinks:
+def _path_clusters(arrays: Arrays, path: MergePath | None, model: CRAFT) -> PathClusters | None:
+    """The clusters of the steps of the merge path; None in files of earlier versions, which hold only their labels."""
+    if path is None or (len(path) > 1 and "path_groups" not in arrays):
+        return None
+    held = model._clusters.covariances
+    mask = model._clusters.diagonal_mask if model._spec.pooled else None
+    along = PathClusters.begin(model._moments, mask, None if held is None else held.cross)
+    if not model._encoding.identity:
+        along.original = moment_sums(model._moments_original_units)
+    parts = {"path_groups": along.sums, "path_shown_groups": along.original, "path_cross_sums": along.cross}
+    wanted = {name: sums for name, sums in parts.items() if sums is not None}
+    widths = {name: sums.at(0).shape[1] for name, sums in wanted.items()} | ({} if mask is None else {"path_mask": mask.shape[1]})
+    demand(len(path) == 1 or widths.keys() == _PATH.keys() & arrays.keys() - {"path_pairs"}, "the sums along the path are not complete")
+    sizes = [K for K, _ in path.objectives()[1:]]
+    ends = np.cumsum(sizes)
+    for name in widths.keys() & arrays.keys():
+        demand(arrays[name].shape == (sum(sizes), widths[name]), f"{name} does not fit the merge path")
+    if "path_mask" in arrays:
+        demand(bool((arrays["path_mask"] <= model._clusters.background.usable).all()), "the masks contain constant features")
+    weight = int(model._moments.groups[:, 0].sum())
+    for end, K, change in zip(ends, sizes, path.changes(), strict=True):
+        rows = slice(end - K, end)
+        for name, sums in wanted.items():
+            of_step = np.ascontiguousarray(arrays[name][rows])
+            complete = name == "path_cross_sums" or (bool((of_step[:, 0] > 0).all()) and int(of_step[:, 0].sum()) == weight)
+            demand(complete, f"{name} does not sum to the table")
+            sums.append(change.place, of_step)
+        if along.masks:
+            along.masks.append(np.ascontiguousarray(arrays["path_mask"][rows]))
+    return along
+
+
+def _set_rows(model: CRAFT, arrays: Arrays) -> None:
+    """Margins, typical and unusual rows."""
+    n, K = len(model.labels_), model.n_clusters_
+    if "margins" in arrays:
+        demand(arrays["margins"].shape == (n,), "margins have a wrong shape")
+        demand("cluster_margins" in arrays and arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
+        model.margins_, model.cluster_margins_ = arrays["margins"], arrays["cluster_margins"]
+    model._typical, model._unusual = None, None
+    if "typical" in arrays and "unusual" in arrays:
+        typical, unusual = arrays["typical"], arrays["unusual"]
+        demand(typical.ndim == 2 and len(typical) == K and unusual.ndim == 1, "typical or unusual rows have a wrong shape")
+        known = bool((typical >= -1).all() and (typical < n).all() and (unusual >= 0).all() and (unusual < n).all())
+        demand(known, "typical or unusual rows are not in the table")
+        model._typical, model._unusual = [line[line >= 0] for line in typical], unusual
+
+
+def _links(state: dict[str, Any] | None, schema: Schema) -> ColumnLinks:
     """The links between columns; files of earlier versions have none."""
     if state is None:
         return ColumnLinks()
-    links = ColumnLinks(state["saving"], [(a, b, nats) for a, b, nats in state["pairs"]])
-    for value in (links.saving, *(nats for *_, nats in links.pairs)):
-        demand(isinstance(value, float) and 0.0 <= value < np.inf, "a link between columns saves no finite number of nats")
-    for a, b, _ in links.pairs:
-        demand(type(a) is type(b) is int and 0 <= a < b < n_columns, "a link joins columns that do not exist")
+    pairs = [(a, b, nats) for a, b, nats in state["pairs"]]
+    alike = [(a, b, share) for a, b, share in state.get("alike", ())]
+    links = ColumnLinks(state["saving"], pairs, alike, [(a, s, b, t) for a, s, b, t in state.get("implied", ())])
+    for value in (links.saving, *(value for *_, value in pairs + alike)):
+        demand(isinstance(value, float) and 0.0 <= value < np.inf, "a link between columns has no finite number")
+    for a, b, _ in pairs + alike:
+        demand(type(a) is type(b) is int and 0 <= a < b < schema.n_columns, "a link joins columns that do not exist")
+    n_levels = dict(zip(schema.categorical_index.tolist(), schema.n_levels.tolist(), strict=True))
+    for link in links.implied:
+        a, s, b, t = link
+        known = all(type(number) is int for number in link) and 0 <= s < n_levels.get(a, 0) and 0 <= t < n_levels.get(b, 0)
+        demand(known, "a level implies one that does not exist")
     return links

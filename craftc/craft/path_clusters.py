@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -44,13 +45,18 @@ class CarriedSums:
         self._changes.append((place, changed, sums[changed]))
         self._last = sums.copy()
 
-    def at(self, step: int) -> Integers:
-        """(K, width) the sums at one step."""
+    def __iter__(self) -> Iterator[Integers]:
+        """(K, width) the sums at every step."""
         sums = self._first
-        for place, changed, rows in self._changes[:step]:
+        yield sums.copy()
+        for place, changed, rows in self._changes:
             sums = self.carried(sums, place, int(max(place.max(), changed.max(initial=0))) + 1)
             sums[changed] = rows
-        return sums.copy()
+            yield sums.copy()
+
+    def at(self, step: int) -> Integers:
+        """(K, width) the sums at one step."""
+        return next(islice(self, step, None))
 
     def after(self, start: int) -> CarriedSums:
         """The sums from one step on."""

@@ -13,7 +13,7 @@ from craftc._common.typing import Floats
 from craftc.craft.rows import row_scores
 
 
-def _is_a_density(model: Any) -> bool:
+def is_a_density(model: Any) -> bool:
     """Whether the costs of rows are minus log densities; the paper's lack their normalising constants."""
     if model.model != "likelihood":
         raise AttributeError(f"model={model.model!r} defines no density; use model='likelihood'.")
@@ -27,7 +27,7 @@ class Probabilities:
     equal weights. A cell of a selected feature has the cluster's distribution, any other cell that of the background.
     """
 
-    @available_if(_is_a_density)  # type: ignore[untyped-decorator]
+    @available_if(is_a_density)  # type: ignore[untyped-decorator]
     def predict_proba(self: Any, X: Any) -> Floats:
         """Probability of every cluster for every row: softmax of minus `transform`. Not with the paper's models.
 
@@ -56,7 +56,7 @@ class Probabilities:
         table = self._read_new(X)
         return np.asarray(softmax(-self._clusters.full_costs(table), axis=1))
 
-    @available_if(_is_a_density)  # type: ignore[untyped-decorator]
+    @available_if(is_a_density)  # type: ignore[untyped-decorator]
     def score_samples(self: Any, X: Any) -> Floats:
         """Log density of every row under the fitted mixture, in nats. Not with the paper's models.
 

@@ -19,20 +19,18 @@ def cluster_summary(model: Any) -> Any:
     """The frame of ``CRAFT.summary``: one row per cluster and selected feature, largest gain first."""
     schema, moments = model.schema_, model._moments_original_units
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
-    frame = summary_frame(
-        model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere, listed=differing_features(model),
-        distribution=distributions(model),
-    )  # fmt: skip
-    frame.attrs["merges"] = objectives_of(model.merge_path_)
+    attrs: dict[str, Any] = {"merges": objectives_of(model.merge_path_), "dependence": dependence_sentence(model)}
     names = ("price_factor", "suggested_n_clusters", "dependence_ratio", "column_links")
-    frame.attrs |= {name: getattr(model, f"{name}_") for name in names}
-    frame.attrs["dependence"] = dependence_sentence(model)
+    attrs |= {name: getattr(model, f"{name}_") for name in names}
     clusters = model._clusters
     encoded = [str(schema.columns[column]) for column in model._encoding.source]
-    frame.attrs["notes"] = too_many_columns(clusters.background, clusters.moments.total(), clusters.spec)
+    attrs["notes"] = too_many_columns(clusters.background, clusters.moments.total(), clusters.spec)
     if clusters.covariances is not None:
-        frame.attrs["notes"] += clusters.covariances.notes(encoded, moments.sizes)
-    return frame
+        attrs["notes"] += clusters.covariances.notes(encoded, moments.sizes)
+    return summary_frame(
+        model, moments.sizes / moments.sizes.sum(), schema.columns, inside, everywhere, differing_features(model), attrs,
+        distribution=distributions(model),
+    )  # fmt: skip
 
 
 def distributions(model: Any) -> NDArray[Any]:

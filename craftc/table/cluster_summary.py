@@ -7,19 +7,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.optional import need_pandas
+from craftc.table.frame_output import output_frame
 
 #: Levels named in a cell of the summary.
 LEADING = 3
 
 
 def summary_frame(
-    model: Any, share: Any, columns: Any, inside: Any, everywhere: Any, listed: NDArray[np.bool_] | None = None, **more: NDArray[Any]
+    model: Any,
+    share: Any,
+    columns: Any,
+    inside: Any,
+    everywhere: Any,
+    listed: NDArray[np.bool_] | None = None,
+    attrs: dict[str, Any] | None = None,
+    **more: NDArray[Any],
 ) -> Any:
     """One row per cluster and listed feature (by default: selected), largest gain first; `more` are (K, D) columns that follow the gain."""
-    pd = need_pandas()
     listed = model.feature_mask_ if listed is None else listed
-    rows: list[tuple[Any, ...]] = []
+    names = ["cluster", "rows", "share", "feature", "gain", *more, "in the cluster", "in the whole table"]
+    table: dict[str, list[Any]] = {name: [] for name in names}
     for k in range(model.n_clusters_):
         gains = np.where(listed[k], model.feature_gains_[k], -np.inf)
         ranked = [d for d in np.argsort(-gains, kind="stable") if listed[k, d]]
@@ -29,8 +36,9 @@ def summary_frame(
         ]
         nothing = ("" if part.dtype == object else 0.0 for part in more.values())
         for line in lines or [("(none: like the whole table)", 0.0, *nothing, "", "")]:
-            rows.append((k, model.cluster_sizes_[k], float(share[k]), *line))
-    return pd.DataFrame(rows, columns=["cluster", "rows", "share", "feature", "gain", *more, "in the cluster", "in the whole table"])
+            for name, value in zip(names, (k, model.cluster_sizes_[k].item(), float(share[k]), *line), strict=True):
+                table[name].append(value)
+    return output_frame(table, getattr(model, "_frame_library", None), attrs)
 
 
 def number(value: float) -> str:

@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from craftc.table.frame_output import frame_library
 from craftc.table.mixed_table import MixedTable
 
 
 def set_input_attributes(estimator: Any, X: Any, table: MixedTable) -> None:
-    """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any more."""
+    """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any more.
+
+    The library of a data frame is kept as well, for tables that the estimator returns.
+    """
+    estimator._frame_library = frame_library(X)
     if isinstance(X, MixedTable | Mapping):
         estimator.n_features_in_ = table.schema.n_columns
         if table.schema.named:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import pickle
 import warnings
 import zipfile
@@ -281,8 +282,8 @@ def test_cut_short_or_flipped(saved):
 
 
 def test_newer_format(saved):
-    rewrite(saved, format_version=3)
-    with pytest.raises(ValueError, match=r"newer craftc \(format 3, this one reads up to 2\)"):
+    rewrite(saved, format_version=4)
+    with pytest.raises(ValueError, match=r"newer craftc \(format 4, this one reads up to 3\)"):
         load_model(saved)
 
 
@@ -333,6 +334,23 @@ def test_an_estimator_of_a_newer_craftc(saved):
         {"links": {"saving": 1.0, "pairs": [[1, 0, 2.0]]}},
         {"links": {"saving": 1.0, "pairs": [[0, 99, 2.0]]}},
         {"links": {"saving": 1.0, "pairs": [[0, 1, True]]}},
+        {"links": {"saving": 1.0, "pairs": [], "alike": [[0, 99, 0.5]]}},
+        {"links": {"saving": 1.0, "pairs": [], "alike": [[0, 1, math.inf]]}},
+        {"links": {"saving": 1.0, "pairs": [], "implied": [[0, 0, 1]]}},
+        {"links": {"saving": 1.0, "pairs": [], "implied": [[99, 0, 1, 0]]}},
+        {"links": {"saving": 1.0, "pairs": [], "implied": [[1, 0, 2, 999]]}},
+        {"path_pairs": lambda a: a[1:]},
+        {"path_pairs": lambda a: a[:, ::-1]},
+        {"path_pairs": lambda a: a + 9},
+        {"path_groups": lambda a: a[1:]},
+        {"path_groups": lambda a: a[:, 1:]},
+        {"path_groups": lambda a: a * 2},
+        {"path_mask": lambda a: a + 1},
+        {"path_shown_groups": lambda a: a[:-1]},
+        {"typical": lambda a: a[1:]},
+        {"typical": lambda a: a + 999},
+        {"unusual": lambda a: a[None]},
+        {"unusual": lambda a: a - 999},
     ],
 )
 def test_contents_that_do_not_fit(saved, changes):

@@ -20,7 +20,7 @@ def test_numbers_in_use_do_not_change():
     assert {kind.__name__: {one.name: int(one) for one in kind} for kind in streams()} == {
         "CraftStream": {
             "MASK": 1, "MASK_REPAIR": 2, "ROW": 3, "LABEL": 4, "SEED": 11, "SEED_SAMPLE": 12, "SPLIT_SAMPLE": 13, "STAGE_SAMPLE": 14,
-            "SCREENING_SAMPLE": 15, "VALLEY_SAMPLE": 17,
+            "SCREENING_SAMPLE": 15, "VALLEY_SAMPLE": 17, "STABILITY_SAMPLE": 18,
         },
         "DPMeansStream": {"ORDER": 21, "LABEL": 22, "PENALTY_SAMPLE": 23, "SEED": 24, "ROW": 25},
         "FeatureStream": {"FEATURE": 31, "EXCHANGE": 32, "CHOICE_SAMPLE": 33, "GROWTH": 34, "GROWN_EXCHANGE": 35},

@@ -1,0 +1,157 @@
+"""A fitted CRAFT and another table: what has changed in the clusters since the fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from craftc._common.labels import chunks
+from craftc._common.typing import Floats, Labels
+from craftc.craft.clusters import Clusters
+from craftc.craft.estimator import CRAFT
+from craftc.craft.probabilities import is_a_density
+from craftc.craft.rows import row_scores
+from craftc.craft.similarity import distributions_of
+from craftc.table import MixedTable
+from craftc.table.frame_output import output_frame
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a table differs from the one on which a model was fitted; the result of `compare`.
+
+    Attributes
+    ----------
+    names : list of K str
+        Of the clusters.
+    then, now : ndarray (K,) of float64
+        Shares of the rows (in the fit: of their weight) in every cluster.
+    columns : list of D str
+        Input columns.
+    feature_drift : ndarray (D,) of float64
+        Nats per row by which the cells of a column differ, inside the clusters, from the distributions of the model, beyond what chance
+        gives.
+    labels : ndarray (n,) of int32
+        Clusters of the new rows.
+    """
+
+    names: list[str]
+    then: Floats
+    now: Floats
+    columns: list[Any]
+    feature_drift: Floats
+    labels: Labels
+    _library: str | None = None
+
+    @property
+    def cluster_drift(self) -> float:
+        """Nats per row by which the sizes of the clusters have changed: sum_k now_k log(now_k / then_k)."""
+        some = self.now > 0
+        return float((self.now[some] * np.log(self.now[some] / self.then[some])).sum())
+
+    @property
+    def drift(self) -> float:
+        """Nats per row: `cluster_drift` and the sum of `feature_drift`."""
+        return self.cluster_drift + float(self.feature_drift.sum())
+
+    def clusters(self) -> Any:
+        """Data frame of the clusters, largest in the fit first: cluster, name, share then and now, and the change."""
+        order = np.argsort(-self.then, kind="stable")
+        table = {"cluster": order, "name": [self.names[k] for k in order], "then": self.then[order], "now": self.now[order]}
+        return output_frame(table | {"change": (self.now - self.then)[order]}, self._library)
+
+    def features(self) -> Any:
+        """Data frame of the columns, largest drift first: feature, drift in nats per row."""
+        order = np.argsort(-self.feature_drift, kind="stable")
+        return output_frame({"feature": [self.columns[d] for d in order], "drift": self.feature_drift[order]}, self._library)
+
+
+def compare(model: CRAFT, table: Any) -> Comparison:
+    """Compare another table with the one on which a CRAFT was fitted: cluster sizes then and now, and columns that have changed.
+
+    Parameters
+    ----------
+    model : CRAFT
+        Fitted; not one of the paper's models.
+    table : data frame, array (n, D) or MixedTable
+        New rows, with the columns of the model: customers of another quarter, say.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    TypeError, ValueError
+        The model is no fitted CRAFT, or the table does not have its columns or no rows.
+
+    Examples
+    --------
+    >>> from craftc import CRAFT, compare
+    >>> from craftc.datasets import load_heart
+    >>> heart = load_heart().data
+    >>> model = CRAFT(random_state=0).fit(heart)
+    >>> older = compare(model, heart[heart["age"] > 55])
+    >>> older.now.round(2).tolist(), older.then.round(2).tolist()
+    ([0.71, 0.29], [0.51, 0.49])
+    >>> older.features()["feature"][0]
+    'age'
+    """
+    if not isinstance(model, CRAFT):
+        raise TypeError(f"compare needs a fitted CRAFT, got {type(model).__name__}.")
+    check_is_fitted(model)
+    is_a_density(model)
+    rows = model._read_new(table)
+    if not len(rows):
+        raise ValueError("The table has no rows to compare.")
+    labels = row_scores(model._clusters, rows, densities=False).labels
+    sizes = np.asarray(model.cluster_sizes_, np.float64)
+    parts = _drift(model._clusters, rows, labels)
+    drift = np.zeros(model.n_features_in_)
+    np.add.at(drift, model._encoding.source, parts)
+    now = np.bincount(labels, minlength=len(sizes)) / len(labels)
+    names = list(model.schema_.columns)
+    return Comparison(model.cluster_names_, sizes / sizes.sum(), now, names, drift, labels, model._frame_library)
+
+
+def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> Floats:
+    """(D,) nats per row by which new cells differ from the distributions of their clusters; constant columns of the fit count nothing.
+
+    Twice the log likelihood ratio of a distribution that is fitted to the new cells exceeds that of the model by one per parameter, by
+    chance; this is subtracted.
+    """
+    mean, variance, probability = distributions_of(clusters)
+    grid, background, K = clusters.moments.grid, clusters.background, len(clusters.mask)
+    count, total, squares = np.zeros((3, K, grid.p))
+    levels = np.zeros((K, grid.n_levels))
+    for rows in chunks(len(table)):
+        z = (table.numeric[rows].astype(np.float64) - background.centre[: grid.p]) * background.scale[: grid.p]
+        for k in np.unique(labels[rows]):
+            of_k = labels[rows] == k
+            own = z[of_k] - mean[k]
+            seen = ~np.isnan(own)
+            own = np.where(seen, own, 0.0)
+            count[k] += seen.sum(axis=0)
+            total[k] += own.sum(axis=0)
+            squares[k] += (own**2).sum(axis=0)
+            for start, codes in zip(grid.level_start, table.codes[rows][of_k].T, strict=True):
+                at = np.bincount(codes)
+                levels[k, start : start + len(at)] += at
+    out = np.zeros(grid.p + grid.q)
+    n = np.maximum(count, 1.0)
+    spread = (squares - total**2 / n + variance) / (count + 1.0) / variance  # one row of the model's variance, as in the fit
+    ratio = 0.5 * count * (spread + (total / n) ** 2 / variance - 1.0 - np.log(spread))
+    out[: grid.p] = (ratio - np.where(count > 0, 1.0, 0.0)).sum(axis=0)
+    ends = np.append(grid.level_start, grid.n_levels)
+    for c in range(grid.q):
+        counts, expected = levels[:, ends[c] : ends[c + 1] - 1], probability[:, ends[c] : ends[c + 1] - 1]
+        size = counts.sum(axis=1, keepdims=True)
+        known = (counts > 0) & (expected > 0)
+        share = np.divide(counts, size * expected, out=np.ones_like(counts), where=known)
+        free = np.maximum((expected > 0).sum(axis=1) - 1, 0) * (size[:, 0] > 0)
+        out[grid.p + c] = (counts * np.log(share)).sum() - 0.5 * free.sum()
+    return np.where(background.usable > 0, np.maximum(out, 0.0), 0.0) / len(table)

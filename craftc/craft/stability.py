@@ -1,0 +1,94 @@
+"""Stability of the clusters of a fitted CRAFT over parts of the rows and over seeds (Hennig 2007)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from craftc._common.random import CraftStream, uniform
+from craftc._common.typing import Floats, Labels
+from craftc.table import MixedTable
+
+_SHARE = 0.8  # of the rows of a refit
+_FOUND = 0.75  # overlap from which a cluster counts as found again
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How firm clusters are; the result of ``CRAFT.stability``.
+
+    Attributes
+    ----------
+    overlap : ndarray (n, K) of float64
+        Jaccard coefficient of every cluster with the most similar cluster of every refit on a part of the rows; NaN if none of its rows
+        is in the part.
+    n_clusters : ndarray (n,) of int
+        Clusters of these refits.
+    agreement : ndarray (n_seeds,) of float64
+        Adjusted Rand index of the refits on all rows with other seeds.
+    """
+
+    overlap: Floats
+    n_clusters: NDArray[np.intp]
+    agreement: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """(K,) mean overlap of every cluster."""
+        return np.asarray(np.nanmean(self.overlap, axis=0))
+
+    @property
+    def lowest(self) -> Floats:
+        """(K,) lowest overlap of every cluster."""
+        return np.asarray(np.nanmin(self.overlap, axis=0))
+
+    @property
+    def found(self) -> Floats:
+        """(K,) share of the refits whose overlap with the cluster is at least .75."""
+        known = ~np.isnan(self.overlap)
+        return np.asarray((self.overlap >= _FOUND).sum(axis=0) / known.sum(axis=0))
+
+
+def refits(model: Any, X: Any, n: int, n_seeds: int, seed: int) -> Stability:
+    """The stability of a fitted model by n refits on parts of the rows and n_seeds refits on all rows."""
+    from sklearn.metrics import adjusted_rand_score  # slow to import
+
+    table = model.schema_.encode(X, unknown=model.unknown, estimator_name=type(model).__name__)
+    if len(table) != len(model.labels_):
+        raise ValueError(f"X has {len(table)} rows, but the model was fitted on {len(model.labels_)}; pass the table of fit.")
+    rows_of_part = max(int(_SHARE * len(table)), 1)
+    overlap, n_clusters = np.empty((n, model.n_clusters_)), np.empty(n, np.intp)
+    for i in range(n):
+        order = np.argsort(uniform(seed, CraftStream.STABILITY_SAMPLE, i, np.arange(len(table))), kind="stable")
+        rows = np.sort(order[:rows_of_part])
+        labels = _refit(model, table.take(rows), seed + i)
+        n_clusters[i] = labels.max() + 1
+        overlap[i] = jaccard(model.labels_[rows], labels, model.n_clusters_)
+    others = [other for other in range(seed, seed + n_seeds + 1) if other != model.random_state][:n_seeds]
+    again = [_refit(model, table, other) for other in others]
+    return Stability(overlap, n_clusters, np.array([adjusted_rand_score(model.labels_, labels) for labels in again]))
+
+
+def _refit(model: Any, table: MixedTable, seed: int) -> Labels:
+    """Labels of a fit with the parameters of the model, and another seed; its start partition, if one was given, is not used."""
+    other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
+    if not isinstance(model.init, str):
+        other.set_params(init="auto")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the fit of the model has given them
+        labels: Labels = other.fit(table).labels_
+    return labels
+
+
+def jaccard(labels: Labels, others: Labels, n_clusters: int) -> Floats:
+    """(K,) the largest Jaccard coefficient of every cluster with a cluster of another partition of the same rows; NaN without rows."""
+    n_others = int(others.max()) + 1
+    both = np.bincount(labels.astype(np.intp) * n_others + others, minlength=n_clusters * n_others).reshape(n_clusters, n_others)
+    sizes, other_sizes = both.sum(axis=1), both.sum(axis=0)
+    union = sizes[:, None] + other_sizes - both
+    return np.where(sizes > 0, (both / np.maximum(union, 1)).max(axis=1), np.nan)

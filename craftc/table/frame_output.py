@@ -1,0 +1,47 @@
+"""Tables that a fitted model returns, in the frame library of the table that it was fitted on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from craftc._common.optional import need_pandas
+
+
+def frame_library(X: Any) -> str | None:
+    """The library of a data frame in which results are returned: "polars" or "pandas"; None for other tables."""
+    for name in ("polars", "pandas"):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(X, module.DataFrame):
+            return name
+    return None
+
+
+def output_frame(
+    columns: Mapping[Any, Any], library: str | None, attrs: Mapping[str, Any] | None = None, index: Any = None
+) -> Any:
+    """A data frame of these columns.
+
+    Parameters
+    ----------
+    columns : dict of sequences or arrays
+    library : "polars", "pandas" or None
+        As `frame_library` returned it. None: pandas.
+    attrs : dict, optional
+        Attributes of a pandas frame; polars has none.
+    index : pandas.Index, optional
+        Index of a pandas frame.
+
+    Raises
+    ------
+    ImportError
+        The library is not installed.
+    """
+    if library == "polars":
+        import polars as pl
+
+        return pl.DataFrame({str(name): values for name, values in columns.items()}, strict=False)
+    frame = need_pandas().DataFrame(dict(columns), index=index)
+    frame.attrs |= dict(attrs or {})
+    return frame
