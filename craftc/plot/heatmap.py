@@ -154,5 +154,6 @@ def _legend(axes: Any, outlines: bool, n_shown: int, n_columns: int) -> None:
         note += f"; {n_shown} of {n_columns} features"
     axes.legend(
         handles=[handle for pair in zip(kinds, shades, strict=True) for handle in pair], ncols=4, loc="lower left", bbox_to_anchor=(0, 1.0),
-        frameon=False, fontsize=_FONT, title=note, title_fontsize=_FONT, alignment="left", columnspacing=1.0, handlelength=1.0, handletextpad=0.4, borderaxespad=0.2,
+        frameon=False, fontsize=_FONT, title=note, title_fontsize=_FONT, alignment="left",
+        columnspacing=1.0, handlelength=1.0, handletextpad=0.4, borderaxespad=0.2,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -80,7 +80,7 @@ def merge_tree(model: Any, *, n_clusters: int | str | None = "suggested", axes: 
     cut = step_of(model, 1 if n_clusters is None else n_clusters)
     if model.n_clusters_ == 1:
         raise ValueError("plot.merge_tree needs two clusters, but the model has one.")
-    path: MergePath = model.merge_path_
+    path = cast(MergePath, model.merge_path_)
     view = ClusterView(model, "merge_tree")
     merges = merges_of([change.heirs for change in path.changes()])
     heights = heights_of([objective for _, objective in path.objectives()])
