@@ -24,8 +24,9 @@ from craftc._common.validation import Choice, Constraint, Flag, Number, check_ch
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
 from craftc.mixture.scaling import ColumnScaling, ScaledData
-from craftc.mixture.summary import mixture_summary
+from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
+from craftc.table.html_overview import HtmlOverview, Overview
 
 SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the default rho of each
 INITS = ("kmeans", "random")
@@ -33,7 +34,7 @@ _PARALLEL_STARTS = 20  # times SMALL_WORK: for larger tables starts run one afte
 _NAMED = 5  # columns in a message
 
 
-class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstimator):
+class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMixin, BaseEstimator):
     """A mixture model that estimates cluster probabilities for every row and selects features for every cluster.
 
     A Dirichlet process mixture in which each component decides for every column whether it has its own distribution or shares the noise
@@ -396,6 +397,9 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         """
         check_is_fitted(self)
         return mixture_summary(self)
+
+    def _overview(self) -> Overview:
+        return mixture_overview(self)
 
     # ---- input and parameters ----
 
