@@ -165,6 +165,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
     column_links_ : list of (column, column, nats)
         These links, by falling savings: the Chow-Liu forest of the columns, each link at the price of its parameters. Numeric columns may
         save more by one common covariance, and `dependence_ratio_` takes what saves more.
+    cluster_names_ : list of K str
+        Up to three facts in which each cluster differs from the whole table, as "Husband, often Male, low age".
+    feature_importances_ : ndarray (D,) of float64
+        Share of every input column in the gains of the features in which clusters differ from the whole table.
     margins_ : ndarray (n,) of float32
         Nats by which each row prefers its cluster to the second best; inf with one cluster.
     cluster_margins_ : ndarray (K,) of float64
