@@ -160,3 +160,16 @@ def test_carried_sums():
         for j, later in enumerate(expected[i:]):
             np.testing.assert_array_equal(sums.after(i).at(j), later)
     assert len(sums._changes[0][1]) == 0  # nothing is stored for a merge
+
+
+def test_a_fit_of_the_suggested_number():
+    X = mixed(6)
+    model = CRAFT(n_clusters="suggested", price_factor=0.3, random_state=0).fit(X)
+    finest = CRAFT(price_factor=0.3, random_state=0).fit(X)
+    assert model.n_clusters == "suggested"
+    assert model.n_clusters_ == finest.suggested_n_clusters_ < finest.n_clusters_
+    np.testing.assert_array_equal(model.labels_, finest.cut("suggested"))
+    np.testing.assert_array_equal(model.margins_, finest.at("suggested", X).margins_)
+    assert len(model.representatives()) == model.n_clusters_
+    with pytest.raises(ValueError, match="merge path"):
+        CRAFT(n_clusters="suggested", cluster_price=3.0).fit(X)
