@@ -87,7 +87,7 @@ def compare(model: CRAFT, table: Any) -> Comparison:
     Raises
     ------
     TypeError, ValueError
-        The model is no fitted CRAFT, or the table does not have its columns or no rows.
+        The model is no fitted CRAFT, or the table does not have its columns or has no rows.
 
     Examples
     --------
@@ -106,8 +106,6 @@ def compare(model: CRAFT, table: Any) -> Comparison:
     check_is_fitted(model)
     is_a_density(model)
     rows = model._read_new(table)
-    if not len(rows):
-        raise ValueError("The table has no rows to compare.")
     labels = row_scores(model._clusters, rows, densities=False).labels
     sizes = np.asarray(model.cluster_sizes_, np.float64)
     parts = _drift(model._clusters, rows, labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
-from craftc._common.merge_path import MergePath, MergeStep, objectives_of, saving_of, suggested_n_clusters
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Labels, Mask
@@ -25,14 +24,23 @@ from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.covariance import CrossProducts, too_many_columns
 from craftc.craft.dependence import ColumnLinks, column_links
-from craftc.craft.diagnostics import diagnose, mean_margins
+from craftc.craft.diagnostics import diagnose
 from craftc.craft.fitting import CraftResult, FitConfig
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.interpretation import Interpretation
-from craftc.craft.parameters import MODELS, ModelSpec, check_n_clusters, cluster_limit, given_starts, model_spec, warn_ignored
-from craftc.craft.path_clusters import PathClusters, sums_of_table
+from craftc.craft.levels import Levels, step_of
+from craftc.craft.parameters import (
+    MODELS,
+    ModelSpec,
+    check_n_clusters,
+    cluster_limit,
+    given_starts,
+    model_spec,
+    target_n_clusters,
+    warn_ignored,
+)
+from craftc.craft.path_clusters import sums_of_table
 from craftc.craft.probabilities import Probabilities
-from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, row_scores, typical_rows, unusual_rows
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.moments import Moments, integer_grid
@@ -42,7 +50,9 @@ from craftc.table.unusable import known_columns, listed_reasons, usable_columns
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
 
 
-class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpretation, TransformerMixin, ClusterMixin, BaseEstimator):
+class CRAFT(
+    ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Levels, Interpretation, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 
     Every cluster models its rows by a few selected features; the clusters that do not select a feature share one distribution of it (the
@@ -51,10 +61,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
 
     Parameters
     ----------
-    n_clusters : int, optional
-        None: chosen automatically. An integer with ``cluster_price="auto"``: the automatic solution is merged or split to this number
-        at the lowest cost. With a numeric price: the largest number of clusters. With "farthest-first": the guess which that heuristic
-        needs.
+    n_clusters : int or "suggested", optional
+        None: chosen automatically. "suggested": the automatic solution is merged to `suggested_n_clusters_`, as `at` does. An integer with
+        ``cluster_price="auto"``: the automatic solution is merged or split to this number at the lowest cost. With a numeric price: the
+        largest number of clusters. With "farthest-first": the guess which that heuristic needs.
     background : {"pooled", "table"}, default="pooled"
         Distribution of the features that a cluster does not select, where `cluster_price` and `selection` have their defaults.
         "pooled": that of all clusters that do not select the feature, so that a cluster selects only what sets it apart from the others.
@@ -165,6 +175,10 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
     column_links_ : list of (column, column, nats)
         These links, by falling savings: the Chow-Liu forest of the columns, each link at the price of its parameters. Numeric columns may
         save more by one common covariance, and `dependence_ratio_` takes what saves more.
+    cluster_names_ : list of K str
+        Up to three facts in which each cluster differs from the whole table, as "Husband, often Male, low age".
+    feature_importances_ : ndarray (D,) of float64
+        Share of every input column in the gains of the features in which clusters differ from the whole table.
     margins_ : ndarray (n,) of float32
         Nats by which each row prefers its cluster to the second best; inf with one cluster.
     cluster_margins_ : ndarray (K,) of float64
@@ -224,12 +238,12 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         "max_clusters": Number(least=1, whole=True),
         "n_init": Number(least=1, whole=True),
         "max_iter": Number(least=1, whole=True),
-        "n_clusters": Number(least=1, whole=True, optional=True),
+        "n_clusters": Choice(("suggested",), "or a whole number >= 1, or None", Number(least=1, whole=True, optional=True)),
     }
 
     def __init__(
         self,
-        n_clusters: int | None = None,
+        n_clusters: int | str | None = None,
         *,
         background: str = "pooled",
         covariance: str = "auto",
@@ -318,7 +332,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         check_countable(weights)
         weight, count_weight = integer_weights(weights)
         source_grid = integer_grid(source, weight)
-        check_n_clusters(self.n_clusters, source, spec)
+        target = target_n_clusters(self.n_clusters, spec)
+        check_n_clusters(target, source, spec)
         limit = cluster_limit(self, spec)
         given = given_starts(self.init, len(source), limit)
         warn_ignored(self, spec, None if given is None else len(given))
@@ -343,8 +358,8 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
             capped_weight=np.minimum(weight * count_weight, 1.0) if len(weight) else None,
             callback=_print_pass if self.verbose > 1 else None,
         )
-        result = self._search(config, given)
-        if not result.converged and not (spec.by_length and self.n_clusters):  # passes may undo the last splits up to n_clusters
+        result = self._search(config, given, target)
+        if not result.converged and not (spec.by_length and target):  # passes may undo the last splits up to n_clusters
             otherwise = "use model='likelihood' and a selection other than 'threshold', which converge"
             remedy = "continue with init=labels_" if spec.by_length else f"raise max_iter (now {self.max_iter}), or {otherwise}"
             warn_not_converged(self, result.n_iter, "passes", remedy)
@@ -364,7 +379,9 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         categorical_columns = np.asarray(source.schema.categorical_index)
         links = column_links(config, encoding.source, gains, categorical_columns) if spec.by_length else ColumnLinks()
         self._set_path(path, along, links)
-        self._set_rows(table, labels, weights)
+        if self.n_clusters == "suggested":
+            self._go_to(step_of(self, "suggested"))
+        self._set_rows(table, self.labels_, weights)
         messages = diagnose(source, self, result.n_clusters_at_4) if spec.by_length else []
         if self.covariance == "full":
             messages += too_many_columns(config.background, total, spec)
@@ -372,14 +389,14 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
             warnings.warn(message, UserWarning, stacklevel=2)
         return self
 
-    def _search(self, config: FitConfig, given: list[Labels] | None) -> CraftResult:
+    def _search(self, config: FitConfig, given: list[Labels] | None, target: int | None) -> CraftResult:
         """The best of all starts."""
         init = self.init if isinstance(self.init, str) else "auto"
         n_starts = len(given) if given is not None else 1 if init == "single" and config.spec.coherent else int(self.n_init)
         if config.spec.by_length:
-            return automatic_fit(config, self._start_configs(config, n_starts), given, init, self.n_clusters)
-        n_expected = min(_N_EXPECTED if self.n_clusters is None else int(self.n_clusters), config.max_clusters, len(config.table))
-        config = at_price(config, self.cluster_price, self.n_clusters, n_expected)
+            return automatic_fit(config, self._start_configs(config, n_starts), given, init, target)
+        n_expected = min(_N_EXPECTED if target is None else target, config.max_clusters, len(config.table))
+        config = at_price(config, self.cluster_price, target, n_expected)
         return fixed_price_fit(self._start_configs(config, n_starts), given, init, n_expected, self.verbose)
 
     def _start_configs(self, config: FitConfig, n_starts: int) -> list[FitConfig]:
@@ -428,48 +445,6 @@ class CRAFT(ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Interpre
         self.levels_ = [list(levels) for levels in schema.levels]
         self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
         self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
-
-    def _set_path(self, path: MergePath | None, along: PathClusters | None, links: ColumnLinks) -> None:
-        """Set what follows from the merge path and the links between columns, which only the automatic price gives."""
-        self.merge_path_: Sequence[MergeStep] = () if path is None else path
-        self._path_clusters, self._links = along, links
-        objectives = objectives_of(self.merge_path_)
-        self.suggested_n_clusters_ = suggested_n_clusters(objectives) if objectives else None
-        saved = saving_of(objectives) if objectives else 0.0
-        if saved > 0.0 and self._clusters.covariances is not None:  # the last step of the path holds a covariance: links of its columns
-            saved = self._clusters.objective_of_one - min(objective for _, objective in objectives)
-        self.dependence_ratio_ = links.ratio(saved)
-        self.column_links_ = [(self.schema_.columns[a], self.schema_.columns[b], nats) for a, b, nats in links.pairs]
-
-    def _set_rows(self, table: MixedTable, labels: Labels, weights: NDArray[np.float64] | None) -> None:
-        """Set what the rows of the fit say: margins, and typical and unusual rows."""
-        is_density = self.model == "likelihood"
-        scores = row_scores(self._clusters, table, np.float32, densities=is_density)
-        self.margins_ = scores.margins
-        self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
-        self._typical: list[NDArray[np.intp]] | None = None
-        self._unusual: NDArray[np.intp] | None = None
-        if is_density:
-            counted = None if weights is None else weights > 0
-            self._typical = typical_rows(replace(scores, labels=labels), self.n_clusters_, MOST_TYPICAL, counted)
-            self._unusual = unusual_rows(scores, MOST_UNUSUAL, counted)
-
-    def _go_to(self, step: int) -> None:
-        """Become the model at a later step of the merge path."""
-        path, along, held = self.merge_path_, self._path_clusters, self._clusters.covariances
-        assert isinstance(path, MergePath)
-        assert along is not None
-        cross = None if held is None else held.cross
-        moments, original, mask, cross = along.at(step, self._moments, self._moments_original_units, cross)
-        self._set_state(moments, self._spec, self.schema_, self._encoding, original, mask, cross)
-        path = path.after(step)
-        self._set_path(path, along.after(step), self._links)
-        self.labels_, self.n_clusters = path[0].labels, self.n_clusters_
-        self.objective_path_: NDArray[np.float64] = np.append(self.objective_path_, self.objective_)
-        self._typical = self._unusual = None
-        for name in ("margins_", "cluster_margins_"):  # of the rows, which a model does not hold
-            if hasattr(self, name):
-                delattr(self, name)
 
     # ---- new rows ----
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.typing import Floats, Labels
-from craftc._common.validation import Choice, Number, check_number
+from craftc._common.typing import Floats
+from craftc._common.validation import check_number
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.diagnostics import contribution_columns
 from craftc.craft.naming import cluster_names
@@ -59,69 +58,6 @@ class Interpretation(HtmlOverview):
         columns = contribution_columns(self._clusters, table, list(self.schema_.columns), self._encoding.source)
         attrs = {"distribution": [dict(zip(self.schema_.columns, row, strict=True)) for row in distributions(self)]}
         return output_frame(columns, library, attrs, X.index if library == "pandas" else None)
-
-    def cut(self: Any, n_clusters: int | str) -> Labels:
-        """Labels at a smaller number of clusters, from the merge path, without a new fit.
-
-        Parameters
-        ----------
-        n_clusters : int or "suggested"
-            From 1 to `n_clusters_`; "suggested": `suggested_n_clusters_`.
-
-        Returns
-        -------
-        ndarray (n,) of int32
-            Numbered by first appearance. If the path skips that number, the labels have the next smaller number on the path.
-
-        Raises
-        ------
-        ValueError
-            More clusters than the model has, or a model without a merge path.
-        """
-        labels: Labels = self.merge_path_[step_of(self, n_clusters)].labels
-        return labels
-
-    def at(self: Any, n_clusters: int | str, X: Any = None) -> Any:
-        """The model at a smaller number of clusters, from the merge path, without a new fit.
-
-        Parameters
-        ----------
-        n_clusters : int or "suggested"
-            As in `cut`.
-        X : data frame, array (n, D) or MixedTable, optional
-            The table of `fit`. With it the result has `margins_`, and typical and unusual rows, which depend on the rows.
-
-        Returns
-        -------
-        CRAFT
-            A fitted model, which predicts, explains, summarises and can be saved. Its merge path begins at its own partition, and its
-            parameter `n_clusters` is its number of clusters.
-
-        Raises
-        ------
-        ValueError
-            More clusters than the model has, or a model without a merge path.
-
-        Examples
-        --------
-        >>> from craftc import CRAFT
-        >>> from sklearn.datasets import load_wine
-        >>> wine = load_wine().data
-        >>> model = CRAFT(5, random_state=0).fit(wine)
-        >>> three = model.at(3)
-        >>> three.n_clusters_, bool((three.predict(wine) == model.cut(3)).all())
-        (3, True)
-        """
-        step = step_of(self, n_clusters)
-        if step and self._path_clusters is None:
-            raise ValueError("This model was saved by an earlier version of craftc, without the sums along its merge path; fit it again.")
-        model = copy(self)
-        model.n_clusters = model.n_clusters_
-        if step:
-            model._go_to(step)
-        if X is not None:
-            model._set_rows(model._read_new(X), model.labels_, None)
-        return model
 
     def summary(self: Any) -> Any:
         """Size and selected features of every cluster, compared with the whole table.
@@ -261,15 +197,3 @@ def _kept(model: Any, rows: Any, n: int, most: int) -> Any:
         raise ValueError(f"A fitted model keeps {most} of these rows, fewer than n={n}; pass the table as X for more.")
     return rows
 
-
-def step_of(model: Any, n_clusters: int | str) -> int:
-    """The step of the merge path with this number of clusters, or the next smaller one."""
-    check_is_fitted(model)
-    if not model.merge_path_:
-        raise ValueError("This model has no merge path; fit it with cluster_price='auto'.")
-    Choice(("suggested",), "or a whole number >= 1", Number(least=1, whole=True)).check("n_clusters", n_clusters)
-    wanted = model.suggested_n_clusters_ if isinstance(n_clusters, str) else n_clusters
-    if wanted > model.n_clusters_:
-        raise ValueError(f"The model has {model.n_clusters_} clusters, fewer than {wanted}; fit with n_clusters={wanted} to split further.")
-    step: int = model.merge_path_.down_to(wanted)
-    return step

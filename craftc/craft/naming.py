@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,9 @@ from craftc.craft.summary import differing_features
 from craftc.table.cluster_summary import number
 from craftc.table.frames import MISSING_LEVEL
 
-MOST_FACTS = 3
+MOST_FACTS, _FEWEST_FACTS = 3, 2
 _LEAST_GAIN = 0.04  # nats per row
-_APART, _EXACT = 0.45, 0.02  # deviations of the table: of a mean that is high or low; of values that are all equal
+_APART, _EXACT, _NARROW = 0.45, 1e-6, 0.5  # deviations of the table: of a mean that is high or low; within equal values; within close ones
 _MOST, _OFTEN, _LIFT = 0.6, 0.4, 1.5  # shares of the rows with a level, and the latter over the share in the table
 _SECOND, _SECOND_LIFT = 0.15, 1.25  # the same of a second level
 _ALIKE, _SAME, _HALF = 0.5, 0.9, 0.5  # shares of information: one of the columns is named; a category is, if it holds for half the rows
@@ -65,17 +66,18 @@ def cluster_names(model: Any) -> list[str]:
 
 
 def _chosen(facts: _Facts, k: int, order: list[int]) -> list[Fact]:
-    """The facts of a name."""
+    """The facts of a name. If repeated information leaves fewer than two, columns that do not say nearly the same are accepted."""
     usable = [fact for d in order if (fact := facts.fact(k, d)) is not None]
-    chosen: list[Fact] = []
-    for fact in usable:
+    for i, fact in enumerate(usable):
         if not fact.levels:  # a category that says the same reads better than its number
             same = (other for other in usable if other.levels and other.share >= _HALF)
-            fact = next((other for other in same if facts.alike(fact.column, other.column) >= _SAME), fact)
-        if not any(facts.alike(fact.column, other.column) >= _ALIKE or facts.implies(other, fact) for other in chosen):
-            chosen.append(fact)
-        if len(chosen) == MOST_FACTS:
-            break
+            usable[i] = next((other for other in same if facts.alike(fact.column, other.column) >= _SAME), fact)
+    chosen: list[Fact] = []
+    for most_alike, most_facts in ((_ALIKE, MOST_FACTS), (_SAME, _FEWEST_FACTS)):
+        for fact in usable:
+            repeats = any(facts.alike(fact.column, other.column) >= most_alike or facts.implies(other, fact) for other in chosen)
+            if not repeats and len(chosen) < most_facts:
+                chosen.append(fact)
     return chosen
 
 
@@ -117,7 +119,11 @@ class _Facts:
         """The name of a cluster without a clear fact."""
         if not order:
             return "like the whole table"
-        return f"another distribution of {_shortened(str(self._schema.columns[order[0]]))}"
+        name, j = _shortened(str(self._schema.columns[order[0]])), self._numeric.get(order[0])
+        if j is not None and self._deviations[k, j] < _NARROW * self._deviation[j]:
+            digits = -math.floor(math.log10(0.1 * self._deviation[j]))  # to a tenth of the column's deviation
+            return f"{name} near {_trimmed(number(round(float(self._means[k, j]), digits)))}"
+        return f"another distribution of {name}"
 
     def _of_number(self, k: int, d: int) -> Fact | None:
         j, name = self._numeric[d], _shortened(str(self._schema.columns[d]))

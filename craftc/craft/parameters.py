@@ -286,9 +286,17 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
 def cluster_limit(estimator: Any, spec: ModelSpec) -> int:
     """Largest number of clusters; under the description-length price `n_clusters` is a target and may exceed `max_clusters`."""
     limit = int(estimator.max_clusters)
-    if estimator.n_clusters is None or estimator.cluster_price == "farthest-first":
+    target = target_n_clusters(estimator.n_clusters, spec)
+    if target is None or estimator.cluster_price == "farthest-first":
         return limit
-    return max(limit, int(estimator.n_clusters)) if spec.by_length else min(limit, int(estimator.n_clusters))
+    return max(limit, target) if spec.by_length else min(limit, target)
+
+
+def target_n_clusters(n_clusters: int | str | None, spec: ModelSpec) -> int | None:
+    """The number of clusters that the search is given; None if it chooses the number."""
+    if n_clusters == "suggested" and not spec.by_length:
+        raise ValueError("n_clusters='suggested' needs the merge path of cluster_price='auto' and model='likelihood'; give a number.")
+    return None if n_clusters is None or isinstance(n_clusters, str) else int(n_clusters)
 
 
 def check_n_clusters(n_clusters: int | None, table: MixedTable, spec: ModelSpec) -> None:

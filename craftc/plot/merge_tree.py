@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.merge_path import MergePath
 from craftc._common.typing import Floats, Labels
 from craftc.craft.estimator import CRAFT
-from craftc.craft.interpretation import step_of
+from craftc.craft.levels import step_of
 from craftc.plot.cluster_view import CLUSTER, ClusterView, inches, percent
 from craftc.plot.figures import new_figure
 

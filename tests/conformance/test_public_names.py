@@ -59,6 +59,7 @@ SIGNATURES = {
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",
+    "compare": "(model, table)",
     "covariates.correlation_similarity": "(X, n_neighbors=8)",
     "covariates.knn_similarity": "(embedding, n_neighbors=8)",
     "craft.cluster_price": "(paper_lambda, n_features, *, feature_fraction=0.5, feature_variance=None)",
@@ -100,7 +101,10 @@ MODULES = {"cli", "datasets", "embed", "metrics", "plot", "table"}
 #: Methods of a class besides those that scikit-learn's base classes bring.
 METHODS = {
     "BPMeans": "fit inverse_transform predict reconstruct summary transform",
-    "CRAFT": "cut explain fit margins predict predict_proba score score_samples summary transform",
+    "CRAFT": (
+        "at cut explain fit margins outliers predict predict_proba representatives score score_samples similarity stability summary "
+        "transform"
+    ),
     "ConvexClustering": "fit",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
     "DPMeans": "fit partial_fit penalty_path predict transform",
@@ -115,9 +119,9 @@ ATTRIBUTES = {
         "objective_path_ penalty_interval_"
     ),
     "CRAFT": (
-        "centers_ cluster_margins_ cluster_price_ cluster_sizes_ column_links_ converged_ dependence_ratio_ feature_gains_ feature_mask_ "
-        "feature_names_in_ labels_ level_probabilities_ margins_ merge_path_ n_clusters_ n_features_in_ n_iter_ objective_ "
-        "objective_path_ price_factor_ suggested_n_clusters_ variances_"
+        "centers_ cluster_margins_ cluster_names_ cluster_price_ cluster_sizes_ column_links_ converged_ dependence_ratio_ "
+        "feature_gains_ feature_importances_ feature_mask_ feature_names_in_ labels_ level_probabilities_ margins_ merge_path_ n_clusters_ "
+        "n_features_in_ n_iter_ objective_ objective_path_ price_factor_ suggested_n_clusters_ variances_"
     ),
     "ConvexClustering": (
         "cluster_centers_ duality_gap_ feature_names_in_ fusion_penalty_ labels_ n_clusters_ n_features_in_ n_iter_ objective_ path_"

@@ -1,0 +1,217 @@
+"""What a fitted CRAFT answers about its clusters: names, typical and unusual rows, similarity, stability, another table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import craftc
+from craftc import CRAFT
+from craftc.craft.stability import jaccard
+from craftc.datasets import load_heart
+
+pd = pytest.importorskip("pandas", reason="tables with columns of several types need pandas")
+
+
+@pytest.fixture(scope="module")
+def people():
+    """A table whose clusters and names are known: families, students, retired people."""
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1, 2], [160, 100, 60])
+
+    def level(shares):
+        return [rng.choice(list(shares[g]), p=list(shares[g].values())) for g in group]
+
+    return pd.DataFrame(
+        {
+            "role": level([{"Husband": 0.9, "Single": 0.1}, {"Single": 1.0}, {"Husband": 0.5, "Single": 0.5}]),
+            "work": level([{"office": 0.7, "trade": 0.3}, {"study": 0.95, "trade": 0.05}, {"none": 1.0}]),
+            "member": level([{"yes": 0.9, "no": 0.1}, {"no": 0.95, "yes": 0.05}, {"no": 0.9, "yes": 0.1}]),
+            "age": rng.normal([40, 21, 71], [6, 2, 5], (320, 3))[np.arange(320), group],
+            "height": rng.normal(170, 8, 320),
+        }
+    ).assign(sex=lambda t: np.where(t["role"] == "Husband", "Male", rng.choice(["Male", "Female"], 320)))
+
+
+@pytest.fixture(scope="module")
+def fitted(people):
+    return CRAFT(3, random_state=0).fit(people)
+
+
+def test_names(fitted):
+    names = [fitted.cluster_names_[fitted.labels_[row]] for row in (0, 160, 300)]
+    assert names == ["office, member yes", "low age, Single, member no", "high age, member no"]
+
+
+def test_a_name_does_not_repeat_itself():
+    """A number that a category repeats, a column that another implies, and a column that shares its information are named once."""
+    rng = np.random.default_rng(0)
+    role = rng.permutation(np.repeat(["Husband", "Wife", "Single"], [150, 60, 190]))
+    job = np.where(rng.random(400) < 0.9, np.where(role == "Single", "study", "office"), "trade")
+    table = pd.DataFrame({"role": role, "role_number": pd.Series(role).map({"Husband": 0.0, "Wife": 1.0, "Single": 5.0}), "job": job})
+    table["sex"] = np.where(role == "Husband", "Male", np.where(role == "Wife", "Female", rng.choice(["Male", "Female"], 400)))
+    with pytest.warns(UserWarning, match="near-duplicates"):
+        model = CRAFT(3, numeric="raw", random_state=0).fit(table)
+    names = [model.cluster_names_[model.labels_[np.flatnonzero(role == each)[0]]] for each in ("Husband", "Wife", "Single")]
+    assert names[0].startswith("Husband")
+    assert "Male" not in names[0]
+    assert not any("role_number" in name and ("Husband" in name or "Wife" in name or "Single" in name) for name in names)
+
+
+def test_names_of_one_column():
+    rng = np.random.default_rng(1)
+    X = np.concatenate([rng.normal(m, 1, (80, 1)) for m in (0, 40, 80, 120)])
+    names = CRAFT(4, random_state=0, numeric="raw").fit(X).cluster_names_
+    assert names == ["low x0", "x0 near 40", "x0 near 80", "high x0"]
+
+
+def test_equal_names_are_numbered_by_size():
+    rng = np.random.default_rng(2)
+    X = np.concatenate([rng.normal(m, 1, (n, 1)) for m, n in ((0, 50), (15, 90), (100, 120), (115, 70))])
+    names = CRAFT(4, random_state=0, numeric="raw").fit(X).cluster_names_
+    assert names == ["low x0 (2)", "low x0", "high x0", "high x0 (2)"]
+
+
+def test_hostile_names_stay_on_one_line(people):
+    table = people.rename(columns={"work": "w\n\x1b[31m<script>"}).replace("study", "st\nudy\x07" + "y" * 100)
+    for name in CRAFT(3, random_state=0).fit(table).cluster_names_:
+        assert name.isprintable()
+        assert len(name) < 110
+
+
+def test_importances(fitted):
+    importances = fitted.feature_importances_
+    assert importances.sum() == pytest.approx(1.0)
+    assert importances[list(fitted.feature_names_in_).index("height")] == 0.0
+    assert (importances >= 0).all()
+    assert not CRAFT(1, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 2))).feature_importances_.any()
+
+
+def test_properties_need_a_fit():
+    for name in ("cluster_names_", "feature_importances_"):
+        assert not hasattr(CRAFT(), name)
+
+
+def test_representatives_and_outliers(fitted, people):
+    density, margin = fitted.score_samples(people), fitted.margins(people)
+    for k, rows in enumerate(fitted.representatives(4)):
+        members = np.flatnonzero((fitted.labels_ == k) & (margin >= np.log(9)))
+        assert rows.tolist() == members[np.argsort(-density[members])][:4].tolist()
+        assert (rows == fitted.representatives(4, people)[k]).all()
+    lowest = np.argsort(density)[:7]
+    assert fitted.outliers(7).tolist() == lowest.tolist() == fitted.outliers(7, people).tolist()
+    with pytest.raises(ValueError, match="keeps 32"):
+        fitted.representatives(33)
+    assert len(fitted.representatives(33, people)[0]) == 33
+    with pytest.raises(ValueError, match="n must be"):
+        fitted.outliers(0)
+    with pytest.raises(AttributeError, match="no density"):
+        CRAFT(3, model="paper", random_state=0).fit(people).outliers()
+
+
+def test_rows_with_missing_cells_and_equal_rows_are_not_typical(people):
+    table = pd.concat([people, people.iloc[:160]], ignore_index=True)
+    table.loc[::2, "height"] = np.nan
+    model = CRAFT(3, random_state=0).fit(table)
+    for rows in model.representatives(10):
+        assert not table.iloc[rows].isna().any(axis=None)
+        assert not table.iloc[rows].duplicated().any()
+
+
+def test_rows_of_weight_zero_are_neither(people):
+    weight = np.ones(len(people))
+    weight[CRAFT(3, random_state=0).fit(people).outliers(5)] = 0.0
+    model = CRAFT(3, random_state=0).fit(people, sample_weight=weight)
+    assert (weight[model.outliers(20)] > 0).all()
+    assert all((weight[rows] > 0).all() for rows in model.representatives(20))
+
+
+def test_similarity_is_the_integral():
+    """Against a sum over a fine grid, of densities that `score_samples` gives for the clusters one by one."""
+    rng = np.random.default_rng(2)
+    X = np.concatenate([rng.normal(0, 1, (300, 1)), rng.normal(4, 0.7, (200, 1))])
+    model = CRAFT(2, numeric="raw", random_state=0).fit(X)
+    x = np.linspace(-8, 10, 20001)
+    density = np.exp(-0.5 * (x[:, None] - model.centers_[:, 0]) ** 2 / model.variances_[:, 0]) / np.sqrt(2 * np.pi * model.variances_[:, 0])
+    expected = np.sqrt(density[:, 0] * density[:, 1]).sum() * (x[1] - x[0])
+    np.testing.assert_allclose(model.similarity(), [[1, expected], [expected, 1]], rtol=1e-6)
+
+
+def test_similarity_of_categories_and_of_covariances():
+    levels = pd.DataFrame({"a": ["x", "y"] * 100 + ["z", "z", "z", "y"] * 50, "b": ["u"] * 180 + ["v"] * 220}, dtype="category")
+    model = CRAFT(2, random_state=0).fit(levels)
+    expected = np.prod([np.sqrt(shares[0] * shares[1]).sum() for shares in model.level_probabilities_])
+    np.testing.assert_allclose(model.similarity()[0, 1], expected, rtol=1e-12)
+    rng = np.random.default_rng(3)
+    one = np.linalg.cholesky([[1, 0.9], [0.9, 1]])
+    X = np.concatenate([rng.normal(size=(300, 2)) @ one.T, rng.normal(size=(300, 2)) @ (one * [[1], [-1]]).T + [9, 0]])
+    model = CRAFT(2, numeric="raw", random_state=0).fit(X)
+    (_, A), (_, B) = model.covariances_
+    middle, apart = (A + B) / 2, model.centers_[0] - model.centers_[1]
+    det = np.linalg.det
+    expected = np.exp(-apart @ np.linalg.solve(middle, apart) / 8) * np.sqrt(np.sqrt(det(A) * det(B)) / det(middle))
+    np.testing.assert_allclose(model.similarity()[1, 0], expected, rtol=1e-6)
+    with pytest.raises(AttributeError, match="no density"):
+        CRAFT(2, model="paper", random_state=0).fit(X).similarity()
+
+
+def test_stability_tells_clusters_from_slices(fitted, people):
+    firm = fitted.stability(people, n=5, n_seeds=2)
+    assert firm.overlap.shape == (5, 3)
+    assert (firm.mean > 0.9).all()
+    assert (firm.lowest <= firm.mean).all()
+    assert (firm.found == 1.0).all()
+    assert (firm.agreement > 0.9).all()
+    assert (firm.n_clusters == 3).all()
+    X = np.random.default_rng(4).normal(size=(300, 4))
+    slices = CRAFT(4, random_state=0).fit(X).stability(X, n=5, n_seeds=0)
+    assert slices.mean.mean() < 0.6
+    assert len(slices.agreement) == 0
+    with pytest.raises(ValueError, match="pass the table of fit"):
+        fitted.stability(people.head(10))
+
+
+def test_jaccard_by_hand():
+    found = jaccard(np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, 1]), 3)
+    np.testing.assert_array_equal(found, [2 / 3, 2 / 3, np.nan])
+
+
+def test_compare_two_quarters(fitted, people):
+    same = craftc.compare(fitted, people)
+    assert same.cluster_drift == pytest.approx(0.0, abs=1e-12)
+    assert same.drift < 0.02
+    fewer = craftc.compare(fitted, people.iloc[80:])
+    np.testing.assert_allclose(fewer.now.sum(), 1.0)
+    k = fitted.labels_[0]
+    assert fewer.now[k] < fewer.then[k]
+    share = np.bincount(fitted.labels_[80:], minlength=3) / 240
+    np.testing.assert_allclose(fewer.now, share)
+    np.testing.assert_allclose(fewer.cluster_drift, (share * np.log(share / (np.bincount(fitted.labels_) / 320))).sum())
+    taller = craftc.compare(fitted, people.assign(height=people["height"] + 20.0))
+    features = taller.features()
+    assert features["feature"][0] == "height"
+    assert features["drift"][0] > 1.0
+    assert features["drift"][1] < 0.05
+    assert list(taller.clusters()["cluster"]) == np.argsort(-fitted.cluster_sizes_).tolist()
+    with pytest.raises(TypeError, match="needs a fitted CRAFT"):
+        craftc.compare(craftc.DPMeans(), people)
+    with pytest.raises(ValueError, match="0 sample"):
+        craftc.compare(fitted, people.iloc[:0])
+
+
+def test_frames_of_the_library_that_was_given():
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    heart = load_heart().data
+    model = CRAFT(random_state=0).fit(pl.from_pandas(heart))
+    other = CRAFT(random_state=0).fit(heart)
+    summary = model.summary()
+    assert isinstance(summary, pl.DataFrame)
+    pd.testing.assert_frame_equal(pd.DataFrame(summary.to_dict(as_series=False)), other.summary())
+    assert isinstance(model.explain(pl.from_pandas(heart)), pl.DataFrame)
+    assert isinstance(craftc.compare(model, heart).clusters(), pl.DataFrame)
+
+
+def test_a_feature_that_is_called_cluster():
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.normal(size=(60, 2)) + 9.0 * np.repeat([[0], [1]], 30, axis=0), columns=["cluster", "b"])
+    assert list(CRAFT(2, random_state=0).fit(X).explain(X).columns) == ["cluster", "next", "size", "cluster (feature)", "b"]
