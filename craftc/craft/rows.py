@@ -14,6 +14,7 @@ from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
 
 MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
+_SORTED_AT_ONCE = 16  # rows, for one that is typical
 CLEAR = math.log(9.0)  # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
 
 
@@ -74,11 +75,21 @@ def typical_rows(scores: RowScores, n_clusters: int, most: int, counted: NDArray
         clear = members[scores.margins[members] >= CLEAR]
         members = clear if len(clear) else members
         members = members[scores.absent[members] == scores.absent[members].min(initial=np.iinfo(np.int32).max)]
-        order = members[np.argsort(-scores.densities[members], kind="stable")]
-        density = scores.densities[order]
-        first = np.flatnonzero(np.diff(density, prepend=np.inf) != 0.0)
-        out.append(order[first[:most]])
+        out.append(_highest(scores.densities, members, most))
     return out
+
+
+def _highest(densities: Floats, members: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """The first rows of each of the highest densities; sorts some of the rows first, all of them only if these are too equal."""
+    few = min(_SORTED_AT_ONCE * most, len(members))
+    if few < len(members):
+        least = np.partition(densities[members], len(members) - few)[len(members) - few]
+        leading = _highest(densities, members[densities[members] >= least], most)
+        if len(leading) == most:
+            return leading
+    order = members[np.argsort(-densities[members], kind="stable")]
+    first = np.flatnonzero(np.diff(densities[order], prepend=np.inf) != 0.0)
+    return order[first[:most]]
 
 
 def unusual_rows(scores: RowScores, most: int, counted: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
