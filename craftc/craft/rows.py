@@ -80,22 +80,23 @@ def typical_rows(scores: RowScores, n_clusters: int, most: int, counted: NDArray
 
 
 def _highest(densities: Floats, members: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """The first rows of each of the highest densities; sorts some of the rows first, all of them only if these are too equal."""
-    few = min(_SORTED_AT_ONCE * most, len(members))
+    """The first row of each of the highest densities; all members are sorted only if too many of the leading ones are equal."""
+    pools, few = [members], min(_SORTED_AT_ONCE * most, len(members))
     if few < len(members):
         least = np.partition(densities[members], len(members) - few)[len(members) - few]
-        leading = _highest(densities, members[densities[members] >= least], most)
-        if len(leading) == most:
-            return leading
-    order = members[np.argsort(-densities[members], kind="stable")]
-    first = np.flatnonzero(np.diff(densities[order], prepend=np.inf) != 0.0)
-    return order[first[:most]]
+        pools.insert(0, members[densities[members] >= least])
+    for pool in pools:
+        order = pool[np.argsort(-densities[pool], kind="stable")]
+        order = order[np.flatnonzero(np.diff(densities[order], prepend=np.inf) != 0.0)]
+        if len(order) >= most:
+            break
+    return order[:most]
 
 
 def unusual_rows(scores: RowScores, most: int, counted: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-    """Positions of the rows with the lowest densities, lowest first."""
+    """Positions of the rows with the lowest densities, lowest first; of equal ones the first."""
     densities = scores.densities if counted is None else np.where(counted, scores.densities, np.inf)
-    n = len(densities) if counted is None else int(counted.sum())
-    few = min(4 * most, n)
-    candidates = np.sort(np.argpartition(densities, few - 1)[:few]) if few < n else np.flatnonzero(np.isfinite(densities))
+    candidates = np.flatnonzero(densities < np.inf)
+    if most < len(candidates):
+        candidates = np.flatnonzero(densities <= np.partition(densities, most - 1)[most - 1])
     return candidates[np.argsort(densities[candidates], kind="stable")[:most]]
