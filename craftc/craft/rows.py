@@ -14,6 +14,7 @@ from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
 
 MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
+_SORTED_AT_ONCE = 16  # rows, for one that is typical
 CLEAR = math.log(9.0)  # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
 
 
@@ -74,17 +75,28 @@ def typical_rows(scores: RowScores, n_clusters: int, most: int, counted: NDArray
         clear = members[scores.margins[members] >= CLEAR]
         members = clear if len(clear) else members
         members = members[scores.absent[members] == scores.absent[members].min(initial=np.iinfo(np.int32).max)]
-        order = members[np.argsort(-scores.densities[members], kind="stable")]
-        density = scores.densities[order]
-        first = np.flatnonzero(np.diff(density, prepend=np.inf) != 0.0)
-        out.append(order[first[:most]])
+        out.append(_highest(scores.densities, members, most))
     return out
 
 
+def _highest(densities: Floats, members: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """The first row of each of the highest densities; all members are sorted only if too many of the leading ones are equal."""
+    pools, few = [members], min(_SORTED_AT_ONCE * most, len(members))
+    if few < len(members):
+        least = np.partition(densities[members], len(members) - few)[len(members) - few]
+        pools.insert(0, members[densities[members] >= least])
+    for pool in pools:
+        order = pool[np.argsort(-densities[pool], kind="stable")]
+        order = order[np.flatnonzero(np.diff(densities[order], prepend=np.inf) != 0.0)]
+        if len(order) >= most:
+            break
+    return order[:most]
+
+
 def unusual_rows(scores: RowScores, most: int, counted: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-    """Positions of the rows with the lowest densities, lowest first."""
+    """Positions of the rows with the lowest densities, lowest first; of equal ones the first."""
     densities = scores.densities if counted is None else np.where(counted, scores.densities, np.inf)
-    n = len(densities) if counted is None else int(counted.sum())
-    few = min(4 * most, n)
-    candidates = np.sort(np.argpartition(densities, few - 1)[:few]) if few < n else np.flatnonzero(np.isfinite(densities))
+    candidates = np.flatnonzero(densities < np.inf)
+    if most < len(candidates):
+        candidates = np.flatnonzero(densities <= np.partition(densities, most - 1)[most - 1])
     return candidates[np.argsort(densities[candidates], kind="stable")[:most]]
