@@ -12,7 +12,7 @@ from craftc import CRAFT, plot
 from craftc.datasets import load_heart
 
 heart = load_heart().data
-model = CRAFT(6, random_state=0).fit(heart)  # more clusters than the table needs, to have a tree
+model = CRAFT(4, random_state=0).fit(heart)  # more clusters than the table needs, to have a tree
 for k in range(model.n_clusters_):
     print(f"cluster {k}: {model.cluster_sizes_[k]:3} patients, {model.cluster_names_[k]}")
 
@@ -21,7 +21,7 @@ for k in range(model.n_clusters_):
 # ------------------------
 # The merge path joins the two clusters whose union costs least, down to one cluster. Two branches of the tree meet at the cost, in nats,
 # of all merges so far. The dashed line is the suggested number: the fewest clusters that keep 90 % of what the best partition saves. Left
-# of 0 are merges that pay for themselves; they show that six is too many.
+# of 0 are merges that pay for themselves; they show that four is too many.
 
 plot.merge_tree(model)
 plt.show()

@@ -17,6 +17,7 @@ from craftc.table.frames import MISSING_LEVEL
 MOST_FACTS, _FEWEST_FACTS = 3, 2
 _LEAST_GAIN = 0.04  # nats per row
 _APART, _EXACT, _NARROW = 0.45, 1e-6, 0.5  # deviations of the table: of a mean that is high or low; within equal values; within close ones
+_ROUNDED = 1e-9  # deviations of the table
 _MOST, _OFTEN, _LIFT = 0.6, 0.4, 1.5  # shares of the rows with a level, and the latter over the share in the table
 _SECOND, _SECOND_LIFT = 0.15, 1.25  # the same of a second level
 _ALIKE, _SAME, _HALF = 0.5, 0.9, 0.5  # shares of information: one of the columns is named; a category is, if it holds for half the rows
@@ -131,7 +132,8 @@ class _Facts:
         if not np.isfinite(mean) or not unit > 0:
             return None
         if self._deviations[k, j] < _EXACT * unit:
-            return Fact(d, f"{name} {_trimmed(number(mean))}")
+            exact = 0.0 if abs(mean) < _ROUNDED * unit else mean  # the mean of equal values is exact up to the grid of the sums
+            return Fact(d, f"{name} {_trimmed(number(exact))}")
         apart = (mean - self._mean[j]) / unit
         return Fact(d, f"{'high' if apart > 0 else 'low'} {name}") if abs(apart) >= _APART else None
 

@@ -148,10 +148,10 @@ def _legend(axes: Any, outlines: bool, n_shown: int, n_columns: int) -> None:
     shades = [Patch(facecolor=_GREYS[i + 1], edgecolor="0.7", label=f"≥ {step:g}") for i, step in enumerate(_STEPS)]
     shades[-1].set_label(f"{shades[-1].get_label()} nats per row")
     note = "Compared with the whole table"
-    if outlines:
-        note += "; outlined symbol: shared with other clusters"
     if n_shown < n_columns:
         note += f"; {n_shown} of {n_columns} features"
+    if outlines:
+        note += "\nOutlined symbol: shared with other clusters"
     axes.legend(
         handles=[handle for pair in zip(kinds, shades, strict=True) for handle in pair], ncols=4, loc="lower left", bbox_to_anchor=(0, 1.0),
         frameon=False, fontsize=_FONT, title=note, title_fontsize=_FONT, alignment="left",

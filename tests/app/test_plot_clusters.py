@@ -115,7 +115,7 @@ def test_a_shared_distribution_has_an_outline(fitted):
     assert model.feature_mask_[:, d].tolist() == [True, False, False]
     assert differing_features(model)[:, d].all()
     assert [cell(axes, model, k, "side")[1][0][1] for k in range(3)] == [True, False, False]
-    assert "outlined symbol" in axes.get_legend().get_title().get_text()
+    assert "Outlined symbol" in axes.get_legend().get_title().get_text()
 
 
 def test_the_legend_explains_what_is_drawn(heart):
