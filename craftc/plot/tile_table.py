@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.typing import Array, Bits, Floats, Ints
 from craftc.craft.estimator import CRAFT
 from craftc.craft.summary import differing_features
+from craftc.plot.cluster_view import shortened
 from craftc.plot.figures import new_figure
 from craftc.plot.rows import Cells, read_rows
 
@@ -19,6 +20,7 @@ _SIZE = (7.0, 5.0)  # inches
 _MOST_ROWS = 2000  # more than the pixels of a figure; longer tables are subsampled
 _MOST_TICKS = 40  # column names
 _LINE = 45  # characters of column names that fit on one line
+_LONG = 32  # characters of a name
 _NAMED = 0.03  # share of the rows below which a cluster has no label, for lack of room
 _CLIPPED = 0.02  # share of a column's values at either end of the colour scale
 _FADED = 0.3  # darkness of a cell that is not selected, relative to a selected one
@@ -95,9 +97,10 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     named = sizes >= _NAMED * n
     cluster_names = [f"cluster {k}: {size} row{'' if size == 1 else 's'}" for k, size in enumerate(sizes)]
     axes.set_yticks((ends - sizes / 2)[named], np.array(cluster_names)[named])
-    names = np.asarray(getattr(model, "feature_names_in_", np.arange(len(columns))))[columns]
+    known = getattr(model, "feature_names_in_", np.arange(len(columns)))
     ticks = np.arange(0, len(columns), max(1, -(-len(columns) // _MOST_TICKS)))
-    axes.set_xticks(ticks, names[ticks], rotation=90 if sum(len(str(name)) for name in names[ticks]) > _LINE else 0)
+    names = [shortened(str(known[d]), _LONG) for d in columns[ticks]]
+    axes.set_xticks(ticks, names, rotation=90 if sum(map(len, names)) > _LINE else 0)
     return axes
 
 

@@ -32,18 +32,18 @@ def column_statistics(moments: Moments, schema: Schema) -> list[NumericColumn | 
     """Statistics of the input columns, in input order, from the moments of a partition in the units of the table."""
     total = moments.total()
     found: list[NumericColumn | CategoricalColumn | None] = [None] * schema.n_columns
-    (means, deviations), (mean, deviation) = _in_units(moments), _in_units(total)
+    (means, deviations), (mean, deviation) = in_units(moments), in_units(total)
     for j, d in enumerate(schema.numeric_index):
         found[d] = NumericColumn(means[:, j], deviations[:, j], float(mean[0, j]), float(deviation[0, j]))
     for j, d in enumerate(schema.categorical_index):
         start, levels = moments.grid.level_start[j], schema.levels[j]
-        shares, share = (_shares(each.counts[:, start : start + len(levels)]) for each in (moments, total))
+        shares, share = (level_shares(each.counts[:, start : start + len(levels)]) for each in (moments, total))
         found[d] = CategoricalColumn(levels, shares, share[0])
     return [column for column in found if column is not None]
 
 
-def _in_units(moments: Moments) -> tuple[Floats, Floats]:
-    """Means and standard deviations (K, p)."""
+def in_units(moments: Moments) -> tuple[Floats, Floats]:
+    """Means and standard deviations of the numeric columns, (K, p) each, in their units; NaN without values."""
     grid, present = moments.grid, moments.present
     mean, squares = moments.means()
     unseen = np.where(present > 0, 0.0, np.nan)
@@ -51,6 +51,7 @@ def _in_units(moments: Moments) -> tuple[Floats, Floats]:
     return grid.centre + mean / grid.scale + unseen, deviation + unseen
 
 
-def _shares(counts: Floats) -> Floats:
+def level_shares(counts: Floats) -> Floats:
+    """(K, T) shares of the levels of a column, NaN without values."""
     size = counts.sum(axis=1, keepdims=True)
     return np.where(size > 0, counts / np.where(size > 0, size, 1.0), np.nan)

@@ -261,3 +261,10 @@ def test_new_columns_are_ignored_where_the_model_drops_them():
     with pytest.warns(UserWarning, match="always"):
         model = CRAFT(random_state=0, unusable="drop").fit(columns)
     assert plot.tiles(model, columns).images[0].get_array().shape == (120, 4, 3)
+
+
+def test_names_are_text_in_tiles():
+    X = {"$\\frac{a}$": blocks()[:, 0], "b" * 200: blocks()[:, 1], "c": blocks()[:, 4]}
+    axes = plot.tiles(CRAFT(2, random_state=0).fit(X), X)
+    axes.figure.canvas.draw()
+    assert [len(word.get_text()) for word in axes.get_xticklabels()] == [12, 32, 1]
