@@ -78,6 +78,12 @@ def test_it_agrees_with_the_mime_bundle(heart):
         assert not hasattr(heart, "_repr_html_")
 
 
+def test_a_fit_with_the_same_seed_has_the_same_display(heart):
+    again = CRAFT(random_state=0).fit(load_heart().data)
+    assert " at 0x" not in heart._repr_html_()
+    assert repr(again.merge_path_) == repr(heart.merge_path_) == "MergePath(2 to 1 clusters)"
+
+
 def test_unfitted_estimators_have_the_display_of_scikit_learn():
     for model in (CRAFT(), FeatureSelectionMixture()):
         assert "craftc-overview" not in model._repr_html_()
