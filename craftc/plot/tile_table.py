@@ -24,6 +24,7 @@ _LONG = 32  # characters of a name
 _NAMED = 0.03  # share of the rows below which a cluster has no label, for lack of room
 _CLIPPED = 0.02  # share of a column's values at either end of the colour scale
 _FADED = 0.3  # darkness of a cell that is not selected, relative to a selected one
+_PALEST = 222  # grey of a cell that is not selected, to distinguish it from a missing one
 #: Colours of levels, the most frequent first; the last is that of all further levels. No colour of the scale of numbers is red.
 _OF_LEVELS = ("#7A0F22", "#B3122C", "#DC3B47", "#E8707A", "#E892A0", "#D9A7B5")
 
@@ -114,7 +115,7 @@ def _tiles(cells: Sequence[Cells], rows: Ints, selected: Bits) -> NDArray[np.uin
     picture = np.empty((len(rows), len(cells), 3), np.uint8)
     for d, (values, n_levels) in enumerate(cells):
         shades, place = (of_levels, _level_places(values, n_levels, rows)) if n_levels else (of_numbers, _number_places(values[rows]))
-        greys = 255 - _FADED * (255 - shades.mean(axis=1, keepdims=True))
+        greys = np.minimum(255 - _FADED * (255 - shades.mean(axis=1, keepdims=True)), _PALEST)
         white = np.full((1, 3), 255)
         # the last colour is indexed by -1, a missing cell
         palette = np.concatenate([shades, np.broadcast_to(greys, shades.shape), white]).astype(np.uint8)

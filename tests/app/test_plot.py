@@ -231,7 +231,7 @@ def test_levels_are_tiles_by_their_frequency(frame):
         np.testing.assert_array_equal(shown, [np.rint(255 * np.array(to_rgb(_OF_LEVELS[rank])))])
     nobody = picture[:, 3].astype(int)
     assert (nobody.max(axis=1) == nobody.min(axis=1)).all()  # grey
-    assert (nobody < 255).all()
+    assert nobody.max() <= 222  # not white
     assert len(np.unique(picture[:, 2], axis=0)) == 2  # a boolean column has two levels
     assert [word.get_text() for word in axes.get_xticklabels()] == list(mixed_rows())
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from craftc import CRAFT, DPMeans, FeatureSelectionMixture, plot
+from craftc import CRAFT, DPMeans, FeatureSelectionMixture, load_model, plot, save_model
 from craftc.craft.summary import differing_features
 from craftc.datasets import load_heart
 from craftc.plot.heatmap import _SHADES
@@ -267,3 +267,27 @@ def test_other_models_are_rejected(monkeypatch, heart):
     for draw in (plot.heatmap, plot.sizes, lambda model: plot.distribution(model, 0)):
         with pytest.raises(ImportError, match=r"pip install 'craftc\[app\]'"):
             draw(heart)
+
+
+def test_a_saved_model_and_a_level_can_be_drawn(fitted, tmp_path):
+    model, table = fitted
+    save_model(model, tmp_path / "model.craftc")
+    again = load_model(tmp_path / "model.craftc")
+    for feature in ("height", "colour"):
+        axes, other = plot.distribution(model, feature), plot.distribution(again, feature)
+        assert texts(axes.get_yticklabels()) == texts(other.get_yticklabels())
+        assert texts(axes.texts) == texts(other.texts)
+    np.testing.assert_array_equal(plot.heatmap(model).images[0].get_array(), plot.heatmap(again).images[0].get_array())
+    two = model.at(2)
+    assert [bar.get_width() for bar in plot.sizes(two).patches] == sorted(two.cluster_sizes_, reverse=True)
+    assert plot.heatmap(two).images[0].get_array().shape[0] == 2
+
+
+def test_a_numeric_price_and_missing_cells_as_a_level():
+    table = load_heart().data
+    table.loc[::5, "thal"] = None
+    model = CRAFT(3, cluster_price=20.0, missing="category", random_state=0).fit(table)
+    assert "(missing)" in texts(plot.distribution(model, "thal").get_xticklabels())
+    assert len(plot.heatmap(model).get_yticklabels()) == model.n_clusters_
+    picture = plot.tiles(model, table).images[0].get_array()
+    assert (picture < 255).any(axis=-1).all()  # no cell is white
