@@ -270,7 +270,7 @@ def test_other_models_are_rejected(monkeypatch, heart):
 
 
 def test_a_saved_model_and_a_level_can_be_drawn(fitted, tmp_path):
-    model, table = fitted
+    model, _ = fitted
     save_model(model, tmp_path / "model.craftc")
     again = load_model(tmp_path / "model.craftc")
     for feature in ("height", "colour"):
