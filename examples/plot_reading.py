@@ -30,7 +30,7 @@ plt.show()
 # ``at`` returns the fitted model at any number of clusters on this path, without a new fit.
 
 few = model.at("suggested")
-print(few.n_clusters_, "clusters:", *few.cluster_names_, sep="\n  ")
+print(*few.cluster_names_, sep="\n")
 
 # %%
 # Which columns make which cluster
