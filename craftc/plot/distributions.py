@@ -57,11 +57,11 @@ def sizes(model: Any, *, axes: Any = None) -> Any:
     shown = view.sizes[view.order]
     axes.barh(range(len(shown)), shown, height=0.7, color=CLUSTER)
     for row, k in enumerate(view.order):
-        text = f"{view.sizes[k]:,.0f} ({percent(view.shares[k])})"
+        text = f"{round(view.sizes[k], 1):,.12g} ({percent(view.shares[k])})"
         axes.annotate(text, (view.sizes[k], row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=_FONT)
     axes.set_xlim(0, 1.16 * shown.max())  # room for the figures
     axes.set_xlabel("rows", fontsize=_FONT, loc="left")
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_major_formatter("{x:,.12g}")
     return axes
 
 

@@ -95,7 +95,7 @@ def merge_tree(model: Any, *, n_clusters: int | str | None = "suggested", axes: 
         _mark_cut(axes, (places[cut] + np.append(places, end)[cut + 1]) / 2, path.objectives()[cut][0], isinstance(n_clusters, str))
     axes.set_yticks(range(len(leaves)), labels, fontsize=_FONT)
     axes.set(xlim=(places[0], end), ylim=(len(leaves) - 0.4, -0.6))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_major_formatter("{x:,.12g}")
     axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= end])
     note = "; left of 0: merges that save nats" if n_free else ""
     axes.set_xlabel(f"nats lost by merging the {len(leaves)} clusters{note}", fontsize=_FONT)

@@ -125,6 +125,20 @@ def test_merges_that_save_nats_are_left_of_zero():
     assert min(axes.get_xticks()) >= 0
 
 
+def test_a_path_that_only_saves_nats():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = CRAFT(4, random_state=0).fit(np.random.default_rng(0).normal(size=(30, 2)))
+    assert all(step.objective < model.objective_ for step in model.merge_path_[1:])
+    axes = plot.merge_tree(model)
+    axes.figure.canvas.draw()
+    assert [text.get_text() for text in axes.texts] == ["1 cluster (suggested)"]
+    shown = [label.get_text() for label in axes.get_xticklabels()]
+    assert shown[0] == "0"
+    assert len(set(shown)) == len(shown)
+    assert all(a[0] < 0 for (a, b), _ in segments(axes))
+
+
 def test_a_level_of_a_model_is_a_smaller_tree(four):
     axes = plot.merge_tree(four.at(3), n_clusters=2)
     assert len(axes.get_yticklabels()) == 3

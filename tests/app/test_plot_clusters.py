@@ -158,6 +158,13 @@ def test_sizes_are_bars(fitted):
     assert plot.sizes(model, axes=mine) is mine
 
 
+def test_sizes_of_weighted_rows():
+    X = np.repeat([0.0, 9.0], 30)[:, None] + np.random.default_rng(0).normal(size=(60, 4))
+    model = CRAFT(2, random_state=0).fit(X, sample_weight=np.full(60, 0.75))
+    assert model.cluster_sizes_.tolist() == [22.5, 22.5]
+    assert texts(plot.sizes(model).texts) == ["22.5 (50 %)", "22.5 (50 %)"]
+
+
 # ---- distributions ----
 
 
