@@ -14,6 +14,7 @@ from craftc.cli.columns import assign_roles
 from craftc.cli.json_output import document
 from craftc.cli.layout import Layout
 from craftc.cli.page import Result, page
+from craftc.cli.progress_bar import ProgressBar
 from craftc.cli.result_files import write_files
 from craftc.cli.words import in_options
 from craftc.craft import CRAFT
@@ -50,29 +51,37 @@ def run(
     effective_n_threads(threads)
     if out is not None and Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"--out {out!r} is a file; pass the name of a folder.")
-    raw = open_table(table, header=HEADERS[header], skip=skip)
-    roles = assign_roles(
-        raw, target=target, ignore=ignore, categorical=categorical, numeric=numeric, na_values=na, split_dates=dates == "parts"
-    )
-    model = CRAFT(
-        clusters if isinstance(clusters, int) else None, price_factor=price_factor, missing=missing, random_state=seed, n_threads=threads
-    )
-    with warnings.catch_warnings(record=True) as caught:
+    with ProgressBar(on=not quiet) as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(roles.features)
+        bar.stage(f"reading {table}")
+        raw = open_table(table, header=HEADERS[header], skip=skip)
+        roles = assign_roles(
+            raw, target=target, ignore=ignore, categorical=categorical, numeric=numeric, na_values=na, split_dates=dates == "parts"
+        )
+        model = CRAFT(
+            clusters if isinstance(clusters, int) else None,
+            price_factor=price_factor,
+            missing=missing,
+            random_state=seed,
+            n_threads=threads,
+        )
+        model.fit(roles.features, callback=bar.callback)
         n_found = model.n_clusters_
         if clusters == "suggested":
             model = model.at("suggested", roles.features)
+        if stability is not None:
+            bar.stage(f"stability: {stability} refits")
         stable = None if stability is None else model.stability(roles.features, stability)
-    answer = Answer(model)
-    roles.notes = [in_options(note) for note in roles.notes]
-    result = Result(table, roles, clusters, n_found, answer, list(dict.fromkeys(in_options(str(warning.message)) for warning in caught)))
-    result.stability = stable
-    if roles.target is not None:
-        positions = answer.numbers[model.labels_] - 1
-        result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
-    if out is not None:
-        result.folder, result.files = out, write_files(Path(out), answer, roles, raw.frame if keep else None)
+        bar.stage("writing" if out is not None else "")
+        answer = Answer(model)
+        roles.notes = [in_options(note) for note in roles.notes]
+        warned = list(dict.fromkeys(in_options(str(warning.message)) for warning in caught))
+        result = Result(table, roles, clusters, n_found, answer, warned, stability=stable)
+        if roles.target is not None:
+            positions = answer.numbers[model.labels_] - 1
+            result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
+        if out is not None:
+            result.folder, result.files = out, write_files(Path(out), answer, roles, raw.frame if keep else None)
     if as_json:
         print(document(result))
     elif not quiet:

@@ -635,7 +635,7 @@ def test_nothing_half_written(fails, tmp_path, monkeypatch):
 
 
 def test_interrupt(run, monkeypatch):
-    def interrupt(*args):
+    def interrupt(*args, **keywords):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(craftc.CRAFT, "fit", interrupt)
