@@ -34,6 +34,15 @@ class Progress:
         Clusters of the partition that was computed last.
     objective : float
         Its objective J in nats; NaN before the first.
+
+    Examples
+    --------
+    >>> from craftc import CRAFT
+    >>> from craftc.datasets import load_heart
+    >>> seen = []
+    >>> model = CRAFT(random_state=0).fit(load_heart().data, callback=seen.append)
+    >>> seen[0].share, seen[-1].share, seen[-1].stage
+    (0.0, 1.0, 'done')
     """
 
     share: float
