@@ -25,6 +25,7 @@ MANY_CLUSTERS = 15  # above, the page points to --clusters
 _MOST_NOTE_LINES, _MOST_NAME_LINES, _MOST_REASONS = 12, 2, 4
 _FEWEST_LISTED, _MOST_LISTED = 5, 20  # clusters of the overview, however long the notes are, and however short
 _MOST_FEATURES, _SOME_FEATURES = 8, 5  # per cluster, if the details of all clusters fit, and otherwise
+_SHORTEST_BLOCK = 3  # lines of the details of a cluster at least: a blank line, a title and one more
 _MOST_LINKS = 3
 _STEPS = 4  # of the merge path
 _TIE = 5.0  # nats
@@ -272,17 +273,17 @@ def _contingency(layout: Layout, target: Classes) -> list[str]:
 def _details(layout: Layout, result: Result, room: int | None, all_features: bool) -> list[str]:
     """The features of every cluster, largest first, as far as they fit into `room` lines."""
     answer = result.answer
-    most = None if all_features else _MOST_FEATURES
-    table = _FeatureTables(layout, answer)
-    blocks = [["", *table.lines(cluster, most)] for cluster in answer.clusters]
-    head = ["", *layout.text(_GAIN, style="dim")]
-    if room is None or len(head) + sum(map(len, blocks)) <= room:
-        return [*head, *(line for block in blocks for line in block)]
+    table, head = _FeatureTables(layout, answer), ["", *layout.text(_GAIN, style="dim")]
+    if room is None or len(head) + _SHORTEST_BLOCK * len(answer.clusters) <= room:
+        most = None if all_features else _MOST_FEATURES
+        blocks = [["", *table.lines(cluster, most)] for cluster in answer.clusters]
+        if room is None or len(head) + sum(map(len, blocks)) <= room:
+            return [*head, *(line for block in blocks for line in block)]
     pointer = ["", "--details shows the features of all clusters."]
     lines: list[str] = []
     for cluster in answer.clusters:
         left = room - len(head) - len(lines) - len(pointer)
-        block = ["", *table.lines(cluster, min(_SOME_FEATURES, left - 4))] if left >= 6 else []
+        block = ["", *table.lines(cluster, min(_SOME_FEATURES, left - _SHORTEST_BLOCK - 1))] if left > _SHORTEST_BLOCK + 1 else []
         if not block or len(block) > left:
             break
         lines += block
