@@ -54,6 +54,7 @@ def _run(argv: Sequence[str]) -> None:
     """Parse the arguments and run the command."""
     try:
         import click
+        import rich  # noqa: F401  # needed when a command runs
     except ImportError as error:
         raise ImportError("the command line needs click and rich: pip install 'craftc[app]'.") from error
     from craftc.cli.options import craftc

@@ -44,16 +44,18 @@ class Layout:
 
     def text(self, text: str, label: str = "", *, style: str = "", most: int | None = None) -> list[str]:
         """A text after a label, wrapped and indented under its first word; of many lines the first ones."""
-        grid = Table.grid(padding=(0, 1, 0, 0))
-        if label:
-            grid.add_column(no_wrap=True)
-        width = self._room - (cell_len(label) + 1 if label else 0)
-        grid.add_column(overflow="fold", max_width=width)
-        grid.add_row(*([Text(label, style=style)] if label else []), Text(clean(text), style=style))
-        lines = self.lines(grid)
+        lines = self._wrapped(clean(text), label, style)
         if most is not None and len(lines) > most:
             lines = [*lines[: most - 1], set_cell_size(lines[most - 1], min(cell_len(lines[most - 1]), self._room - 2)) + " …"]
         return lines
+
+    def _wrapped(self, text: str, label: str, style: str = "") -> list[str]:
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        if label:
+            grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold", max_width=self._room - (cell_len(label) + 1 if label else 0))
+        grid.add_row(*([Text(label, style=style)] if label else []), Text(text, style=style))
+        return self.lines(grid)
 
     def unbroken(self, text: str, *, style: str = "") -> list[str]:
         """A text in one line, as wide as it is: paths stay whole."""
@@ -68,7 +70,7 @@ class Layout:
 
         def first(n: int) -> list[str]:
             more = f" and {len(names) - n:,} more" if n < len(names) else ""
-            return self.text(", ".join(words[:n]) + more, label)
+            return self._wrapped(", ".join(words[:n]) + more, label)
 
         lines = first(len(words))
         if most is None or len(lines) <= most:
