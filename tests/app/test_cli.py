@@ -642,6 +642,17 @@ def test_interrupt(run, monkeypatch):
     assert run("cluster", HEART) == (130, "", "")
 
 
+def test_interrupt_while_importing(run, monkeypatch):
+    class Interrupted:
+        def find_spec(self, name, *_):
+            if name == "craftc.cli.cluster":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "craftc.cli.cluster")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    assert run("cluster", HEART) == (130, "", "")
+
+
 def test_info_and_help(run):
     code, said, _ = run("info")
     assert code == 0
