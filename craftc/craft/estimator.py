@@ -331,6 +331,7 @@ class CRAFT(
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of one argument, got {callback!r}.")
         meter = ProgressMeter(callback, int(self.verbose))
+        meter.begin("reading")
         spec = model_spec(self)
         categorical = self.categorical
         if self.unusable == "drop":

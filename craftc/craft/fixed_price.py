@@ -54,7 +54,7 @@ def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, in
     n_starts, thresholds = len(configs), OpeningThresholds(configs[0])
     parallel = n_parallel_starts(configs[0], n_starts) > 1
     meter = configs[0].meter
-    meter.plan(starts=0.95, diagnostics=0.05)
+    meter.plan(reading=0.02, starts=0.93, diagnostics=0.05)
     meter.begin("starts", n_starts)
 
     def run(start: int) -> CraftResult:

@@ -81,7 +81,6 @@ class ProgressMeter:
         for stage, work in stages.items():
             self._before[stage] = done / whole, work / whole
             done += work
-        self._report(always=True)
 
     def begin(self, stage: str, n_parts: int = 1, *, half: int = _PASSES, n_clusters: int = 0) -> None:
         """Begin a stage; the work of the stages before it is done.
