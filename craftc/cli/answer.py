@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Floats
-from craftc.cli.text import Parts, name_of, percent
+from craftc.cli.text import Parts, after, name_of
 from craftc.craft.summary import differing_features
 from craftc.table.cluster_summary import LEADING, number
 from craftc.table.moments import Moments
@@ -53,8 +53,8 @@ class Shares:
     levels: list[tuple[str, float]]
 
     def parts(self) -> Parts:
-        """The cell "male 97 %, female 3 %"."""
-        return [(name_of(level), f" {percent(share)}") for level, share in self.levels]
+        """The cell "male 97 %, female 3 %", or "2: 73 %, 1: 27 %"."""
+        return [(name := name_of(level), after(name, share)) for level, share in self.levels]
 
     def values(self) -> dict[str, Any]:
         """For JSON."""
@@ -121,11 +121,6 @@ class Answer:
     def numbers(self) -> NDArray[np.int32]:
         """(K,) number of the cluster with each label."""
         return numbers_by_size(self.model.cluster_sizes_)
-
-    @property
-    def largest_gain(self) -> float:
-        """Of all features in all clusters, nats."""
-        return max((feature.gain for cluster in self.clusters for feature in cluster.features), default=0.0)
 
 
 class _TypicalValues:

@@ -294,7 +294,7 @@ class _FeatureTables:
     """Tables of the features of clusters, all with the same columns."""
 
     def __init__(self, layout: Layout, answer: Answer) -> None:
-        self._layout, self._largest = layout, max(answer.largest_gain, 1e-300)
+        self._layout = layout
         width = layout.width
         names = [name_of(feature.name) for cluster in answer.clusters for feature in cluster.features]
         self._bars = min(_BAR, width // 8)
@@ -319,14 +319,14 @@ class _FeatureTables:
         table.add_column("gain", width=7, justify="right", no_wrap=True)
         table.add_column("", style="cyan", no_wrap=True)
         for feature in listed:
-            table.add_row(*map(Text, self._cells(feature)))
+            table.add_row(*map(Text, self._cells(feature, cluster.features[0].gain)))
         lines += layout.lines(table)
         others = len(cluster.features) - len(listed)
         return [*lines, f"  and {plural(others, 'feature')} with a smaller gain"] if others else lines
 
-    def _cells(self, feature: Feature) -> list[str]:
+    def _cells(self, feature: Feature, largest: float) -> list[str]:
         own, whole = feature.cluster.parts(), feature.table.parts()
         n = min(fitting(parts, self._cell) for parts in (own, whole) if parts)  # the same levels in both columns
         cells = [self._layout.levels(parts[:n], self._cell) for parts in (own, whole)]
-        bar = bar_of(self._bars * feature.gain / self._largest, self._layout.blocks)
+        bar = bar_of(self._bars * feature.gain / max(largest, 1e-300), self._layout.blocks)
         return ["  " + shortened(name_of(feature.name), self._first), *cells, nats(feature.gain), bar]

@@ -13,7 +13,7 @@ from craftc import metrics
 from craftc._common.optional import need_pandas
 from craftc._common.typing import Floats
 from craftc.cli.answer import typical
-from craftc.cli.text import name_of, percent
+from craftc.cli.text import after, name_of, percent
 
 _MOST_NUMBERED_CLASSES = 20  # distinct numbers up to which a numeric target holds classes
 
@@ -49,7 +49,8 @@ class Classes:
         if not counts.any():
             return ""
         best = int(counts.argmax())
-        return f"{name_of(self.classes[best])} {percent(counts[best] / counts.sum())}"
+        name = name_of(self.classes[best])
+        return name + after(name, counts[best] / counts.sum())
 
     def agreement(self) -> str:
         """The line of measures."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 Parts = list[tuple[str, str]]  # of a cell: a name, which may be truncated, and the text after it
@@ -41,14 +40,14 @@ def percent(share: float) -> str:
     return ">99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
+def after(name: str, share: float) -> str:
+    """The share that follows a name: "male 97 %", but "2: 73 %"."""
+    return (": " if name[-1:].isdigit() else " ") + percent(share)
+
+
 def nats(value: float) -> str:
     """ "1,234", "12.3"."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
-
-
-def quoted(names: Sequence[Any], most: int = 12) -> str:
-    """Names in quotation marks, separated by commas; of many the first ones."""
-    return ", ".join(repr(name_of(name)) for name in names[:most]) + (", …" if len(names) > most else "")
 
 
 def bar_of(length: float, blocks: str) -> str:

@@ -474,7 +474,7 @@ def test_targets(run, tmp_path):
     assert (tmp_path / "labels.csv").read_text(encoding="utf-8").startswith("row,cluster,margin,probability,next,cluster.table\n")
     said = run(*command, "--target", "two")[1]
     assert "purity 1.000, NMI 1.000, ARI 1.000" in said
-    assert re.search(r"\n +1 .* 0 100 %\n +2 .* 3 100 %\n", said)
+    assert re.search(r"\n +1 .* 0: 100 %\n +2 .* 3: 100 %\n", said)
     assert "\ncluster   0   3\n      1  60   0\n      2   0  60\n" in said
 
 
