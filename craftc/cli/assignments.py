@@ -33,7 +33,7 @@ def assignments(model: Any, table: MixedTable, labels: Labels | None = None) -> 
     ------
     pandas.DataFrame
         `cluster` and `next`, the cheapest of the other clusters, are numbers by size from 1. `cost` in nats, `margin` by how many nats the
-        next cluster costs more. With one cluster, margin and next are missing.
+        next cluster costs more. Missing: margin and next with one cluster, probability of a model that defines none.
     """
     pd, number_of = need_pandas(), numbers_by_size(model.cluster_sizes_)
     several = len(number_of) > 1
@@ -43,7 +43,8 @@ def assignments(model: Any, table: MixedTable, labels: Labels | None = None) -> 
         costs = model.transform(part)
         own = model.predict(part) if labels is None else labels[first : first + n]
         at = np.arange(n)
-        cost, probability = costs[at, own], softmax(-costs, axis=1)[at, own]
+        cost = costs[at, own]
+        probability = softmax(-costs, axis=1)[at, own] if hasattr(model, "predict_proba") else np.full(n, np.nan)
         others = costs.copy()
         others[at, own] = np.inf
         following = others.argmin(axis=1)

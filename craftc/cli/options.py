@@ -41,7 +41,7 @@ class _Command(click.Command):
 
     def _one_value_each(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
         options = {name: option for option in self.params if isinstance(option, click.Option) for name in option.opts}
-        arguments = [parameter.make_metavar(ctx) for parameter in self.params if isinstance(parameter, click.Argument)]
+        arguments = [parameter.human_readable_name for parameter in self.params if isinstance(parameter, click.Argument)]
         out: list[str] = []
         last: tuple[str, list[str]] = ("", [])  # the latest option of several values, and these
         n_arguments = i = 0

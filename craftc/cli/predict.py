@@ -14,6 +14,7 @@ from craftc.cli.cluster import HEADERS
 from craftc.cli.columns import match_columns
 from craftc.cli.text import clean
 from craftc.cli.words import in_options
+from craftc.craft import CRAFT
 from craftc.model_file import load_model
 from craftc.table.read import open_table
 
@@ -31,6 +32,8 @@ def run(
             if os.path.exists(name) and os.path.exists(out) and os.path.samefile(out, name):
                 raise ValueError(f"--out {out!r} would overwrite an input file; pass another name.")
     fitted = load_model(path)
+    if not isinstance(fitted, CRAFT):
+        raise ValueError(f"{os.fspath(path)!r} holds a {type(fitted).__name__}; craftc predict takes models of craftc cluster (CRAFT).")
     fitted.n_threads = threads
     raw = open_table(table, header=HEADERS[header], skip=skip)
     rows, notes = match_columns(raw, fitted.schema_, table, na)

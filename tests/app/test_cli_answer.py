@@ -165,6 +165,23 @@ def test_a_folder_without_a_model(run, tmp_path):
     assert "has no model.craftc; pass a folder that craftc cluster --out has written" in err
 
 
+def test_models_of_python(run, tmp_path):
+    """A model at a level of the merge path, one without probabilities, and one of another method."""
+    heart = craftc.read_table(HEART).drop(columns="class")
+    model = craftc.CRAFT(5, random_state=0).fit(heart)
+    craftc.save_model(model.at(3), tmp_path / "three")
+    three = pd.read_csv(io.StringIO(run("predict", tmp_path / "three", HEART)[1]))
+    assert three["cluster"].tolist() == numbers_by_size(model.at(3).cluster_sizes_)[model.at(3).predict(heart)].tolist()
+    craftc.save_model(craftc.CRAFT(3, model="paper", random_state=0).fit(heart), tmp_path / "paper")
+    paper = pd.read_csv(io.StringIO(run("predict", tmp_path / "paper", HEART)[1]))
+    assert paper["probability"].isna().all()
+    assert paper["margin"].notna().all()
+    craftc.save_model(craftc.DPMeans(n_clusters=3).fit(heart[["age", "chol"]]), tmp_path / "dp")
+    code, said, err = run("predict", tmp_path / "dp", HEART)
+    assert (code, said) == (2, "")
+    assert "holds a DPMeans; craftc predict takes models of craftc cluster (CRAFT)" in err
+
+
 def test_own_columns(run, tmp_path):
     frame = pd.DataFrame({"cluster": list("abcd") * 10, "id": [f"k{i}" for i in range(40)], "x": [i % 2 * 9 + i / 40 for i in range(40)]})
     path = write(tmp_path / "t.csv", frame)
