@@ -14,7 +14,9 @@ from craftc._common.typing import Floats
 from craftc.cli.text import Parts, after, name_of
 from craftc.craft.summary import differing_features
 from craftc.table.cluster_summary import LEADING, number
-from craftc.table.moments import Moments
+from craftc.table.column_statistics import CategoricalColumn, NumericColumn, column_statistics
+
+_NEARLY_ALL = 0.995  # share of the cells from which only the leading level is shown
 
 
 def order_by_size(sizes: NDArray[Any]) -> NDArray[np.intp]:
@@ -101,15 +103,13 @@ class Answer:
     def __post_init__(self) -> None:
         model = self.model
         sizes, whole = model.cluster_sizes_, float(model.cluster_sizes_.sum())
-        differs, typical_of = differing_features(model), _TypicalValues(model)
+        differs, columns = differing_features(model), column_statistics(model._moments_original_units, model.schema_)
         gains = np.where(differs, model.feature_gains_, 0.0)
         self.clusters = []
         for number_, k in enumerate(order_by_size(sizes).tolist(), 1):
             listed = np.flatnonzero(differs[k])
             features = [
-                Feature(
-                    str(model.schema_.columns[d]), float(gains[k, d]), bool(model.feature_mask_[k, d]), *typical_of.cells(k, int(d))
-                )
+                Feature(str(model.schema_.columns[d]), float(gains[k, d]), bool(model.feature_mask_[k, d]), *_typical_values(columns[d], k))
                 for d in listed[np.argsort(-gains[k, listed], kind="stable")]
             ]
             margin = float(model.cluster_margins_[k])
@@ -123,50 +123,22 @@ class Answer:
         return numbers_by_size(self.model.cluster_sizes_)
 
 
-class _TypicalValues:
-    """Typical values of columns in a cluster and in the whole table, in the units of the table."""
+def _typical_values(column: NumericColumn | CategoricalColumn, k: int) -> tuple[Quantity | Shares, Quantity | Shares]:
+    """Typical values of a column in cluster k, and in the whole table: of a categorical one the leading levels of the cluster in both."""
+    if isinstance(column, NumericColumn):
+        everywhere = Quantity(column.mean, column.deviation, column.deviation)
+        if np.isnan(column.means[k]):
+            return Quantity(None, None, column.deviation), everywhere
+        return Quantity(float(column.means[k]), float(column.deviations[k]), column.deviation), everywhere
+    own, whole = column.shares[k], column.share
+    leading = whole if np.isnan(own).any() else own
+    order = [t for t in np.argsort(-leading, kind="stable")[:LEADING] if leading[t] > 0]
+    order = order[:1] if leading[order[0]] >= _NEARLY_ALL else order
 
-    def __init__(self, model: Any) -> None:
-        self._schema, self._moments = model.schema_, model._moments_original_units
-        total = self._moments.total()
-        self._counts, self._count_of_all, self._present = self._moments.counts, total.counts[0], self._moments.present
-        self._centre, self._deviation = _in_units(self._moments)
-        self._centre_of_all, self._deviation_of_all = _in_units(total)
-        numeric, categorical = self._schema.numeric_index.tolist(), self._schema.categorical_index.tolist()
-        self._position = {d: j for j, d in enumerate(numeric)} | {d: j for j, d in enumerate(categorical)}
-        self._numeric = set(numeric)
+    def of(share: Floats) -> Shares:
+        return Shares([] if np.isnan(share).any() else [(str(column.levels[t]), float(share[t])) for t in order])
 
-    def cells(self, k: int, d: int) -> tuple[Quantity | Shares, Quantity | Shares]:
-        """Typical values of column d in cluster k, and in the whole table."""
-        return self._quantities(k, self._position[d]) if d in self._numeric else self._shares(k, self._position[d])
-
-    def _quantities(self, k: int, j: int) -> tuple[Quantity, Quantity]:
-        unit = float(self._deviation_of_all[0, j])
-        everywhere = Quantity(float(self._centre_of_all[0, j]), unit, unit)
-        if self._present[k, j] <= 0:
-            return Quantity(None, None, unit), everywhere
-        return Quantity(float(self._centre[k, j]), float(self._deviation[k, j]), unit), everywhere
-
-    def _shares(self, k: int, j: int) -> tuple[Shares, Shares]:
-        """The leading levels of the cluster in both; of nearly equal cells only one level."""
-        levels, start = self._schema.levels[j], self._moments.grid.level_start[j]
-        at = slice(start, start + len(levels))
-        own, everywhere = self._counts[k, at], self._count_of_all[at]
-        leading = own if own.any() else everywhere
-        order = [t for t in np.argsort(-leading, kind="stable")[:LEADING] if leading[t] > 0]
-        order = order[:1] if leading[order[0]] >= 0.995 * leading.sum() else order
-
-        def shares(counts: Floats) -> Shares:
-            return Shares([(str(levels[t]), float(counts[t] / counts.sum())) for t in order] if counts.any() else [])
-
-        return shares(own), shares(everywhere)
-
-
-def _in_units(moments: Moments) -> tuple[Any, Any]:
-    """Means and standard deviations, (K, p) each, in the units of the columns."""
-    mean, deviations = moments.means()
-    variance = deviations / np.maximum(moments.present, 1e-300)
-    return moments.grid.centre + mean / moments.grid.scale, np.sqrt(variance) / moments.grid.scale
+    return of(own), of(whole)
 
 
 def typical(centre: float, around: float, unit: float) -> str:
