@@ -16,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.description_length import ROWS_PER_CLUSTER, description_length
 from craftc._common.labels import canonical
 from craftc._common.optional import need_pandas
@@ -179,6 +180,7 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         self.fusion_penalty_, self.objective_, self.duality_gap_ = point.fusion_penalty, point.objective, point.gap
         first = np.unique(point.labels, return_index=True)[1]
         self.cluster_centers_ = optima[chosen].columns()[first] + mean
+        self._moments = ClusterMoments.of(rows, self.labels_, self.n_clusters_)
         return self
 
     def _new_path(self, spread: Floats, graph: Graph) -> RegularizationPath:
