@@ -202,7 +202,8 @@ def estimator_head(model: Any, unused: Collection[str], scalars: Collection[str]
         Names of fitted attributes that are numbers.
     """
     names = getattr(model, "feature_names_in_", None)
-    return {
+    head = {"frame_library": model._frame_library} if hasattr(model, "_frame_library") else {}
+    return head | {
         "parameters": plain_parameters(model, unused),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -229,6 +230,9 @@ def restored_estimator(cls: Callable[..., E], head: Mapping[str, Any], **scalars
         fits = len(names) == model.n_features_in_ and all(isinstance(name, str) for name in names)
         demand(fits, "the names do not fit the columns")
         model.feature_names_in_ = np.array(names, dtype=object)
+    if "frame_library" in head:
+        demand(head["frame_library"] in (None, "pandas", "polars"), f"the library of data frames is {head['frame_library']!r}")
+        model._frame_library = head["frame_library"]
     for name, kind in scalars.items():
         value = _stored(head["scalars"][name])
         demand(type(value) is kind and value == value, f"{name} is {value!r}")

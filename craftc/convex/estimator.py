@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.description_length import ROWS_PER_CLUSTER, description_length
+from craftc._common.estimator import frame_library
 from craftc._common.labels import canonical
 from craftc._common.optional import need_pandas
 from craftc._common.threads import effective_n_threads
@@ -154,6 +155,7 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         """
         self._check_parameters()
         rows = validate_data(self, X, dtype=np.float64, order="C")
+        self._frame_library = frame_library(X)
         mean = rows.mean(axis=0)
         spread = rows - mean
         graph = self._graph(rows)

@@ -241,6 +241,7 @@ def test_every_value_of_the_head_is_checked(fitted, tmp_path):
 
     for name in ("parameters", "n_features", "feature_names", "scalars"):
         assert changed(None, [name])
+    assert changed("excel", ["frame_library"])
     for name in head["scalars"]:
         assert changed("x", ["scalars", name])
         assert changed({"float": "nan"}, ["scalars", name])
