@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
+from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.dense_data import DenseData
 from craftc._common.estimator import DenseInput, set_convergence, warn_not_converged
 from craftc._common.labels import compact, number_by_appearance
@@ -35,6 +36,7 @@ from craftc.dpmeans import gaussian
 from craftc.dpmeans.descent import Descent, SphericalFit, nearest
 from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample, farthest_first
 from craftc.dpmeans.seeding import k_means_labels, random_row
+from craftc.table.cluster_summary import MomentsSummary
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
@@ -44,7 +46,7 @@ _START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a n
 _NO_CAP = np.iinfo(np.int32).max
 
 
-class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means that finds the number of clusters: a row further than lambda from every centre opens a new one.
 
     Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. Columns are not scaled: scale them first if
@@ -197,7 +199,6 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
     objective_path_: Floats
     n_iter_: int
     _shape: tuple[Floats, Floats] | None  # factors of one known covariance
-    _moments: ClusterMoments
 
     # ---- fitting ----
 
@@ -228,6 +229,8 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         weight = check_weight(sample_weight, len(table))
         shape = self._known_shape(table.shape[1])
         rows = table
+        if isinstance(self.covariance, str) and self.covariance == "spherical":
+            warn_of_unscaled_columns(self, rows)
         table = _whitened(table, shape)
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
         data.check_width()
