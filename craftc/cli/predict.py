@@ -33,7 +33,7 @@ def run(
                 raise ValueError(f"--out {out!r} would overwrite an input file; pass another name.")
     fitted = load_model(path)
     if not isinstance(fitted, CRAFT):
-        raise ValueError(f"{os.fspath(path)!r} holds a {type(fitted).__name__}; craftc predict takes models of craftc cluster (CRAFT).")
+        raise ValueError(f"{os.fspath(path)!r} holds a fitted {type(fitted).__name__}; craftc predict needs a CRAFT.")
     fitted.n_threads = threads
     raw = open_table(table, header=HEADERS[header], skip=skip)
     rows, notes = match_columns(raw, fitted.schema_, table, na)

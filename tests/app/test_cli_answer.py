@@ -165,7 +165,7 @@ def test_a_folder_without_a_model(run, tmp_path):
     assert "has no model.craftc; pass a folder that craftc cluster --out has written" in err
 
 
-def test_models_of_python(run, tmp_path, monkeypatch):
+def test_models_of_python(run, tmp_path):
     """A model at a level of the merge path, one without probabilities, and one of another method."""
     heart = craftc.read_table(HEART).drop(columns="class")
     model = craftc.CRAFT(5, random_state=0).fit(heart)
@@ -176,11 +176,10 @@ def test_models_of_python(run, tmp_path, monkeypatch):
     paper = pd.read_csv(io.StringIO(run("predict", tmp_path / "paper", HEART)[1]))
     assert paper["probability"].isna().all()
     assert paper["margin"].notna().all()
-    other = craftc.DPMeans(n_clusters=3).fit(heart[["age", "chol"]])
-    monkeypatch.setattr("craftc.cli.predict.load_model", lambda path: other)
+    craftc.save_model(craftc.DPMeans(n_clusters=3).fit(heart[["age", "chol"]]), tmp_path / "dp")
     code, said, err = run("predict", tmp_path / "dp", HEART)
     assert (code, said) == (2, "")
-    assert "holds a DPMeans; craftc predict takes models of craftc cluster (CRAFT)" in err
+    assert "holds a fitted DPMeans; craftc predict needs a CRAFT." in err
 
 
 def test_own_columns(run, tmp_path):
