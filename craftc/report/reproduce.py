@@ -33,7 +33,7 @@ def command(page: Any) -> str:
     """``craftc cluster`` with the role of every column; empty where the shell has no option for a parameter of the model."""
     parameters = changed(page.found)
     names = [*page.table.schema.columns, *([] if page.target is None else [page.target.name])]
-    odd = any(not name.isprintable() or name.startswith("-") or len(name) > 60 for name in names)
+    odd = any(not name.isprintable() or "\ufffd" in name or name.startswith("-") or len(name) > 60 for name in names)
     seeded = isinstance(page.found.random_state, numbers.Integral)
     has_options = set(parameters) <= {*_IN_SHELL, "unusable", "n_threads", "verbose"}
     if page.weighted or odd or not seeded or not has_options or len(names) > _MOST_COLUMNS:
