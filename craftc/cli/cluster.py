@@ -15,7 +15,7 @@ from craftc.cli.json_output import document
 from craftc.cli.layout import Layout
 from craftc.cli.page import Result, page
 from craftc.cli.progress_bar import ProgressBar
-from craftc.cli.result_files import write_files
+from craftc.cli.result_files import in_report, write_files
 from craftc.cli.words import in_options
 from craftc.craft import CRAFT
 from craftc.table.read import open_table
@@ -81,7 +81,10 @@ def run(
             positions = answer.numbers[model.labels_] - 1
             result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
         if out is not None:
-            result.folder, result.files = out, write_files(Path(out), answer, roles, raw.frame if keep else None)
+            title = "" if table == "-" else Path(table).name
+            own = raw.frame if keep else None
+            result.folder, result.files = out, write_files(Path(out), answer, roles, own_columns=own, stability=stable, title=title)
+            result.n_reported = in_report(model).n_clusters_
     if as_json:
         print(document(result))
     elif not quiet:

@@ -191,7 +191,7 @@ class _ClusterCommand(_Command):
 @click.option("--all-features", is_flag=True, help="With the details: all features of a cluster, not only the 8 with the largest gains.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
-@click.option("--out", metavar="DIR", help="Folder for labels.csv, summary.csv and model.craftc.")
+@click.option("--out", metavar="DIR", help="Folder for labels.csv, summary.csv, model.craftc and report.html.")
 @click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
 @_reading
 def cluster(**options: Any) -> None:

@@ -53,6 +53,7 @@ class Result:
     stability: Any = None
     folder: str = ""
     files: Sequence[str] = ()
+    n_reported: int = 0  # clusters in report.html
 
 
 def page(layout: Layout, result: Result, *, details: bool, all_features: bool) -> list[str]:
@@ -177,7 +178,12 @@ def _dependence(layout: Layout, model: Any) -> list[str]:
 
 
 def _written(layout: Layout, result: Result) -> list[str]:
-    return ["", *layout.unbroken(f"Wrote {', '.join(result.files)} in {result.folder}")] if result.files else []
+    if not result.files:
+        return []
+    lines = ["", *layout.unbroken(f"Wrote {', '.join(result.files)} in {result.folder}")]
+    if result.n_reported != len(result.answer.clusters):
+        lines += layout.text(f"report.html shows the {result.n_reported} suggested clusters: column report of labels.csv.")
+    return lines
 
 
 # ---- overview ----

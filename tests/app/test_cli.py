@@ -27,7 +27,7 @@ from craftc.cli.words import in_options
 
 ROOT = Path(__file__).resolve().parents[2]
 HEART = str(ROOT / "examples" / "heart.csv")
-OURS = ["labels.csv", "model.craftc", "summary.csv"]
+OURS = ["labels.csv", "model.craftc", "report.html", "summary.csv"]
 
 
 @pytest.fixture

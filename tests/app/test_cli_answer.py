@@ -155,6 +155,32 @@ def test_numbers_are_those_of_sizes_everywhere(run, tmp_path):
         assert np.allclose(predicted["probability"], model.predict_proba(craftc.read_table(path)).max(axis=1), atol=1e-6)
 
 
+def test_the_report_has_the_same_numbers(run, tmp_path):
+    """It names the file and has the clusters of the page in the same order; of many that nobody asked for, labels.csv has both numbers."""
+    said = run("cluster", HEART, "--target", "class", "--stability", 2, "--out", tmp_path / "few")[1]
+    assert f"Wrote labels.csv, summary.csv, model.craftc, report.html in {tmp_path / 'few'}\n" in said
+    html = (tmp_path / "few" / "report.html").read_text(encoding="utf-8")
+    names = craftc.load_model(tmp_path / "few" / "model.craftc").cluster_names_
+    assert "heart.csv" in html
+    assert "class" in html
+    assert "report" not in pd.read_csv(tmp_path / "few" / "labels.csv").columns
+    assert all(name.split(",")[0] in html for name in names)
+
+    frame, _ = groups(18, rows_each=60)
+    path, out = write(tmp_path / "t.csv", frame), tmp_path / "many"
+    said = run("cluster", path, "--price-factor", 1, "--out", out)[1]
+    labels, model = pd.read_csv(out / "labels.csv"), craftc.load_model(out / "model.craftc")
+    shown = model.at("suggested")
+    assert model.n_clusters_ > 15 >= shown.n_clusters_ > 1
+    assert f"report.html shows the {shown.n_clusters_} suggested clusters: column report of labels.csv.\n" in said
+    assert (labels["report"] == numbers_by_size(shown.cluster_sizes_)[shown.labels_]).all()
+    html = (out / "report.html").read_text(encoding="utf-8")
+    assert f"fall into {shown.n_clusters_} groups" in html
+    run("cluster", path, "--price-factor", 1, "--clusters", 16, "--out", out)
+    assert "report" not in pd.read_csv(out / "labels.csv").columns  # 16 were asked for
+    assert "fall into 16 groups" in (out / "report.html").read_text(encoding="utf-8")
+
+
 def test_ties_go_to_the_lower_label():
     assert numbers_by_size(np.array([5, 9, 5, 9])).tolist() == [3, 1, 4, 2]
 
