@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.estimator import frame_library
 from craftc._common.typing import Floats
 from craftc._common.validation import check_number
 from craftc.craft.dependence import dependence_sentence
@@ -18,7 +19,7 @@ from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, row_scores, typical_ro
 from craftc.craft.similarity import bhattacharyya
 from craftc.craft.stability import Stability, refits
 from craftc.craft.summary import cluster_summary, differing_features, distributions, typical_values
-from craftc.table.frame_output import frame_library, output_frame
+from craftc.table.frame_output import output_frame
 from craftc.table.html_overview import HtmlOverview, Overview
 
 

@@ -22,6 +22,7 @@ from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_number, check_parameters, check_weight
 from craftc.mixture.full_covariance import FullModel, FullPosterior
+from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
 from craftc.mixture.scaling import ColumnScaling, ScaledData
 from craftc.mixture.summary import mixture_overview, mixture_summary
@@ -277,10 +278,17 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     def _set_state(self, result: MixtureResult) -> None:
         factors, found = result.model.factors, number_by_appearance(result.label)
-        scaling = factors.scaling
-        posterior = self._posterior = result.model.posterior(found)
+        posterior = result.model.posterior(found)
         self.labels_, self.n_clusters_ = result.label, len(found)
         self.cluster_sizes_ = np.bincount(self.labels_, factors.data.weight, len(found)).astype(np.float64)
+        self._set_posterior(posterior)
+        self.feature_fraction_ = factors.fraction if posterior.fractions is None else posterior.fractions
+        set_convergence(self, result)
+        self.elbo_, self.elbo_path_ = -self.objective_, -self.objective_path_
+
+    def _set_posterior(self, posterior: Posterior) -> None:
+        """The attributes that follow from the posterior."""
+        self._posterior, scaling = posterior, posterior.scaling
         self.weights_ = posterior.weights
         self.feature_probabilities_ = self._all_columns(posterior.p)
         self.feature_mask_ = self.feature_probabilities_ > 0.5
@@ -292,9 +300,6 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         elif hasattr(self, "covariances_"):
             del self.covariances_
         self.scale_ = self._all_columns(scaling.scale[None])[0]
-        self.feature_fraction_ = factors.fraction if posterior.fractions is None else posterior.fractions
-        set_convergence(self, result)
-        self.elbo_, self.elbo_path_ = -self.objective_, -self.objective_path_
 
     def _all_columns(self, values: Floats, rest: Any = 0.0) -> Floats:
         """(K, columns of the model) values in the columns of the input; `rest` in the columns left out."""

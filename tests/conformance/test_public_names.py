@@ -105,9 +105,9 @@ METHODS = {
         "at cut explain fit margins outliers predict predict_proba representatives score score_samples similarity stability summary "
         "transform"
     ),
-    "ConvexClustering": "fit",
+    "ConvexClustering": "fit summary",
     "ConvexCovariateClustering": "decision_function fit predict predict_proba transform",
-    "DPMeans": "fit partial_fit penalty_path predict transform",
+    "DPMeans": "fit partial_fit penalty_path predict summary transform",
     "FeatureSelectionMixture": "fit predict predict_proba sample score score_samples summary",
     "GraphSpectralFeatures": "edges fit inverse_transform score transform",
     "KFeatures": "fit inverse_transform predict reconstruct summary transform",
