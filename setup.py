@@ -114,7 +114,11 @@ class BuildInParallel(build_ext):
 if __name__ == "__main__":  # where processes are spawned, cythonize's import this file
     setup(
         packages=find_packages(include=["craftc", "craftc.*"]),
-        package_data={"craftc": ["py.typed", "*.pxd", "*.h", "data/*.csv"], "craftc._kernels": ["*.pxd", "*.pyi"]},
+        package_data={
+            "craftc": ["py.typed", "*.pxd", "*.h", "data/*.csv"],
+            "craftc._kernels": ["*.pxd", "*.pyi"],
+            "craftc.report": ["templates/*"],
+        },
         ext_modules=kernels(),
         cmdclass={"build_ext": BuildInParallel},
     )

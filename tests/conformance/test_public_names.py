@@ -94,9 +94,10 @@ SIGNATURES = {
     "plot.sizes": "(model, *, axes=None)",
     "plot.spectrum": "(model, *, axes=None)",
     "plot.tiles": "(model, X, *, order='given', axes=None)",
+    "report.write": "(model, table, path, *, target=None, stability=None, title=None)",
     "table.Schema": "(columns, named, numeric_index, categorical_index, levels, dtype, missing)",
 }
-MODULES = {"cli", "datasets", "embed", "metrics", "plot", "table"}
+MODULES = {"cli", "datasets", "embed", "metrics", "plot", "report", "table"}
 
 #: Methods of a class besides those that scikit-learn's base classes bring.
 METHODS = {
@@ -175,7 +176,7 @@ def test_signatures(name):
 
 def test_no_other_public_names():
     assert set(craftc.__all__) == {name for name in SIGNATURES if "." not in name} | MODULES
-    for module in ("covariates", "craft", "datasets", "embed", "metrics", "plot", "table"):
+    for module in ("covariates", "craft", "datasets", "embed", "metrics", "plot", "report", "table"):
         exported = {f"{module}.{name}" for name in found(module).__all__ if name not in craftc.__all__}
         assert exported == {name for name in SIGNATURES if name.startswith(f"{module}.")}
 

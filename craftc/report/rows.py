@@ -1,0 +1,95 @@
+"""Rows of a report: how certain they are, and which are typical or unusual in their cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.typing import Floats, Labels
+from craftc.report.columns import Column
+from craftc.report.words import percent
+from craftc.table import MixedTable
+
+CLEAR, BETWEEN = 0.9, 0.6  # probabilities from which on a row is clearly placed, and below which it lies between clusters
+_ROWS = 1 << 15
+_SHOWN = 3
+_CANDIDATES = 30  # typical rows of which those that differ are shown
+_APART = 2  # cells in which two typical rows differ
+
+
+@dataclass
+class Certainty:
+    """Cost under its own cluster, probability of it, and the next cluster of every row; clusters in the order of the page."""
+
+    cost: Floats
+    probability: Floats
+    second: Labels
+
+
+def certainty(model: Any, table: MixedTable, labels: Labels, order: NDArray[np.intp]) -> Certainty:
+    """Probabilities of all rows; `order` holds the model's label of every cluster of the page."""
+    out = Certainty(np.empty(len(table)), np.empty(len(table)), np.full(len(table), -1, np.int32))
+    for first in range(0, len(table), _ROWS):
+        rows = slice(first, first + _ROWS)
+        cost = np.asarray(model.transform(table.take(rows)), dtype=np.float64)[:, order]
+        own, each = labels[rows], np.arange(len(cost))
+        out.cost[rows] = cost[each, own]
+        likelihood = np.exp(cost.min(axis=1, keepdims=True) - cost)
+        out.probability[rows] = likelihood[each, own] / likelihood.sum(axis=1)
+        if len(order) > 1:
+            cost[each, own] = np.inf
+            out.second[rows] = cost.argmin(axis=1)
+    return out
+
+
+@dataclass
+class Row:
+    """One row of the table: its number from 1, cells, probability and target."""
+
+    number: int
+    cells: list[Any]
+    probability: str
+    target: str = ""
+
+
+def typical(candidates: NDArray[np.intp], columns: list[Column], table: MixedTable, sure: Certainty, target: Any) -> list[Row]:
+    """Of the rows that a cluster describes best, the first that differ from each other in two of these columns, or else in one."""
+    cells = {int(i): [column.cell(table, int(i)) for column in columns] for i in candidates[:_CANDIDATES]}
+    chosen: list[int] = []
+    for apart in range(min(_APART, len(columns)), 0, -1):
+        for i, row in cells.items():
+            differs = all(sum(a != b for a, b in zip(row, cells[j], strict=True)) >= apart for j in chosen)
+            if len(chosen) < _SHOWN and i not in chosen and differs:
+                chosen.append(i)
+    return [Row(i + 1, cells[i], percent(float(sure.probability[i])), "" if target is None else target.cell(i)) for i in chosen]
+
+
+def unusual(members: NDArray[np.intp], columns: list[Column], table: MixedTable, sure: Certainty, target: Any) -> list[Row]:
+    """The rows that their cluster describes worst, with the cells that are rarest in it."""
+    worst = members[np.argsort(-sure.cost[members], kind="stable")[:_SHOWN]]
+    rare: list[list[tuple[float, str, str]]] = [[] for _ in worst]
+    for column in columns:
+        values = (table.numeric if column.numeric else table.codes)[:, column.place]
+        inside = values[members]
+        for found, i in zip(rare, worst, strict=True):
+            value = values[i]
+            if column.numeric and not np.isnan(value):
+                present = max(int((~np.isnan(inside)).sum()), 1)
+                above, below = int((inside >= value).sum()) / present, int((inside <= value).sum()) / present
+                tail, words = min(above, below), "top" if above < below else "bottom"
+                found.append((tail, f"{column.name} {column.cell(table, int(i))}", f"{words} {percent(tail)}"))
+            elif not column.numeric and value < len(table.levels[column.place]):
+                share = float((inside == value).mean())
+                found.append((share, f"{column.name} {column.cell(table, int(i))}", f"in {percent(share)}"))
+    return [
+        Row(
+            int(i) + 1,
+            [(cell, why) for _, cell, why in sorted(found, key=lambda each: each[0])[:3]],
+            percent(float(sure.probability[i])),
+            "" if target is None else target.cell(int(i)),
+        )
+        for i, found in zip(worst, rare, strict=True)
+    ]

@@ -1,0 +1,151 @@
+"""The target of a report: a column that took no part in the fit, by cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.typing import Floats, Labels
+from craftc.report.columns import by_cluster, level_text
+from craftc.report.words import clean, number, percent, with_share
+from craftc.table import MixedTable
+from craftc.table.frames import open_source
+
+_MOST_CLASSES = 8  # numbers with more distinct values are shown as mean and deviation, more classes by the commonest
+_COMMONEST = 3
+
+
+@dataclass
+class Target:
+    """The target by cluster.
+
+    Parameters
+    ----------
+    name : str
+    classes : list of str
+        Parts of the bars: classes by falling share, or quarters of a number.
+    mix : ndarray (K + 1, len(classes))
+        Their shares of the cells present in every cluster and, last, in the table.
+    words : list of (str, str)
+        Every cluster's value, and the table's.
+    order : list of float
+        By which the clusters are sorted.
+    missing : float
+        Share of missing cells.
+    values : ndarray (n,)
+        Numbers, or codes into `texts`.
+    """
+
+    name: str
+    numeric: bool
+    classes: list[str]
+    mix: Floats
+    words: list[tuple[str, str]]
+    order: list[float]
+    missing: float
+    values: NDArray[Any]
+    texts: list[str]
+    whole: bool = False
+    spread: float = 0.0
+
+    def cell(self, row: int) -> str:
+        """One cell in words."""
+        value = self.values[row]
+        if self.numeric:
+            return "missing" if np.isnan(value) else number(float(value), None if self.whole else self.spread)
+        return self.texts[int(value)]
+
+
+def take_target(table: Any, target: Any) -> tuple[Any, str, Any]:
+    """The table without its target, the target's name and its values as something `open_source` reads.
+
+    Parameters
+    ----------
+    table : data frame, dict of columns, array or MixedTable
+    target : name of a column of the table, or array-like (n,)
+    """
+    if not isinstance(target, str):
+        name = getattr(target, "name", None)
+        frame = nw.from_native(target, allow_series=True, pass_through=True)
+        values = frame.alias("target").to_frame().to_native() if isinstance(frame, nw.Series) else {"target": target}
+        return table, clean(name) if isinstance(name, str) and name else "target", values
+    if isinstance(table, Mapping) and target in table:
+        return {name: column for name, column in table.items() if name != target}, clean(target), {"target": table[target]}
+    frame = nw.from_native(table, eager_only=True, pass_through=True) if not isinstance(table, MixedTable) else table
+    if isinstance(frame, nw.DataFrame) and target in frame.columns:
+        return frame.drop(target).to_native(), clean(target), frame.select(target).to_native()
+    raise ValueError(f"The table has no column {target!r}; pass the name of one of its columns, or an array with one value per row.")
+
+
+def read_target(name: str, values: Any, labels: Labels, n_clusters: int) -> Target:
+    """The target by cluster: classes, or a number with more than eight distinct values."""
+    source = open_source(values)
+    if source.n_rows != len(labels) or len(source.names) != 1:
+        raise ValueError(f"target must hold one value for each of the {len(labels)} rows of the table, got {source.n_rows}.")
+    if source.kinds[0] == "empty":
+        raise ValueError(f"The target {name!r} has no value; leave it out.")
+    if source.kinds[0] == "number":
+        x = source.numbers(np.array([0]), np.dtype(np.float64))[:, 0]
+        if len(np.unique(x[~np.isnan(x)])) > _MOST_CLASSES:
+            return _numbers(name, x, labels, n_clusters)
+    column = source.column(0)
+    levels = column.learn("ignore")
+    codes = column.translate(levels, "ignore")[0][column.codes]
+    return _classes(name, codes, [level_text(level) for level in levels], labels, n_clusters)
+
+
+def _classes(name: str, codes: NDArray[Any], texts: list[str], labels: Labels, n_clusters: int) -> Target:
+    n = len(texts)
+    counts = by_cluster(codes, labels, n + 1, n_clusters)
+    shares = _shares(counts[:, :n])
+    by_size = np.argsort(-shares[-1], kind="stable")
+    lift = shares[:-1] - shares[-1]
+    most = lift.argmax(axis=1)
+    words = [(with_share(texts[c], float(shares[k, c])), f"table {percent(float(shares[-1, c]))}") for k, c in enumerate(most)]
+    order = shares[:-1, by_size[0]].tolist()
+    if n > _MOST_CLASSES:
+        kept, rest = by_size[:_COMMONEST], by_size[_COMMONEST:]
+        mix = np.column_stack([shares[:, kept], shares[:, rest].sum(axis=1)])
+        shown = [*(texts[c] for c in kept), f"{len(rest)} others"]
+    else:
+        mix, shown = shares[:, by_size], [texts[c] for c in by_size]
+    missing = float(counts[:, n].sum() / max(counts.sum(), 1))
+    return Target(name, False, shown, mix, words, order, missing, codes, [*texts, "missing"])
+
+
+def _numbers(name: str, x: Floats, labels: Labels, n_clusters: int) -> Target:
+    seen = ~np.isnan(x)
+    if np.isinf(x).any():
+        raise ValueError(f"The target {name!r} contains infinite values; replace them by NaN.")
+    cuts = np.quantile(x[seen], [0.25, 0.5, 0.75])
+    quarter = np.searchsorted(cuts, x[seen], side="left")
+    mix = _shares(by_cluster(quarter, labels[seen], 4, n_clusters))
+    means, deviations = np.full(n_clusters + 1, np.nan), np.full(n_clusters + 1, np.nan)
+    for k in range(n_clusters + 1):
+        here = x[seen & (labels == k)] if k < n_clusters else x[seen]
+        if len(here):
+            means[k], deviations[k] = here.mean(), here.std()
+    spread = float(deviations[-1])
+    texts = [
+        f"mean {number(float(mean), spread)} ± {number(float(deviation), spread)}" if np.isfinite(mean) else "missing in all rows"
+        for mean, deviation in zip(means, deviations, strict=True)
+    ]
+    low, *inner, high = (number(float(v), spread) for v in (x[seen].min(), *cuts, x[seen].max()))
+    ends = [low, *inner, high]
+    quarters = [f"{a} to {b}" for a, b in pairwise(ends)]
+    words = [(text, f"table {texts[-1].removeprefix('mean ')}") for text in texts[:-1]]
+    order = np.nan_to_num(means[:-1]).tolist()
+    whole = bool((x[seen] == np.round(x[seen])).all())
+    return Target(name, True, quarters, mix, words, order, float(1 - seen.mean()), x, [], whole, spread)
+
+
+def _shares(counts: NDArray[np.int64]) -> Floats:
+    """(K + 1, n) shares in every cluster and, last, in the table."""
+    both = np.vstack([counts, counts.sum(axis=0)]).astype(np.float64)
+    return np.asarray(both / np.maximum(both.sum(axis=1, keepdims=True), 1.0))

@@ -1,0 +1,128 @@
+"""Writing the report of a fitted model."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from craftc._common.atomic_write import replacing
+from craftc.craft import CRAFT
+from craftc.report import words
+from craftc.report.page import Page, display_order
+from craftc.report.rows import CLEAR
+from craftc.report.target import read_target, take_target
+from craftc.table import MixedTable
+from craftc.table.unusable import known_columns
+
+_MANY = 15  # clusters above which the page shows the suggested number
+
+
+def write(
+    model: Any, table: Any, path: str | os.PathLike[str], *, target: Any = None, stability: Any = None, title: str | None = None
+) -> None:
+    """Write a page that explains the clusters of a model to the people who use them.
+
+    The page is one file of HTML: it needs no network and no JavaScript, and fits a phone, a large screen and paper. It shows the groups and
+    their sizes, what sets each apart from the whole table, which groups are close, typical and unusual rows, linked columns, how sure all
+    of this is, and how to compute it again. The same model and table give the same bytes. Needs Jinja2 (``pip install 'craftc[app]'``).
+
+    Parameters
+    ----------
+    model : CRAFT
+        A fitted model with ``model="likelihood"``, the default. Of more than 15 clusters that a fit has found by itself, the page shows
+        ``model.at("suggested")``; clusters that were asked for (``CRAFT(60)``, ``model.at(40)``) are all shown.
+    table : data frame, dict of columns, array (n, D) or MixedTable
+        The table of `fit`, its rows in the same order.
+    path : path
+        The file to write; an existing file is replaced.
+    target : str or array-like (n,), optional
+        A column that took no part in the fit and is compared with the clusters: classes, or numbers. The name of a column of `table`, which
+        is then taken out of it, or its values.
+    stability : object, optional
+        The result of ``model.stability(table)``, of the clusters that are shown. Refits take time, so the page does without by default and
+        says how to get it.
+    title : str, optional
+        Shown above the headline and in the title of the window, for example the name of the table.
+
+    Raises
+    ------
+    ImportError
+        Jinja2 is not installed.
+    NotFittedError, ValueError, TypeError
+        The model is no CRAFT, is not fitted or defines no probabilities; the table is not that of `fit`; the target has no values, or not
+        one for each row; the stability is of other clusters.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, craftc
+    >>> from craftc.datasets import load_heart
+    >>> heart = load_heart()
+    >>> model = craftc.CRAFT(random_state=0).fit(heart.data)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "heart.html"
+    >>> craftc.report.write(model, heart.data, path, target=heart.target, title="heart")
+    >>> "The 270 rows fall into 2 groups" in path.read_text(encoding="utf-8")
+    True
+    """
+    environment = _environment()
+    if not isinstance(model, CRAFT):
+        raise TypeError(f"A report describes the clusters of a CRAFT, got {type(model).__name__}.")
+    check_is_fitted(model)
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(f"A report needs probabilities, which model={model.model!r} does not define; fit with model='likelihood'.")
+    name = None
+    if target is not None:
+        table, name, target = take_target(table, target)
+    cells = _cells(model, table)
+    many = model.n_clusters_ > _MANY and model.n_clusters is None and len(model.merge_path_) > 0
+    shown = model.at("suggested") if many else model
+    if stability is not None and np.shape(stability.overlap)[1:] != (shown.n_clusters_,):
+        raise ValueError(
+            f"The page shows {shown.n_clusters_} clusters, stability is of {np.shape(stability.overlap)[1]}; pass the stability of "
+            f"model.at({shown.n_clusters_})."
+        )
+    read = None if name is None else read_target(name, target, display_order(shown)[1], int(shown.n_clusters_))
+    page = Page(shown, model, cells, read, stability, "" if title is None else words.clean(title))
+    html = environment.get_template("report.html.j2").render(r=page, clear=CLEAR)
+    with replacing(path) as file:
+        file.write(html)
+
+
+def _cells(model: Any, table: Any) -> MixedTable:
+    """The cells of the table as the model reads them."""
+    if model.unusable == "drop":
+        table = known_columns(table, model.schema_.columns)
+    cells: MixedTable = model.schema_.encode(table, estimator_name=type(model).__name__)
+    if len(cells) != len(model.labels_):
+        raise ValueError(f"The table has {len(cells)} rows, but the model was fitted on {len(model.labels_)}; pass the table of fit.")
+    return cells
+
+
+def _environment() -> Any:
+    """The templates and what they call."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError("Reports need Jinja2: pip install 'craftc[app]'.") from error
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {name: getattr(words, name) for name in ("percent", "count", "nats", "number", "plural", "shortened")}
+    environment.globals["float_inf"] = math.inf
+    environment.filters["breakable"] = _breakable
+    return environment
+
+
+def _breakable(name: str) -> Any:
+    """A name that may break after an underscore, escaped."""
+    from markupsafe import Markup
+
+    return Markup("_<wbr>").join(name.split("_"))

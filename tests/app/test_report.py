@@ -1,0 +1,498 @@
+"""The report of a model: counts and facts by hand, every kind of table and target, text that looks like HTML, size, same bytes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import craftc
+from craftc import CRAFT, DPMeans, MixedTable, report
+from craftc.datasets import load_heart
+from craftc.report import words
+from craftc.report.columns import Pairs, read_columns
+from craftc.report.facts import Facts
+from craftc.report.figures import figure
+from craftc.report.merge_tree import merge_tree
+
+pytest.importorskip("jinja2")
+pd = pytest.importorskip("pandas")
+
+LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2], np.int32)
+TABLE = {
+    "level": np.array(["a", "a", "a", "b", "b", "b", "c", None], dtype=object),
+    "few": np.array([1.0, 1, 1, 2, 2, 2, 3, np.nan]),
+    "same": np.array(["x"] * 8, dtype=object),
+}
+
+
+class Text(HTMLParser):
+    """The visible text of a page, the names of its elements, and the numbers of rows of its tables."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.words, self.elements, self.attributes = [], [], []
+        self._hidden = 0
+        self.feed(html)
+        self.text = " ".join(" ".join(self.words).replace("\u00a0", " ").split())
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append(tag)
+        self.attributes += [name for name, _ in attributes]
+        self._hidden += tag in ("style", "script")
+
+    def handle_endtag(self, tag):
+        self._hidden -= tag in ("style", "script")
+
+    def handle_data(self, data):
+        if not self._hidden:
+            self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def heart():
+    data = load_heart()
+    return data.data, np.asarray(data.target), CRAFT(random_state=0).fit(data.data)
+
+
+@pytest.fixture(scope="module")
+def groups():
+    """600 rows in three groups, with an own level and a mean each, and missing cells."""
+    rng = np.random.default_rng(1)
+    truth = np.repeat([0, 1, 2], [300, 200, 100])
+    x = rng.normal(size=600) + np.array([0.0, 6.0, 6.0])[truth]
+    x[::10] = np.nan
+    level = np.where(rng.random(600) < 0.9, np.array(["red", "blue", "green"])[truth], "grey")
+    frame = pd.DataFrame({"x": x, "colour": level, "shape": np.array(["round", "round", "square"])[truth], "noise": rng.normal(size=600)})
+    return frame, truth, CRAFT(random_state=0).fit(frame)
+
+
+def page(tmp_path, model, table, **options):
+    path = tmp_path / "report.html"
+    report.write(model, table, path, **options)
+    return path.read_text(encoding="utf-8")
+
+
+# ---- numbers and words ----
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0, "0 %"), (0.001, "< 1 %"), (0.005, "< 1 %"), (0.5, "50 %"), (0.994, "99 %"), (0.999, "> 99 %"), (1.0, "100 %")],
+)
+def test_percent(share, text):
+    assert words.percent(share).replace("\u00a0", " ") == text
+
+
+@pytest.mark.parametrize(
+    ("x", "deviation", "text"),
+    [(12345.6, 50.0, "12,346"), (2019.0, None, "2019"), (-0.04, 0.5, "−0.04"), (-0.001, 0.5, "0"), (2.5, None, "2.5"), (np.nan, 1.0, "–")],
+)
+def test_number(x, deviation, text):
+    assert words.number(x, deviation) == text
+
+
+def test_names_are_one_line_without_control_characters():
+    assert words.clean("a\tb\n c") == "a b c"
+    assert words.clean("a\x00b\u202ec\ud800d") == "a\ufffdb\ufffdc\ufffdd"
+    assert words.clean("") == "(empty text)"
+    assert len(words.clean("x" * 10**6)) == 200
+
+
+# ---- counts ----
+
+
+def test_counts_of_a_column_of_levels():
+    column = read_columns(MixedTable.from_data(TABLE), LABELS, 3)[0]
+    assert column.labels == ["a", "b", "c"]
+    np.testing.assert_array_equal(column.counts, [[3, 1, 0, 0], [0, 2, 0, 0], [0, 0, 1, 1]])
+    np.testing.assert_allclose(column.shares, [[0.75, 0.25, 0], [0, 1, 0], [0, 0, 1], [3 / 7, 3 / 7, 1 / 7]])
+    np.testing.assert_allclose(column.missing, [0, 0, 0.5, 1 / 8])
+
+
+def test_counts_of_a_column_of_few_numbers():
+    column = read_columns(MixedTable.from_data(TABLE), LABELS, 3)[1]
+    assert (column.style, column.labels) == ("values", ["1", "2", "3"])
+    np.testing.assert_allclose(column.mean, [1.25, 2, 3, 12 / 7])
+    np.testing.assert_allclose(column.deviation[:3], [np.sqrt(3 / 16), 0, 0])
+    np.testing.assert_allclose(column.rank, [(3 * 1.5 + 4.5) / 28, 4.5 / 7, 6.5 / 7, 0.5])
+
+
+def test_a_frequent_value_is_a_bar_of_its_own():
+    x = np.concatenate([np.zeros(60), np.arange(1, 41)])
+    column = read_columns(MixedTable.from_data({"x": x, "y": x * 2}), np.repeat([0, 1], 50).astype(np.int32), 2)[0]
+    assert (column.style, column.labels) == ("bands", ["0", "1 – 13", "14 – 26", "27 – 40"])
+    np.testing.assert_array_equal(column.counts, [[50, 0, 0, 0, 0], [10, 13, 13, 14, 0]])
+
+
+def test_a_histogram_counts_every_row_and_bands_hold_an_eighth():
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=4000), rng.integers(0, 3, 4000).astype(np.int32)
+    x[:100] = np.nan
+    column = read_columns(MixedTable.from_data({"x": x, "y": x}), labels, 3)[0]
+    np.testing.assert_array_equal(column.bins.sum(axis=1), np.bincount(labels[100:], minlength=3))
+    assert column.counts[:, -1].sum() == 100
+    np.testing.assert_allclose(column.shares[-1], np.full(8, 1 / 8), atol=0.02)
+    inner = (x > column.edges[3]) & (x < column.edges[4]) & (labels == 1)
+    assert column.bins[1, 3] == inner.sum()
+    np.testing.assert_allclose(column.mean[:3], [np.nanmean(x[labels == k]) for k in range(3)])
+
+
+def test_rare_levels_count_together():
+    names = np.array([f"level {i:03d}" for i in range(400)] * 2 + ["often"] * 200, dtype=object)
+    column = read_columns(MixedTable.from_data({"a": names, "b": names}), np.zeros(1000, np.int32), 1)[0]
+    assert column.n_codes == 250
+    assert column.labels[-1] == "152 rare levels"
+    assert column.counts.sum() == 1000
+    assert column.counts[0, -2] == 304
+
+
+def test_columns_that_say_the_same():
+    columns = read_columns(MixedTable.from_data({**TABLE, "copy": TABLE["level"]}), LABELS, 3)
+    pairs = Pairs(columns)
+    assert pairs.alike(0, 3) == pytest.approx(1.0)
+    assert pairs.alike(0, 1) == pytest.approx(1.0)
+    assert pairs.alike(0, 2) == 0.0
+    np.testing.assert_allclose(pairs.joint(3, 0), np.diag([3, 3, 1]) / 7)
+
+
+# ---- facts ----
+
+
+def facts_of(frame, labels, gains):
+    n_clusters = int(labels.max()) + 1
+    columns = read_columns(MixedTable.from_data(frame), labels, n_clusters)
+    return Facts(columns, np.asarray(gains, float), np.bincount(labels).astype(float))
+
+
+def test_own_and_shared():
+    labels = np.repeat([0, 1, 2, 3], 25).astype(np.int32)
+    x = np.linspace(0, 1, 100) + np.array([5.0, 5, 0, -5])[labels]
+    facts = facts_of({"x": x, "c": np.array(["a", "b", "b", "z"], dtype=object)[labels]}, labels, [[50, 50], [50, 50], [1, 50], [50, 1]])
+    assert [facts.of(k, 0).way for k in range(4)] == ["higher", "higher", "lower", "lower"]
+    assert [facts.of(k, 0).state for k in range(4)] == ["shared", "shared", "background", "own"]
+    assert [facts.of(k, 1).state for k in range(4)] == ["own", "shared", "shared", "background"]
+    assert facts.of(0, 0).others == [2]
+    assert facts.of(2, 1).others == [2]
+
+
+def test_the_price_of_a_feature_grows_with_a_long_table():
+    for n, factor in ((1000, 1.0), (20000, 10.0)):
+        labels = np.repeat([0, 1], n // 2).astype(np.int32)
+        price = 2 * 0.5 * np.log(n) * factor
+        facts = facts_of({"x": np.random.default_rng(0).normal(size=n)}, labels, [[0.99 * price], [1.01 * price]])
+        np.testing.assert_array_equal(facts.differs, [[False], [True]])
+
+
+def test_facts_in_words():
+    labels = np.repeat([0, 1], [40, 60]).astype(np.int32)
+    frame = {
+        "level": np.array((["a"] * 16 + ["b"] * 16 + ["c"] * 8) + (["d"] * 50 + ["a"] * 10), dtype=object),
+        "x": np.concatenate([np.full(40, 7.0), np.linspace(0, 3, 60)]),
+        "y": np.concatenate([np.linspace(4.9, 5.1, 40), np.linspace(0, 10, 60)]),
+    }
+    facts = facts_of(frame, labels, np.full((2, 3), 99.0))
+    assert facts.of(0, 0).long.replace("\u00a0", " ") == "level is b or c in 60 % of rows, in 24 % of the table"
+    assert facts.of(1, 0).cell.replace("\u00a0", " ") == "d: 83 %"
+    assert facts.of(0, 1).long == "x is 7 in all rows (table mean 3.7)"
+    assert facts.of(1, 1).long == "x is lower: 1.5 on average, 3.7 in the table"
+    assert facts.of(0, 2).long == "y spreads less: 5 ± 0.1, table 5 ± 2.3"
+    assert facts.of(0, 2).sign == "◆"
+
+
+def test_leading_facts_do_not_repeat_each_other():
+    labels = np.repeat([0, 1], 50).astype(np.int32)
+    number = np.repeat([1.0, 2.0], 50)
+    frame = {"number": number, "word": np.array(["one", "two"], dtype=object)[labels], "x": np.linspace(0, 1, 100) + 3 * (labels == 0)}
+    leading = facts_of(frame, labels, [[90, 80, 70], [90, 80, 70]]).leading(0)
+    assert [fact.name for fact in leading] == ["word"]
+
+
+def test_bars_show_six_levels_at_most():
+    levels = np.array([f"l{i}" for i in range(9)] * 10 + ["l0"] * 10, dtype=object)
+    column = read_columns(MixedTable.from_data({"a": levels, "b": levels}), np.repeat([0, 1], 50).astype(np.int32), 2)[0]
+    bars = figure(column, 0).bars
+    assert [bar.label for bar in bars] == ["l0", "l1", "l2", "l3", "l4", "4 others"]
+    assert sum(bar.table for bar in bars) == pytest.approx(1.0)
+
+
+# ---- the page ----
+
+
+def test_sections_of_a_page(heart, tmp_path):
+    table, target, model = heart
+    text = Text(page(tmp_path, model, table, target=target, title="heart")).text
+    sizes = sorted(np.bincount(model.labels_).tolist(), reverse=True)
+    assert f"The 270 rows fall into {model.n_clusters_} groups" in text
+    assert text.count(f"{sizes[0]} ({words.percent(sizes[0] / 270)}".replace("\u00a0", " ")) >= 2
+    for heading in (
+        "Before you use this", "Overview", "How many groups, and which are close", "Which features make which cluster", "Each cluster",
+        "Columns that hang together", "How sure", "Reproduce", "Method, in short",
+    ):  # fmt: skip
+        assert heading in text
+    for name in [*model.cluster_names_, *model.schema_.columns]:
+        assert name in text
+    assert f"{model.objective_:,.2f} nats with {model.n_clusters_} clusters" in text
+    clear = model.predict_proba(table)[np.arange(270), model.labels_] >= 0.9
+    assert f"{words.percent(clear.mean())} of the rows are placed".replace("\u00a0", " ") in text
+    assert "stability = model.stability(table)" in text
+
+
+def test_same_bytes_from_every_kind_of_table(heart, tmp_path):
+    table, target, model = heart
+    frame = pd.DataFrame(table)
+    first = page(tmp_path, model, frame, target=target)
+    assert page(tmp_path, model, frame, target=target) == first
+    assert page(tmp_path, model, {name: frame[name].to_numpy() for name in frame}, target=target) == first
+    assert page(tmp_path, model, model.schema_.encode(frame), target=target) == first
+    for library in ("polars", "pyarrow"):
+        other = pytest.importorskip(library)
+        assert page(tmp_path, model, other.table(dict(frame)) if library == "pyarrow" else other.from_pandas(frame), target=target) == first
+
+
+def test_the_target_may_be_a_column_of_the_table(groups, tmp_path):
+    frame, truth, model = groups
+    kinds = np.array(["first", "second", "third"])[truth]
+    expected = page(tmp_path, model, frame, target=pd.Series(kinds, name="kind"))
+    assert page(tmp_path, model, frame.assign(kind=kinds), target="kind") == expected
+    assert page(tmp_path, model, {**{name: frame[name].to_numpy() for name in frame}, "kind": kinds}, target="kind") == expected
+    assert "The target, kind, took no part" in expected
+    assert page(tmp_path, model, frame, target=kinds) != expected  # an array has no name
+
+
+def test_targets_of_classes_numbers_and_many_classes(groups, tmp_path):
+    frame, truth, model = groups
+    text = Text(page(tmp_path, model, frame, target=np.array(["yes", "no", "no"])[truth])).text
+    first = model.labels_ == np.bincount(model.labels_).argmax()
+    assert f"yes {words.percent((truth[first] == 0).mean())} (table 50 %)".replace("\u00a0", " ") in text
+    y = np.where(truth == 0, 10.0, 20.0) + np.linspace(-1, 1, 600)
+    text = Text(page(tmp_path, model, frame, target=y)).text
+    assert "(table 15" in text
+    assert "quarters of the table" in text
+    text = Text(page(tmp_path, model, frame, target=[f"class {i % 12}" for i in range(600)])).text
+    assert "9 others (75 % of the table)" in text
+    half = np.where(np.arange(600) % 2, "seen", None)
+    assert "50 % of its cells are missing and do not count" in Text(page(tmp_path, model, frame, target=half)).text
+
+
+def test_missing_cells_are_said(groups, tmp_path):
+    frame, _, model = groups
+    text = Text(page(tmp_path, model, frame)).text
+    assert "60 rows have missing cells" in text
+    assert "In x (10 %)" in text
+
+
+def test_own_and_shared_features_are_marked(groups, tmp_path):
+    frame, _, model = groups
+    html = page(tmp_path, model, frame)
+    assert model.n_clusters_ == 3
+    assert '<b>shape</b> <span class="tag own-tag">own</span>' in html  # square, in the third group alone
+    assert re.search(r'<b>x</b> <span class="tag">shared with [23]</span>', html)
+
+
+def test_unusual_rows_are_those_of_most_cost(groups, tmp_path):
+    frame, _, model = groups
+    cost = model.transform(frame)[np.arange(600), model.labels_]
+    html = page(tmp_path, model, frame)
+    card = html[html.index('<article id="c1"') : html.index('<article id="c2"')]
+    members = np.flatnonzero(model.labels_ == np.bincount(model.labels_).argmax())
+    worst = members[np.argsort(-cost[members], kind="stable")[:3]]
+    shown = re.findall(r'<span class="vh">Row </span>([\d,]+)', card)
+    assert shown == [f"{i + 1:,}" for i in worst]
+
+
+def test_one_cluster(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=200), "y": rng.normal(size=200), "c": rng.choice(["red", "blue"], 200)})
+    text = Text(page(tmp_path, CRAFT(random_state=0).fit(frame), frame, target=frame["x"] > 0)).text
+    assert "The 200 rows do not fall into groups" in text
+    assert "The columns" in text
+    assert "Unusual rows" in text
+    for absent in ("Overview", "Merge tree", "Which features make", "How sure", "Probability"):
+        assert absent not in text
+
+
+def many_groups(n_clusters, n_columns=10, size=60):
+    """Groups that differ in most of ten columns of six levels each, and the groups as a start partition."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(n_clusters), size)
+    frame = {}
+    for d in range(n_columns):
+        level = np.where(rng.random(len(truth)) < 0.9, rng.integers(0, 6, n_clusters)[truth], rng.integers(0, 6, len(truth)))
+        frame[f"column_{d}"] = np.array([f"level {v}" for v in range(6)], dtype=object)[level]
+    return pd.DataFrame(frame), truth
+
+
+def test_more_than_fifteen_clusters_are_shown_at_the_suggested_number(tmp_path):
+    frame, truth = many_groups(18)
+    model = CRAFT(init=[truth], random_state=0).fit(frame)
+    assert model.n_clusters_ == 18
+    suggested = model.suggested_n_clusters_
+    text = Text(page(tmp_path, model, frame)).text
+    assert suggested < 18
+    assert f"fall into {suggested} groups" in text
+    assert f"{suggested} groups are an overview, not the number found" in text
+    assert f"model = model.at({suggested})" in text
+    asked = CRAFT(18, init=[truth], random_state=0).fit(frame)
+    html = page(tmp_path, asked, frame)
+    assert "fall into 18 groups" in html
+    assert html.count("<article") == 18
+    assert html.count("Figures and rows") == 6  # cards after the twelfth are closed
+    at = model.at(16)
+    assert "fall into 16 groups" in page(tmp_path, at, frame)
+
+
+def test_merge_tree_of_a_path():
+    frame, truth = many_groups(6)
+    model = CRAFT(init=[truth], random_state=0).fit(frame)
+    path = model.merge_path_
+    tree = merge_tree(path, model.labels_, 6, model.suggested_n_clusters_)
+    assert sorted(branch.k for branch in tree.branches) == list(range(6))
+    one, best = path[-1].objective, min(step.objective for step in path)
+    assert tree.saving == pytest.approx(one - path[0].objective)
+    assert tree.kept[3] == pytest.approx((one - path[3].objective) / (one - best))
+    assert tree.cut == 0.0
+    three = merge_tree(path, path[3].labels, 3, 3)
+    assert sorted(branch.finer for branch in three.branches) == sorted(np.bincount(merged_leaves(path, 3)).tolist())
+    assert three.words.count(" joins ") == 2
+    assert three.cut == pytest.approx(100 * (path[3].objective - path[0].objective) / (one - path[0].objective), abs=0.01)
+    alone = CRAFT(1).fit(frame)
+    assert merge_tree(alone.merge_path_, alone.labels_, 1, 1) is None
+
+
+def test_more_clusters_than_pay_for_themselves(heart, tmp_path):
+    table, _, found = heart
+    model = CRAFT(4, random_state=0).fit(table)
+    assert found.n_clusters_ == 2
+    assert min(model.merge_path_, key=lambda step: step.objective).n_clusters == 2
+    text = Text(page(tmp_path, model, table)).text
+    assert "4 groups were asked for, 2 would be found" in text
+    assert "2 clusters keep 100 %" in text
+    tree = merge_tree(model.merge_path_, model.labels_, 4, 2)
+    assert tree.kept[2] == 1.0
+    assert tree.kept[4] < 1.0
+    assert tree.suggested_at == 0.0  # merges that save nats cost nothing
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(200, 2))
+    text = Text(page(tmp_path, CRAFT(5, random_state=0).fit(noise), noise)).text
+    assert "One description of all rows is as short or shorter" in text
+    assert "5 groups were asked for, 1 would be found" in text
+
+
+def merged_leaves(path, step):
+    """The cluster at a step of every cluster of the first step, by the heirs."""
+    now = np.arange(path[0].n_clusters)
+    for each in path[1 : step + 1]:
+        now = np.asarray(each.heirs)[now]
+    return now
+
+
+def test_stability_in_figures(heart, tmp_path):
+    table, _, model = heart
+    label = int(np.bincount(model.labels_).argmax())
+    overlap = np.tile([0.5, 0.5], (4, 1))
+    overlap[:, label] = [1.0, 0.9, 0.8, 0.7]
+    stability = SimpleNamespace(overlap=overlap, n_clusters=np.array([2, 2, 2, 3]), agreement=np.array([0.8, 1.0]))
+    text = Text(page(tmp_path, model, table, stability=stability)).text
+    assert "4 fits, each on 80 % of the rows" in text
+    assert "85 % 70 % 75 % stable" in text
+    assert "50 % 50 % 0 % unstable" in text
+    assert "2 in 3, 3 in 1." in text
+    assert "0.9 on average, 0.8 at least" in text
+    assert "Some groups change when rows are left out" in text
+    with pytest.raises(ValueError, match="shows 2 clusters, stability is of 3"):
+        page(tmp_path, model, table, stability=SimpleNamespace(overlap=np.ones((4, 3))))
+
+
+def test_no_refit(heart, tmp_path, monkeypatch):
+    table, _, model = heart
+    monkeypatch.setattr(CRAFT, "fit", lambda *_: pytest.fail("write must not fit"))
+    assert "has not been computed" in page(tmp_path, model, table)
+
+
+def test_weights_arrays_and_prices(tmp_path):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(300, 4)) + 5 * rng.integers(0, 2, (300, 1))).astype(np.float32)
+    weighted = CRAFT(random_state=0).fit(X, sample_weight=rng.integers(1, 4, 300).astype(float))
+    text = Text(page(tmp_path, weighted, X)).text
+    assert "The fit counted rows by weight" in text
+    assert "sample_weight=weights" in text
+    assert "craftc cluster" not in text
+    priced = CRAFT(cluster_price=100.0, random_state=0).fit(X)
+    text = Text(page(tmp_path, priced, X)).text
+    assert "there is no merge tree" in text
+    assert "at the price given" in text
+
+
+def test_text_that_looks_like_html_is_text(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 60)
+    evil = ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "</style></title>{{ 7*7 }}{% raw %}"]
+    frame = pd.DataFrame({
+        "<script>alert(2)</script>": np.array(evil, dtype=object)[truth],
+        "' onmouseover='alert(3)": rng.normal(size=180) + 5 * truth,
+        "a_very_" * 40: rng.normal(size=180),
+    })  # fmt: skip
+    model = CRAFT(random_state=0).fit(frame)
+    html = page(tmp_path, model, frame, target=np.array(evil, dtype=object)[truth], title="</title><script>alert(4)</script>")
+    plain = page(tmp_path, *plain_model(frame, truth))
+    hostile, harmless = Text(html), Text(plain)
+    assert set(hostile.elements) == set(harmless.elements)
+    assert set(hostile.attributes) == set(harmless.attributes)
+    assert hostile.elements.count("script") == 2
+    assert "<script>alert(2)</script>" in hostile.text
+    assert "7*7" in hostile.text
+
+
+def plain_model(frame, truth):
+    """The same table with harmless names and levels."""
+    other = frame.set_axis(["a_level", "number", "noise"], axis=1).assign(a_level=np.array(["one", "two", "three"])[truth])
+    return CRAFT(random_state=0).fit(other), other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", ["", "_and_more" * 20])
+def test_fifty_clusters_and_two_hundred_columns_stay_small(tmp_path, more):
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(50), 30)
+    frame = {}
+    for d in range(100):
+        frame[f"number_of_things_{d}{more}"] = rng.normal(size=1500) + 3 * rng.normal(size=50)[truth]
+        level = np.where(rng.random(1500) < 0.7, rng.integers(0, 8, 50)[truth], rng.integers(0, 8, 1500))
+        frame[f"category_of_things_{d}{more}"] = np.array([f"a level of name {v}{more}" for v in range(8)], dtype=object)[level]
+    model = CRAFT(50, cluster_price=0.0, init=[truth]).fit(pd.DataFrame(frame))  # without a merge path, which takes most of the time
+    assert model.n_clusters_ == 50
+    html = page(tmp_path, model, pd.DataFrame(frame), target=truth)
+    assert len(html.encode()) < 1_500_000
+    assert "170 further columns" in html
+
+
+def test_bad_input(heart, tmp_path, monkeypatch):
+    table, target, model = heart
+    path = tmp_path / "bad.html"
+    for arguments, options, error, message in [
+        ((CRAFT(), table), {}, ValueError, "not fitted"),
+        ((model, table[:100]), {}, ValueError, "has 100 rows, but the model was fitted on 270"),
+        ((model, table), {"target": target[:5]}, ValueError, "one value for each of the 270 rows of the table, got 5"),
+        ((model, table), {"target": "no such column"}, ValueError, "no column 'no such column'"),
+        ((model, table), {"target": [None] * 270}, ValueError, "has no value"),
+    ]:
+        with pytest.raises(error, match=message):
+            report.write(*arguments, path, **options)
+    assert not path.exists()
+    with pytest.raises(TypeError, match="clusters of a CRAFT, got DPMeans"):
+        report.write(DPMeans(), table, path)
+    printed = CRAFT(3, model="paper", random_state=0).fit(table)
+    with pytest.raises(ValueError, match="model='paper' does not define"):
+        report.write(printed, table, path)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"pip install 'craftc\[app\]'"):
+        report.write(model, table, path)
+
+
+def test_report_is_imported_when_it_is_used():
+    assert craftc.report is report
