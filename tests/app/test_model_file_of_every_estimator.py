@@ -250,7 +250,8 @@ def test_every_value_of_the_head_is_checked(fitted, tmp_path):
     assert changed(0, ["n_features"])
     assert changed(["a"], ["feature_names"])
     assert changed("a" * model.n_features_in_, ["feature_names"])
-    assert changed(None, ["frame_library"]) or not hasattr(model, "summary")
+    if hasattr(model, "summary"):
+        assert changed(None, ["frame_library"])
 
 
 def test_a_file_of_one_estimator_is_none_of_another(tmp_path):
