@@ -2,5 +2,6 @@
 
 from craftc.craft.estimator import CRAFT
 from craftc.craft.parameters import cluster_price, price_terms
+from craftc.craft.progress import Progress
 
-__all__ = ["CRAFT", "cluster_price", "price_terms"]
+__all__ = ["CRAFT", "Progress", "cluster_price", "price_terms"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +40,7 @@ from craftc.craft.parameters import (
 )
 from craftc.craft.path_clusters import sums_of_table
 from craftc.craft.probabilities import Probabilities
+from craftc.craft.progress import Progress, ProgressMeter
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.moments import Moments, integer_grid
@@ -143,7 +143,7 @@ class CRAFT(
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
-        1: one line per start; 2: one line per pass.
+        1: one line per start and stage; 2: also one line per pass.
 
     Attributes
     ----------
@@ -219,9 +219,6 @@ class CRAFT(
     (2, (270,))
     """
 
-    #: Called with (start, n_starts, pass, n_clusters, objective) after every pass. Private: the command line shows its progress by it.
-    _progress: Callable[[int, int, int, int, float], None] | None = None
-
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "background": Choice(("pooled", "table")),
         "selection": Choice(("priced", "fixed", "free", "threshold", "global")),
@@ -294,7 +291,14 @@ class CRAFT(
 
     # ---- fitting ----
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> CRAFT:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> CRAFT:
         """Find the clusters of a table.
 
         Parameters
@@ -304,6 +308,9 @@ class CRAFT(
         y : ignored
         sample_weight : array (n,), optional
             Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row twice.
+        callback : callable, optional
+            Called with a `craftc.craft.Progress` (share done, seconds left, ...) at most ten times a second, one call at a time, from this
+            thread or a worker. What it raises ends the fit. It does not change the result.
 
         Returns
         -------
@@ -321,6 +328,10 @@ class CRAFT(
             Parameters that differ from their defaults have no effect in the chosen mode.
         """
         check_parameters(self)
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be a function of one argument, got {callback!r}.")
+        meter = ProgressMeter(callback, int(self.verbose))
+        meter.begin("reading")
         spec = model_spec(self)
         categorical = self.categorical
         if self.unusable == "drop":
@@ -356,7 +367,8 @@ class CRAFT(
             seed=seed_of(self.random_state),
             n_threads=n_threads,
             capped_weight=np.minimum(weight * count_weight, 1.0) if len(weight) else None,
-            callback=_print_pass if self.verbose > 1 else None,
+            callback=meter.of_part(0),
+            meter=meter,
         )
         result = self._search(config, given, target)
         if not result.converged and not (spec.by_length and target):  # passes may undo the last splits up to n_clusters
@@ -368,6 +380,7 @@ class CRAFT(
         if not encoding.identity:
             original_units = Moments.of_partition(source_grid, count_weight, source, weight, labels, moments.n_clusters, n_threads)
             original_units = original_units.select(np.arange(moments.n_clusters))
+        before = dict(vars(self))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
@@ -385,6 +398,7 @@ class CRAFT(
         messages = diagnose(source, self, result.n_clusters_at_4) if spec.by_length else []
         if self.covariance == "full":
             messages += too_many_columns(config.background, total, spec)
+        meter.finish(self, before)
         for message in messages:
             warnings.warn(message, UserWarning, stacklevel=2)
         return self
@@ -397,13 +411,11 @@ class CRAFT(
             return automatic_fit(config, self._start_configs(config, n_starts), given, init, target)
         n_expected = min(_N_EXPECTED if target is None else target, config.max_clusters, len(config.table))
         config = at_price(config, self.cluster_price, target, n_expected)
-        return fixed_price_fit(self._start_configs(config, n_starts), given, init, n_expected, self.verbose)
+        return fixed_price_fit(self._start_configs(config, n_starts), given, init, n_expected)
 
     def _start_configs(self, config: FitConfig, n_starts: int) -> list[FitConfig]:
         """The configuration of every start, with its own callback."""
-        if self._progress is None:
-            return [config] * n_starts
-        return [replace(config, callback=partial(self._progress, start, n_starts)) for start in range(n_starts)]
+        return [replace(config, callback=config.meter.of_part(start)) for start in range(n_starts)]
 
     def _set_state(
         self,
@@ -507,7 +519,3 @@ class CRAFT(
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
-
-
-def _print_pass(n_pass: int, n_clusters: int, objective: float) -> None:
-    print(f"  pass {n_pass}: {n_clusters} clusters, objective {objective:.6g}")

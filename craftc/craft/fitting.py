@@ -26,6 +26,7 @@ from craftc.craft.covariance import CrossProducts
 from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.path_clusters import PathClusters
+from craftc.craft.progress import ProgressMeter
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
@@ -54,6 +55,8 @@ class FitConfig:
         min(w, 1) of every row; None: all one.
     callback : callable, optional
         Called with (pass, number of clusters, objective).
+    meter : ProgressMeter
+        Reports the progress over all starts and stages.
     total_weight : float, optional
         Weight of the rows, if they are only some of the rows of the background.
     stop : Event
@@ -72,6 +75,7 @@ class FitConfig:
     callback: Callable[[int, int, float], None] | None = None
     total_weight: float | None = None
     stop: Event = field(default_factory=Event)
+    meter: ProgressMeter = field(default_factory=ProgressMeter)
 
     @cached_property
     def pricing(self) -> price_kernel.Pricing:

@@ -37,7 +37,7 @@ def at_price(config: FitConfig, cluster_price: str | float, n_clusters: int | No
     return replace(config, spec=replace(config.spec, price=price))
 
 
-def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, init: str, n_expected: int, verbose: int) -> CraftResult:
+def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, init: str, n_expected: int) -> CraftResult:
     """The start with the lowest objective, or the shortest description (see `ModelSpec.comparable`; ties: the earlier start).
 
     Parameters
@@ -50,24 +50,22 @@ def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, in
         Start partitions where none are given.
     n_expected : int
         Clusters of such a partition.
-    verbose : int
-        Print one line per start if positive.
     """
     n_starts, thresholds = len(configs), OpeningThresholds(configs[0])
     parallel = n_parallel_starts(configs[0], n_starts) > 1
+    meter = configs[0].meter
+    meter.plan(reading=0.02, starts=0.93, diagnostics=0.05)
+    meter.begin("starts", n_starts)
 
     def run(start: int) -> CraftResult:
         config = replace(configs[start], n_threads=1) if parallel else configs[start]
         labels = given[start] if given is not None else _start_partition(config, init, n_expected, start)
         result = descend(config, thresholds, labels, start)
-        if verbose:
-            print(
-                f"CRAFT start {start + 1}/{n_starts}: {result.moments.n_clusters} clusters, objective {result.objective:.6g}, "
-                f"{result.n_iter} passes"
-            )
+        config.meter.part_done(start, result.moments.n_clusters, result.objective, result.n_iter)
         return result
 
     results = run_starts(run, n_starts, configs[0])
+    meter.begin("diagnostics")
     best, lowest = results[0], math.inf
     for result in results:
         objective = _comparable_objective(result, configs[0])
@@ -128,7 +126,7 @@ def descend(config: FitConfig, thresholds: OpeningThresholds, labels: Labels | N
 
     def callback(n_iter: int, objective: float) -> None:
         if config.callback:
-            config.callback(n_iter, moments.n_clusters, objective)
+            config.callback(1, moments.n_clusters, objective)
 
     slack = (lambda objective: 1e-9 * max(1.0, abs(objective))) if monotone else None
     n_iter, converged = iterate_until_converged(one_pass, path, config.max_iter, slack=slack, callback=callback, stop=config.stop)

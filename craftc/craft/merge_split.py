@@ -159,10 +159,10 @@ class MergeSplitSearch:
                 self._slab, self._scratch, self._partial, self._work, part.mask, part.cost, path, threads,
             )  # fmt: skip
             made += last
+            if config.callback:
+                config.callback(last, part.K, config.background.cost + float(path[last]))
         self.n_passes += made
         self.excess = float(path[last])
-        if config.callback:
-            config.callback(made, part.K, config.background.cost + part.objective)
         return made
 
     def merge_until_stable(self, part: Partition) -> None:

@@ -62,6 +62,7 @@ SIGNATURES = {
     "compare": "(model, table)",
     "covariates.correlation_similarity": "(X, n_neighbors=8)",
     "covariates.knn_similarity": "(embedding, n_neighbors=8)",
+    "craft.Progress": "(share, elapsed_s, remaining_s, stage, n_clusters, objective)",
     "craft.cluster_price": "(paper_lambda, n_features, *, feature_fraction=0.5, feature_variance=None)",
     "craft.price_terms": "(feature_fraction=0.5, feature_variance=None)",
     "datasets.load_heart": "()",

@@ -1,0 +1,91 @@
+"""``craftc cluster``: read a table, fit CRAFT, print the answer and write the files."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from craftc._common.threads import effective_n_threads
+from craftc.cli import target as targets
+from craftc.cli.answer import Answer
+from craftc.cli.columns import assign_roles
+from craftc.cli.json_output import document
+from craftc.cli.layout import Layout
+from craftc.cli.page import Result, page
+from craftc.cli.progress_bar import ProgressBar
+from craftc.cli.result_files import in_report, write_files
+from craftc.cli.words import in_options
+from craftc.craft import CRAFT
+from craftc.table.read import open_table
+
+HEADERS = {"infer": "infer", "yes": True, "no": False}
+
+
+def run(
+    *,
+    table: str,
+    clusters: int | str | None,
+    target: str | None,
+    ignore: Sequence[str],
+    categorical: Sequence[str],
+    numeric: Sequence[str],
+    na: Sequence[str],
+    skip: int,
+    header: str,
+    dates: str,
+    missing: str,
+    price_factor: float | str,
+    seed: int,
+    threads: int | None,
+    stability: int | None,
+    details: bool,
+    all_features: bool,
+    as_json: bool,
+    quiet: bool,
+    out: str | None,
+    keep: bool,
+) -> None:
+    """Run the command; the parameters are its options."""
+    effective_n_threads(threads)
+    if out is not None and Path(out).exists() and not Path(out).is_dir():
+        raise ValueError(f"--out {out!r} is a file; pass the name of a folder.")
+    with ProgressBar(on=not quiet) as bar, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bar.stage(f"reading {table}")
+        raw = open_table(table, header=HEADERS[header], skip=skip)
+        roles = assign_roles(
+            raw, target=target, ignore=ignore, categorical=categorical, numeric=numeric, na_values=na, split_dates=dates == "parts"
+        )
+        model = CRAFT(
+            clusters if isinstance(clusters, int) else None,
+            price_factor=price_factor,
+            missing=missing,
+            random_state=seed,
+            n_threads=threads,
+        )
+        model.fit(roles.features, callback=bar.callback)
+        n_found = model.n_clusters_
+        if clusters == "suggested":
+            model = model.at("suggested", roles.features)
+        if stability is not None:
+            bar.stage(f"stability: {stability} refits")
+        stable = None if stability is None else model.stability(roles.features, stability)
+        bar.stage("writing" if out is not None else "")
+        answer = Answer(model)
+        roles.notes = [in_options(note) for note in roles.notes]
+        warned = list(dict.fromkeys(in_options(str(warning.message)) for warning in caught))
+        result = Result(table, roles, clusters, n_found, answer, warned, stability=stable)
+        if roles.target is not None:
+            positions = answer.numbers[model.labels_] - 1
+            result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
+        if out is not None:
+            title = "" if table == "-" else Path(table).name
+            own = raw.frame if keep else None
+            result.folder, result.files = out, write_files(Path(out), answer, roles, own_columns=own, stability=stable, title=title)
+            result.n_reported = in_report(model).n_clusters_
+    if as_json:
+        print(document(result))
+    elif not quiet:
+        print("\n".join(page(Layout(sys.stdout), result, details=details, all_features=all_features)))

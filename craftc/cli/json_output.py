@@ -1,0 +1,90 @@
+"""The answer of ``craftc cluster --json``: one JSON document."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from craftc import _about
+from craftc._common.merge_path import objectives_of
+from craftc.cli.answer import Cluster
+from craftc.cli.page import Result
+
+
+def document(result: Result) -> str:
+    """One JSON document in ASCII: numbers that are not finite are null.
+
+    `clusters` are in the order of their numbers, by size; `label` is the cluster in the model, as its `predict` returns it in Python.
+    """
+    roles, model = result.roles, result.answer.model
+    content: dict[str, Any] = {
+        "craftc": _about.version(),
+        "table": result.table,
+        "rows": len(roles.features),
+        "missing_values": int(roles.features.isna().to_numpy().sum()),
+        "columns": {
+            "numeric": roles.numeric,
+            "categorical": roles.categorical,
+            "integer_codes": roles.codes,
+            "not_used": roles.excluded,
+        },
+        "notes": [*roles.notes, *result.warnings],
+        "n_clusters": model.n_clusters_,
+        "n_clusters_found": result.n_found,
+        "suggested_n_clusters": model.suggested_n_clusters_,
+        "objective": model.objective_,
+        "objectives": [{"n_clusters": n_clusters, "objective": objective} for n_clusters, objective in objectives_of(model.merge_path_)],
+        "price_factor": model.price_factor_,
+        "dependence_ratio": model.dependence_ratio_,
+        "column_links": [{"columns": [str(a), str(b)], "nats": saved} for a, b, saved in model.column_links_],
+        "clusters": [_cluster(result, position, cluster) for position, cluster in enumerate(result.answer.clusters)],
+    }
+    if (target := result.target) is not None:
+        content["target"] = {"column": target.name, "rows_without_value": target.n_missing, **target.measures()}
+    if (stability := result.stability) is not None:
+        content["stability"] = {"n_clusters": stability.n_clusters, "agreement": stability.agreement}
+    if result.files:
+        content["files"] = {"folder": result.folder, "names": list(result.files)}
+    return json.dumps(_plain(content), indent=1, allow_nan=False)
+
+
+def _cluster(result: Result, position: int, cluster: Cluster) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "number": cluster.number,
+        "label": cluster.label,
+        "name": cluster.name,
+        "rows": cluster.rows,
+        "share": cluster.share,
+        "margin": cluster.margin,
+        "features": [
+            {
+                "column": feature.name,
+                "gain": feature.gain,
+                "selected": feature.selected,
+                "in_cluster": feature.cluster.values(),
+                "in_table": feature.table.values(),
+            }
+            for feature in cluster.features
+        ],
+    }
+    if result.target is not None:
+        content["target"] = result.target.values(position)
+    if (stability := result.stability) is not None:
+        content["stability"] = {name: getattr(stability, name)[cluster.label] for name in ("mean", "lowest", "found")}
+    return content
+
+
+def _plain(value: Any) -> Any:
+    """A value of types that JSON has; a number that is not finite is null."""
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,109 @@
+"""Texts and tables laid out by rich, as lines that can be counted."""
+
+from __future__ import annotations
+
+import shutil
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from craftc.cli.text import EIGHTHS, Parts, clean, name_of
+
+NARROWEST, WIDEST = 60, 100  # columns of texts; tables take the whole width of a terminal
+_LONGEST_LEVEL = 20  # columns of a level that is not the only one of a cell
+
+
+class Layout:
+    """Lays out texts and tables for a terminal, or for a file of 100 columns.
+
+    Texts are never parsed as markup; those from the table pass `name_of` or `clean`.
+
+    Parameters
+    ----------
+    file : text stream
+        Where the lines will be written.
+    """
+
+    def __init__(self, file: Any) -> None:
+        columns = max(shutil.get_terminal_size((WIDEST, 0)).columns, NARROWEST)
+        self._room = min(columns, WIDEST)
+        self.width = columns if file.isatty() else self._room
+        self._console = Console(file=file, width=self.width, markup=False, emoji=False, highlight=False, legacy_windows=False)
+        self.blocks = _blocks(file)
+
+    def lines(self, part: RenderableType, **how: Any) -> list[str]:
+        """The lines of a text or table, with the colours of a terminal."""
+        with self._console.capture() as captured:
+            self._console.print(part, crop=False, **how)
+        return [line.rstrip() for line in captured.get().split("\n")[:-1]]
+
+    def text(self, text: str, label: str = "", *, style: str = "", most: int | None = None) -> list[str]:
+        """A text after a label, wrapped and indented under its first word; of many lines the first ones."""
+        lines = self._wrapped(clean(text), label, style)
+        if most is not None and len(lines) > most:
+            lines = [*lines[: most - 1], set_cell_size(lines[most - 1], min(cell_len(lines[most - 1]), self._room - 2)) + " …"]
+        return lines
+
+    def _wrapped(self, text: str, label: str, style: str = "") -> list[str]:
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        if label:
+            grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold", max_width=self._room - (cell_len(label) + 1 if label else 0))
+        grid.add_row(*([Text(label, style=style)] if label else []), Text(text, style=style))
+        return self.lines(grid)
+
+    def unbroken(self, text: str, *, style: str = "") -> list[str]:
+        """A text in one line, as wide as it is: paths stay whole."""
+        return self.lines(Text(clean(text), style=style), no_wrap=True, overflow="ignore")
+
+    def names(self, label: str, names: Sequence[str], *, most: int | None = None) -> list[str]:
+        """``label name, name, ...``, wrapped; of many names those that fit into `most` lines."""
+        room = self._room - cell_len(label) - 1
+        if room < self._room // 2:  # a long label has its own line
+            return [label, *self.names(" " * 5, names, most=most)]
+        words = [shortened(name_of(name), room - 2) for name in (names if most is None else names[: most * room])]
+
+        def first(n: int) -> list[str]:
+            more = f" and {len(names) - n:,} more" if n < len(names) else ""
+            return self._wrapped(", ".join(words[:n]) + more, label)
+
+        lines = first(len(words))
+        if most is None or len(lines) <= most:
+            return lines
+        return first(max(bisect_right(range(1, len(words)), most, key=lambda n: len(first(n))), 1))
+
+    def levels(self, parts: Parts, room: int) -> str:
+        """A cell of a table within the room: as many of its parts as fit, whose names may be truncated."""
+        n = fitting(parts, room)
+        if n > 1:
+            return _joined(parts[:n])
+        name, rest = parts[0] if parts else ("(all missing)", "")
+        return shortened(name, room - cell_len(rest)) + rest
+
+
+def shortened(text: str, room: int) -> str:
+    """The text, truncated with … if it is wider than the room."""
+    return text if cell_len(text) <= room else set_cell_size(text, max(room - 1, 0)).rstrip() + "…"
+
+
+def fitting(parts: Parts, room: int) -> int:
+    """The number of parts of a cell that fit into the room; at least one, which may be truncated."""
+    return next((n for n in range(len(parts), 1, -1) if cell_len(_joined(parts[:n])) <= room), 1)
+
+
+def _joined(parts: Parts) -> str:
+    return ", ".join(shortened(name, _LONGEST_LEVEL) + rest for name, rest in parts)
+
+
+def _blocks(file: Any) -> str:
+    """The characters that bars are drawn with: eighths of a block if the output can encode them, else "#"."""
+    try:
+        EIGHTHS.encode(file.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return "#"
+    return EIGHTHS

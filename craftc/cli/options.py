@@ -1,0 +1,227 @@
+"""The commands of ``craftc`` and their options. What does the work is imported when a command runs."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from craftc import _about
+
+_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+_HOW_TABLES_ARE_READ = """
+How a table is read (as craftc.read_table reads it in Python):
+  Formats: CSV and the like, JSON lines, Excel (.xlsx), Parquet, Feather; each also compressed (gzip,
+  bzip2, xz, zip); "-" is standard input. The content decides, and the delimiter (comma, semicolon,
+  tab or |) is detected. A title above the column names is skipped (--skip, --header).
+  Missing values: empty cells and "?". In columns of numbers and dates also NA, n/a, NaN, null, none
+  and -; in text columns these are levels, unless --na names them.
+  Numeric columns: also $1,200, 12%, 7 km, (3.20) and 1.234,50. A few other cells become missing.
+  Categorical columns: text, codes such as 007, and integers with at most {codes} distinct values (--numeric
+  treats such a column as numeric).
+  Dates become year, month, weekday and day number.
+  Numeric columns need no scaling. Skewed columns are replaced by ranks, a value that fills a
+  fifth of a column is modelled separately, and a column with at most {discrete} distinct values
+  is modelled value by value.
+  Excluded columns: row counters and other ids, columns without any value or with one value, and text
+  columns with a different text in every row. The output lists them; --numeric and --categorical
+  include them.
+"""
+
+
+class _Command(click.Command):
+    """A command whose options of several values take all words up to the next option: ``--ignore a b`` is ``--ignore a --ignore b``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self._one_value_each(ctx, args))
+
+    def _one_value_each(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
+        options = {name: option for option in self.params if isinstance(option, click.Option) for name in option.opts}
+        arguments = [parameter.human_readable_name for parameter in self.params if isinstance(parameter, click.Argument)]
+        out: list[str] = []
+        last: tuple[str, list[str]] = ("", [])  # the latest option of several values, and these
+        n_arguments = i = 0
+        while i < len(args):
+            word, i = args[i], i + 1
+            if word == "--":
+                return [*out, *args[i - 1 :]]
+            option = options.get(word)
+            if option is not None and option.multiple:
+                values = []
+                while i < len(args) and _is_value(args[i]):
+                    values.append(args[i])
+                    i += 1
+                if not values:
+                    raise click.BadOptionUsage(word, f"{word} needs at least one value.", ctx)
+                last = word, values
+                out += [f"{word}={value}" for value in values]
+            elif option is not None and not option.is_flag:
+                out += [word, *args[i : i + 1]]
+                i += 1
+            else:
+                out.append(word)
+                n_arguments += _is_value(word)
+        missing = arguments[n_arguments:]
+        if missing and len(last[1]) > len(missing) and not {"--help", "-h"}.intersection(args):
+            option_name, values = last
+            rest = values[-len(missing) :]
+            if not all(value == "-" or os.path.exists(value) for value in rest):
+                raise click.UsageError(
+                    f"{' '.join(missing)} is missing: {option_name} takes all words after it ({', '.join(map(repr, values))}). Put "
+                    f"{' '.join(missing)} before the options.",
+                    ctx,
+                )
+            for value in rest:
+                out.remove(f"{option_name}={value}")
+            out += ["--", *rest]
+        return out
+
+
+def _is_value(word: str) -> bool:
+    return not word.startswith("-") or word == "-" or _NUMBER.fullmatch(word) is not None
+
+
+class _Group(click.Group):
+    """Commands, with a hint where the name of the command is missing."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            owners = [name for name, each in self.commands.items() if any(error.option_name in option.opts for option in each.params)]
+            if not owners:
+                raise
+            raise click.UsageError(f"{error.option_name} is an option of craftc {owners[0]}; name the command first.", ctx) from error
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0]
+        if name not in self.commands:
+            close = difflib.get_close_matches(name, list(self.commands), n=1)
+            if close or os.path.exists(name):
+                hint = f"Did you mean craftc {close[0]}?" if close else f"Did you mean craftc cluster {name}?"
+            else:
+                hint = f"The commands are {', '.join(self.commands)}."
+            raise click.UsageError(f"There is no command {name!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class _Word(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
+    """A number, or one word."""
+
+    def __init__(self, word: str, convert: Any, kind: str) -> None:
+        self.name, self._word, self._convert, self._kind = "number", word, convert, kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return value if value == self._word else self._convert(value)
+        except ValueError:
+            self.fail(f"must be {self._word} or {self._kind}, got {value!r}", param, ctx)
+
+
+@click.group(cls=_Group, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(_about.version(), message="craftc %(version)s")
+@click.pass_context
+def craftc(ctx: click.Context) -> None:
+    """Cluster tables that mix numbers, categories and missing values."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def _columns(name: str, help: str) -> Callable[[Any], Any]:
+    return click.option(name, multiple=True, metavar="COL ...", help=help)
+
+
+def _reading(command: Any) -> Any:
+    """The options of reading a table."""
+    for option in (
+        click.option("--threads", type=int, metavar="N", help="Number of threads (default: all processors)."),
+        click.option(
+            "--header", type=click.Choice(("infer", "yes", "no")), default="infer", show_default=True,
+            help="Whether the first line holds the column names.",
+        ),
+        click.option("--skip", type=int, default=0, metavar="N", help="Number of lines before the table."),
+        click.option("--na", multiple=True, metavar="TEXT ...", help="Further cells that are missing."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+class _ClusterCommand(_Command):
+    """`cluster`, whose help ends with how a table is read."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from craftc.table.cells import MAX_INTEGER_CODES
+        from craftc.table.numeric_encoding import MAX_DISCRETE_VALUES
+
+        formatter.write(_HOW_TABLES_ARE_READ.format(codes=MAX_INTEGER_CODES, discrete=MAX_DISCRETE_VALUES))
+
+
+@craftc.command(cls=_ClusterCommand)
+@click.argument("table")
+@click.option(
+    "--clusters", type=_Word("suggested", int, "a whole number"), metavar="K",
+    help="Number of clusters (default: chosen automatically); suggested: the fewest that keep 90 % of what the best partition saves.",
+)  # fmt: skip
+@click.option("--target", metavar="COL", help="Column of known classes or numbers: not used for clustering, compared with the clusters.")
+@_columns("--ignore", "Columns to exclude.")
+@_columns("--categorical", "Columns to treat as categorical.")
+@_columns("--numeric", "Columns to treat as numeric.")
+@click.option(
+    "--dates", type=click.Choice(("parts", "drop")), default="parts", show_default=True,
+    help="Dates become year, month, weekday and day number (parts), or are excluded (drop).",
+)  # fmt: skip
+@click.option(
+    "--missing", type=click.Choice(("ignore", "category", "error")), default="ignore", show_default=True,
+    help="Missing values have no cost (ignore), are a level of their own (category), or are an error.",
+)  # fmt: skip
+@click.option(
+    "--price-factor", type=_Word("auto", float, "a number > 0"), default="auto", metavar="F",
+    help="Factor of the price of clusters and parameters; larger values give fewer clusters (default: 1 up to 1,000 rows, otherwise "
+    "rows / 1000).",
+)  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Random seed.")
+@click.option(
+    "--stability", type=click.IntRange(min=1), metavar="N", help="Refit N times on 80 % of the rows, and report how far the clusters agree."
+)
+@click.option("--details", is_flag=True, help="Print everything: all clusters with their features, all columns and notes.")
+@click.option("--all-features", is_flag=True, help="With the details: all features of a cluster, not only the 8 with the largest gains.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
+@click.option("--out", metavar="DIR", help="Folder for labels.csv, summary.csv, model.craftc and report.html.")
+@click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
+@_reading
+def cluster(**options: Any) -> None:
+    """Find the clusters of a table and the columns that define each.
+
+    Clusters are numbered by size: 1 is the largest, on the screen and in all files. TABLE has one observation per row.
+    """
+    from craftc.cli.cluster import run
+
+    run(**options)
+
+
+@craftc.command(cls=_Command)
+@click.argument("model")
+@click.argument("table")
+@click.option("--out", metavar="FILE", help="CSV file to write (default: standard output).")
+@click.option("--quiet", is_flag=True, help="Print no notes.")
+@_reading
+def predict(**options: Any) -> None:
+    """Assign the rows of a table to the clusters of a model.
+
+    MODEL is a model.craftc, or the folder that craftc cluster --out wrote; TABLE has the columns of the model. Writes CSV: cluster
+    (numbered as by craftc cluster), cost in nats (lower is better), margin to the next cluster, probability, next cluster.
+    """
+    from craftc.cli.predict import run
+
+    run(**options)
+
+
+@craftc.command()
+def info() -> None:
+    """Print versions, threads and instruction set."""
+    _about.show_versions()

@@ -1,0 +1,338 @@
+"""The page that ``craftc cluster`` prints: the table, an overview of the clusters, and the details of the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from craftc._common.merge_path import SHARE_KEPT, objectives_of
+from craftc.cli.answer import Answer, Cluster, Feature
+from craftc.cli.columns import ColumnRoles
+from craftc.cli.layout import NARROWEST, Layout, fitting, shortened
+from craftc.cli.target import Amounts, Classes
+from craftc.cli.text import bar_of, name_of, nats, percent, plural
+from craftc.craft.dependence import dependence_sentence
+from craftc.table.cells import MAX_INTEGER_CODES
+
+MOST_LINES = 60  # of a page without --details
+MANY_CLUSTERS = 15  # above, the page points to --clusters
+_MOST_NOTE_LINES, _MOST_NAME_LINES, _MOST_REASONS = 12, 2, 4
+_FEWEST_LISTED, _MOST_LISTED = 5, 20  # clusters of the overview, however long the notes are, and however short
+_MOST_FEATURES, _SOME_FEATURES = 8, 5  # per cluster, if the details of all clusters fit, and otherwise
+_SHORTEST_BLOCK = 3  # lines of the details of a cluster at least: a blank line, a title and one more
+_MOST_LINKS = 3
+_STEPS = 4  # of the merge path
+_TIE = 5.0  # nats
+_BAR = 10  # columns of the longest bar
+_WIDEST_CLASS = 30  # columns of the most frequent class with its share
+_MOST_CLASSES = 50  # of the contingency table
+_GAIN = (
+    "Gain: nats of description length that the cluster's own distribution of a feature saves over that of the whole table. Margin: nats by "
+    "which a row prefers its cluster to the next best one, on average; at 5 its cluster is 150 times as likely, near 0 the row lies "
+    "between two clusters."
+)
+
+
+@dataclass
+class Result:
+    """A fit, and all that is printed about it."""
+
+    table: str
+    roles: ColumnRoles
+    requested: int | str | None
+    n_found: int  # clusters before a cut at the suggested number
+    answer: Answer
+    warnings: list[str] = field(default_factory=list)
+    target: Classes | Amounts | None = None
+    stability: Any = None
+    folder: str = ""
+    files: Sequence[str] = ()
+    n_reported: int = 0  # clusters in report.html
+
+
+def page(layout: Layout, result: Result, *, details: bool, all_features: bool) -> list[str]:
+    """The lines of the page: at most 60 unless `details`, of which the overview and the largest clusters take what is left."""
+    answer, most = result.answer, None if details else MOST_LINES
+    top = [*_opening(layout, result, brief=not details), "", *_headline(layout, result)]
+    top += _notes(layout, result.warnings, None if details else _MOST_NOTE_LINES)
+    bottom = _written(layout, result)
+    if answer.model.n_clusters_ == 1:
+        return top + _agreement(layout, result) + bottom
+    about = _agreement(layout, result)
+    room = None if most is None else most - len(top) - len(about) - len(bottom)
+    overview = ["", *_overview(layout, result, None if room is None else min(max(room - 4, _FEWEST_LISTED), _MOST_LISTED))]
+    room = None if room is None else room - len(overview)
+    features = _details(layout, result, room, all_features)
+    if isinstance(result.target, Classes) and len(result.target.classes) <= _MOST_CLASSES:
+        table = _contingency(layout, result.target)
+        if room is None or len(features) + len(table) <= room:
+            about += table
+    return top + overview + about + features + bottom
+
+
+# ---- the table ----
+
+
+def _opening(layout: Layout, result: Result, brief: bool) -> list[str]:
+    """One line of counts, the role of every column, and notes about reading."""
+    roles = result.roles
+    missing = int(roles.features.isna().to_numpy().sum())
+    counts = (
+        f"{plural(len(roles.features), 'row')}; {plural(len(roles.numeric), 'numeric column')}, "
+        f"{plural(len(roles.categorical), 'categorical column')}, " + (plural(missing, "missing value") if missing else "no missing values")
+    )
+    most = _MOST_NAME_LINES if brief else None
+    table = "standard input" if result.table == "-" else result.table
+    if cell_len(table) <= NARROWEST // 2:
+        lines = layout.text(f"{table}: {counts}", style="bold")
+    else:  # the path stays whole
+        lines = [*layout.unbroken(f"{table}:", style="bold"), *layout.text(counts, " ", style="bold")]
+    for label, names in (("  numeric:    ", roles.numeric), ("  categorical:", roles.categorical)):
+        if names:
+            lines += layout.names(label, names, most=most)
+    if roles.codes:
+        lines += layout.names(f"  of these, integers with at most {MAX_INTEGER_CODES} values:", roles.codes, most=most)
+        lines.append("  (--numeric COL and --categorical COL change this)")
+    reasons = list(dict.fromkeys(roles.excluded.values()))
+    for reason in reasons[: _MOST_REASONS if brief else None]:
+        names = [name for name, why in roles.excluded.items() if why == reason]
+        lines += layout.names(f"  not used ({reason}):", names, most=1 if brief else None)
+    if brief and len(reasons) > _MOST_REASONS:
+        others = sum(why in reasons[_MOST_REASONS:] for why in roles.excluded.values())
+        lines.append(f"  not used for other reasons: {plural(others, 'column')}")
+    return lines + _notes(layout, roles.notes, _MOST_NOTE_LINES if brief else None)
+
+
+def _notes(layout: Layout, notes: Sequence[str], most: int | None) -> list[str]:
+    """Notes, each after its label; the last of too many lines says how many notes are left."""
+    lines: list[str] = []
+    for i, note in enumerate(notes):
+        new = layout.text(note, "Note:", style="yellow", most=None if most is None else 3)
+        if most is not None and len(lines) + len(new) + (i < len(notes) - 1) > most:
+            return [*lines, f"Note: {plural(len(notes) - i, 'further note')}; --details prints all."]
+        lines += new
+    return lines
+
+
+# ---- the number of clusters ----
+
+
+def _headline(layout: Layout, result: Result) -> list[str]:
+    """The number of clusters, the cost of fewer, and whether links between columns describe the table better."""
+    model, requested = result.answer.model, result.requested
+    K = model.n_clusters_
+    if K == 1:
+        alone = "1 cluster, as requested." if requested == 1 else "No cluster structure found: 1 cluster."
+        return layout.text(alone, style="bold") + _dependence(layout, model)
+    remark = f" (the table cannot be split into {requested})" if isinstance(requested, int) and requested != K else ""
+    if requested == "suggested":
+        remark = f", the suggested number ({result.n_found:,} were found)"
+    lines = layout.text(f"{plural(K, 'cluster')}{remark}, largest first.", style="bold")
+    for text in filter(None, [fewer(objectives_of(model.merge_path_)), "" if requested == "suggested" else suggestion(model)]):
+        lines += layout.text(text)
+    return lines + _dependence(layout, model)
+
+
+def fewer(objectives: Sequence[tuple[int, float]]) -> str:
+    """The cost of the next smaller numbers of clusters by (K, J) along a merge path: "Fewer clusters: ..."."""
+    costs: list[str] = []
+    for n_clusters, objective in objectives[1 : _STEPS + 1]:
+        worse = objective - objectives[0][1]
+        verb = "costs" if n_clusters == 1 else "cost"
+        unit = "" if costs else " nats"
+        more = "more" if worse >= 0 else "less"
+        costs.append(f"{n_clusters} {verb} {nats(abs(worse))}{unit} {more}")
+        if not costs[1:] and 0 <= worse < _TIE:
+            costs[0] += " (nearly as good)"
+    if not costs:
+        return ""
+    text = f"Fewer clusters: {', '.join(costs)}" + (", …" if len(objectives) > _STEPS + 1 else ".")
+    least = min(objective for _, objective in objectives)
+    return text + (" Fewer clusters describe the table better." if least < objectives[0][1] else "")
+
+
+def suggestion(model: Any) -> str:
+    """How to see fewer clusters: always above 15 of them, otherwise if fewer keep most of what the best partition saves."""
+    K, fewest = model.n_clusters_, model.suggested_n_clusters_
+    if fewest is not None and fewest < K:
+        keep = "keeps" if fewest == 1 else "keep"
+        return (
+            f"{plural(fewest, 'cluster')} {keep} {percent(SHARE_KEPT)} of what the best partition saves: --clusters suggested shows "
+            f"{'it' if fewest == 1 else 'these'}."
+        )
+    return "For fewer clusters, pass --clusters K." if K > MANY_CLUSTERS else ""
+
+
+def _dependence(layout: Layout, model: Any) -> list[str]:
+    """Links between columns, if they describe the table better than clusters."""
+    if not (sentence := dependence_sentence(model)):
+        return []
+    strongest = [f"{name_of(a)} - {name_of(b)}" for a, b, _ in model.column_links_[:_MOST_LINKS]]
+    return layout.text(sentence) + (layout.names("  strongest links:", strongest) if strongest else [])
+
+
+def _written(layout: Layout, result: Result) -> list[str]:
+    if not result.files:
+        return []
+    lines = ["", *layout.unbroken(f"Wrote {', '.join(result.files)} in {result.folder}")]
+    if result.n_reported != len(result.answer.clusters):
+        lines += layout.text(f"report.html shows the {result.n_reported} suggested clusters: column report of labels.csv.")
+    return lines
+
+
+# ---- overview ----
+
+
+def _overview(layout: Layout, result: Result, most: int | None) -> list[str]:
+    """A table with one line per cluster; the last of too many lines says how many clusters are left."""
+    clusters, target, stability = result.answer.clusters, result.target, result.stability
+    shown = clusters if most is None or len(clusters) <= most else clusters[:most]
+    heads = ["cluster", "name", "rows", "share", "margin"]
+    if stability is not None:
+        heads.append("stability")
+    if target is not None:
+        heads.append(f"{shortened(name_of(target.name), 20)} {'mostly' if isinstance(target, Classes) else 'mean ± sd'}")
+    rows = []
+    for position, cluster in enumerate(shown):
+        cells = [str(cluster.number), name_of(cluster.name), f"{cluster.rows:,.0f}", percent(cluster.share), _margin(cluster)]
+        if stability is not None:
+            cells.append(f"{stability.mean[cluster.label]:.2f}")
+        if target is not None:
+            cells.append(shortened(target.of_cluster(position), _WIDEST_CLASS))
+        rows.append(cells)
+    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+    room = layout.width - sum(widths) + widths[1] - 2 * (len(heads) - 1)  # for names
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for i, head in enumerate(heads):
+        table.add_column(Text(head), justify="left" if i in (1, 5 + (stability is not None)) else "right", no_wrap=True)
+    for cells in rows:
+        table.add_row(*(Text(shortened(cell, room) if i == 1 else cell) for i, cell in enumerate(cells)))
+    lines = layout.lines(table)
+    if len(shown) < len(clusters):
+        rest = clusters[len(shown) :]
+        others, share = sum(cluster.rows for cluster in rest), sum(cluster.share for cluster in rest)
+        lines.append(f"and {plural(len(rest), 'more cluster')} with {others:,.0f} rows ({percent(share)}): --details shows all.")
+    return lines
+
+
+def _margin(cluster: Cluster) -> str:
+    return nats(cluster.margin) if np.isfinite(cluster.margin) else ""
+
+
+def _agreement(layout: Layout, result: Result) -> list[str]:
+    """What the comparison with the target and the refits say about the clusters as a whole."""
+    lines = []
+    if (target := result.target) is not None:
+        without = f" ({plural(target.n_missing, 'row')} without a value excluded)" if target.n_missing else ""
+        text = f"{shortened(name_of(target.name), 40)} (not used for clustering): {target.agreement()}{without}."
+        if isinstance(target, Classes) and len(target.classes) > _MOST_CLASSES:
+            text += f" {len(target.classes):,} distinct values: too many for a table."
+        lines += ["", *layout.text(text)]
+    if (stability := result.stability) is not None:
+        lines += ["", *layout.text(_stability(stability))]
+    return lines
+
+
+def _stability(stability: Any) -> str:
+    """The meaning of the overview's column, and how often refits and other seeds agree."""
+    text = (
+        f"Stability: overlap (Jaccard) of a cluster with its best match in {len(stability.n_clusters)} refits on 80 % of the rows, on "
+        f"average; from 0.75 a cluster is found again. The refits have {_range(stability.n_clusters)} clusters."
+    )
+    if len(stability.agreement):
+        text += f" Agreement (ARI) with {plural(len(stability.agreement), 'other seed')}: {float(np.mean(stability.agreement)):.2f}."
+    return text
+
+
+def _range(values: Any) -> str:
+    low, high = int(min(values)), int(max(values))
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _contingency(layout: Layout, target: Classes) -> list[str]:
+    """Rows of every cluster and class; classes that do not fit into the width are summed as "others"."""
+    names = [shortened(name_of(name), 16) for name in target.classes]
+    digits = len(f"{int(target.counts.sum()):,}")
+    widths = [max(cell_len(name), digits) + 2 for name in names]
+    free = layout.width - 10
+    n = len(names)
+    if sum(widths) > free:
+        n = max(int(np.searchsorted(np.cumsum(widths), free - max(6, digits) - 2, side="right")), 1)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for head in ["cluster", *names[:n], *(["others"] if n < len(names) else [])]:
+        table.add_column(Text(head), justify="right", no_wrap=True)
+    for position, counts in enumerate(target.counts):
+        cells = [*counts[:n].tolist(), *([int(counts[n:].sum())] if n < len(names) else [])]
+        table.add_row(str(position + 1), *(f"{count:,}" for count in cells))
+    return ["", *layout.lines(table)]
+
+
+# ---- details ----
+
+
+def _details(layout: Layout, result: Result, room: int | None, all_features: bool) -> list[str]:
+    """The features of every cluster, largest first, as far as they fit into `room` lines."""
+    answer = result.answer
+    table, head = _FeatureTables(layout, answer), ["", *layout.text(_GAIN, style="dim")]
+    if room is None or len(head) + _SHORTEST_BLOCK * len(answer.clusters) <= room:
+        most = None if all_features else _MOST_FEATURES
+        blocks = [["", *table.lines(cluster, most)] for cluster in answer.clusters]
+        if room is None or len(head) + sum(map(len, blocks)) <= room:
+            return [*head, *(line for block in blocks for line in block)]
+    pointer = ["", "--details shows the features of all clusters."]
+    lines: list[str] = []
+    for cluster in answer.clusters:
+        left = room - len(head) - len(lines) - len(pointer)
+        block = ["", *table.lines(cluster, min(_SOME_FEATURES, left - _SHORTEST_BLOCK - 1))] if left > _SHORTEST_BLOCK + 1 else []
+        if not block or len(block) > left:
+            break
+        lines += block
+    return [*(head if lines else []), *lines, *pointer] if room >= len(pointer) else []
+
+
+class _FeatureTables:
+    """Tables of the features of clusters, all with the same columns."""
+
+    def __init__(self, layout: Layout, answer: Answer) -> None:
+        self._layout = layout
+        width = layout.width
+        names = [name_of(feature.name) for cluster in answer.clusters for feature in cluster.features]
+        self._bars = min(_BAR, width // 8)
+        self._first = min(max(map(cell_len, [*names, "feature"])), width // 4)
+        self._cell = (width - self._first - 17 - self._bars) // 2
+
+    def lines(self, cluster: Cluster, most: int | None) -> list[str]:
+        """Title, head, and one line per feature: of gains of at least 1 nat the `most` largest, or all."""
+        layout = self._layout
+        title = f"Cluster {cluster.number}: {name_of(cluster.name)}" if cluster.name else f"Cluster {cluster.number}"
+        facts = f" - {cluster.rows:,.0f} {'row' if cluster.rows == 1 else 'rows'} ({percent(cluster.share)})"
+        facts += f", margin {_margin(cluster)} nats" if np.isfinite(cluster.margin) else ""
+        lines = layout.unbroken(shortened(title, layout.width - cell_len(facts)) + facts, style="bold")
+        listed = cluster.features if most is None else [feature for feature in cluster.features[:most] if feature.gain >= 1.0]
+        if not listed:
+            return [*lines, "  distributed like the whole table"]
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        here, whole = ("in the cluster", "in the whole table") if self._cell >= 18 else ("in cluster", "whole table")
+        table.add_column("  feature", width=self._first + 2, no_wrap=True)
+        table.add_column(here, width=self._cell, no_wrap=True)
+        table.add_column(whole, width=self._cell, no_wrap=True)
+        table.add_column("gain", width=7, justify="right", no_wrap=True)
+        table.add_column("", style="cyan", no_wrap=True)
+        for feature in listed:
+            table.add_row(*map(Text, self._cells(feature, cluster.features[0].gain)))
+        lines += layout.lines(table)
+        others = len(cluster.features) - len(listed)
+        return [*lines, f"  and {plural(others, 'feature')} with a smaller gain"] if others else lines
+
+    def _cells(self, feature: Feature, largest: float) -> list[str]:
+        own, whole = feature.cluster.parts(), feature.table.parts()
+        n = min(fitting(parts, self._cell) for parts in (own, whole) if parts)  # the same levels in both columns
+        cells = [self._layout.levels(parts[:n], self._cell) for parts in (own, whole)]
+        bar = bar_of(self._bars * feature.gain / max(largest, 1e-300), self._layout.blocks)
+        return ["  " + shortened(name_of(feature.name), self._first), *cells, nats(feature.gain), bar]

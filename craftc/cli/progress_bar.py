@@ -1,0 +1,67 @@
+"""A bar on the terminal with the share of the work that is done, and the time left."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from craftc.cli.text import clean, plural
+from craftc.craft import Progress
+
+
+class ProgressBar:
+    """A bar on stderr, cleared at the end; nothing is written if stderr is not a terminal or the bar is off.
+
+    Parameters
+    ----------
+    on : bool
+    """
+
+    def __init__(self, on: bool) -> None:
+        self._bars: Any = None
+        if on and sys.stderr.isatty():
+            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[left]}", markup=False))
+            console = Console(file=sys.stderr, markup=False, emoji=False, highlight=False)
+            self._bars = Bars(*columns, console=console, transient=True)
+            self._task = self._bars.add_task("", total=None, left="")
+
+    def __enter__(self) -> ProgressBar:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def stage(self, text: str) -> None:
+        """Show a stage whose length is not known."""
+        if self._bars is not None:
+            self._bars.update(self._task, description=clean(text)[:60], total=None, left="", refresh=True)
+
+    @property
+    def callback(self) -> Any:
+        """The callback of a fit; None if there is no bar."""
+        return None if self._bars is None else self._show
+
+    def _show(self, progress: Progress) -> None:
+        left = f"{100 * progress.share:.0f} %" + ("" if progress.remaining_s is None else f", {duration(progress.remaining_s)} left")
+        text = f"{progress.stage}: {plural(progress.n_clusters, 'cluster')}"
+        self._bars.update(self._task, description=text, total=1.0, completed=progress.share, left=left)
+
+
+def duration(seconds: float) -> str:
+    """ "8 s", "2 min 30 s", "1 h 5 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min" + (f" {rest} s" if rest else "")
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h" + (f" {minutes} min" if minutes else "")

@@ -1,0 +1,82 @@
+"""The files that ``craftc cluster --out`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from craftc import report
+from craftc._common.atomic_write import replacing
+from craftc.cli.answer import Answer, numbers_by_size
+from craftc.cli.assignments import assignments, write_csv
+from craftc.cli.columns import ColumnRoles
+from craftc.cli.page import MANY_CLUSTERS
+from craftc.model_file import save_model
+
+NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
+
+
+def write_files(
+    folder: Path, answer: Answer, roles: ColumnRoles, *, own_columns: Any | None = None, stability: Any = None, title: str = ""
+) -> list[str]:
+    """Write the files of a fit and return their names.
+
+    Parameters
+    ----------
+    folder : path
+        Created where it does not exist.
+    answer : Answer
+    roles : ColumnRoles
+    own_columns : pandas.DataFrame, optional
+        Columns of the table that labels.csv repeats; None: only the target, if there is one.
+    stability : Stability, optional
+        Of the clusters of the answer.
+    title : str
+        Of the report.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    model = answer.model
+    shown = in_report(model)
+    with replacing(folder / "labels.csv") as file:
+        write_csv(_labelled(model, shown, roles, own_columns), file)
+    with replacing(folder / "summary.csv") as file:
+        summary = model.summary()
+        summary.insert(1, "label", summary["cluster"])
+        summary["cluster"] = answer.numbers[summary["label"]]
+        summary.sort_values("cluster", kind="stable").to_csv(file, index=False, lineterminator="\n")
+    save_model(model, folder / "model.craftc")
+    report.write(
+        model,
+        roles.features,
+        folder / "report.html",
+        target=roles.target,
+        stability=stability if shown is model else None,
+        title=title,
+    )
+    return list(NAMES)
+
+
+def in_report(model: Any) -> Any:
+    """The model whose clusters report.html shows: of more than 15 clusters that nobody asked for, the suggested number."""
+    many = model.n_clusters_ > MANY_CLUSTERS and model.n_clusters is None and model.suggested_n_clusters_ < model.n_clusters_
+    return model.at("suggested") if many else model
+
+
+def _labelled(model: Any, shown: Any, roles: ColumnRoles, own_columns: Any | None) -> Iterator[Any]:
+    """The assignments of all rows with the columns of the table, whose names are changed where they are taken.
+
+    If report.html shows other clusters, their numbers are the column `report`.
+    """
+    if own_columns is None:
+        own_columns = roles.features[[]] if roles.target is None else roles.target.to_frame()
+    table = model.schema_.encode(roles.features, unknown=model.unknown, estimator_name="the model")
+    first = 0
+    for frame in assignments(model, table, model.labels_):
+        own = own_columns.iloc[first : first + len(frame)].reset_index(drop=True)
+        frame = frame.drop(columns="cost")
+        if shown is not model:
+            frame["report"] = numbers_by_size(shown.cluster_sizes_)[shown.labels_[first : first + len(frame)]]
+        own.columns = [f"{name}.table" if name in frame.columns else name for name in own.columns]
+        yield frame.join(own)
+        first += len(frame)

@@ -1,0 +1,159 @@
+"""Comparison of clusters with a column that was not used for clustering: known classes, or a quantity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score
+
+from craftc import metrics
+from craftc._common.optional import need_pandas
+from craftc._common.typing import Floats
+from craftc.cli.answer import typical
+from craftc.cli.text import after, name_of, percent
+
+_MOST_NUMBERED_CLASSES = 20  # distinct numbers up to which a numeric target holds classes
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Clusters and known classes.
+
+    Attributes
+    ----------
+    name : str
+    n_missing : int
+        Rows without a class, which are excluded.
+    classes : list of str
+        From the most to the least frequent.
+    counts : ndarray (K, n_classes)
+        Rows of each cluster, by size, and class.
+    purity, nmi, ari : float or None
+        Agreement; None where it is not defined: no class, or one.
+    """
+
+    name: str
+    n_missing: int
+    classes: list[str]
+    counts: NDArray[np.int64]
+    purity: float | None
+    nmi: float | None
+    ari: float | None
+
+    def of_cluster(self, position: int) -> str:
+        """The most frequent class of a cluster, as "present 79 %"."""
+        counts = self.counts[position]
+        if not counts.any():
+            return ""
+        best = int(counts.argmax())
+        name = name_of(self.classes[best])
+        return name + after(name, counts[best] / counts.sum())
+
+    def agreement(self) -> str:
+        """The line of measures."""
+        if self.purity is None:
+            return "no value in any row"
+        measures = [("purity", self.purity), ("NMI", self.nmi), ("ARI", self.ari)]
+        return ", ".join(f"{name} {value:.3f}" for name, value in measures if value is not None)
+
+    def values(self, position: int) -> dict[str, Any]:
+        """Shares of the classes in a cluster, for JSON."""
+        counts = self.counts[position]
+        shares = counts / max(counts.sum(), 1)
+        return {"shares": {name: float(share) for name, share in zip(self.classes, shares, strict=True) if share > 0}}
+
+    def measures(self) -> dict[str, Any]:
+        """Agreement, for JSON."""
+        return {"kind": "classes", "classes": self.classes, "purity": self.purity, "nmi": self.nmi, "ari": self.ari}
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Clusters and a quantity.
+
+    Attributes
+    ----------
+    name : str
+    n_missing : int
+        Rows without a value, which are excluded.
+    means, deviations : ndarray (K,)
+        Of each cluster, by size; NaN without a value.
+    mean, deviation : float
+        Of the whole table.
+    explained : float
+        Share of the variance that lies between the clusters.
+    """
+
+    name: str
+    n_missing: int
+    means: Floats
+    deviations: Floats
+    mean: float
+    deviation: float
+    explained: float
+
+    def of_cluster(self, position: int) -> str:
+        """Mean and standard deviation in a cluster, as "3,933 ± 1,200"."""
+        mean, deviation = float(self.means[position]), float(self.deviations[position])
+        return "" if np.isnan(mean) else typical(mean, deviation, self.deviation)
+
+    def agreement(self) -> str:
+        """The line of measures."""
+        whole = typical(self.mean, self.deviation, self.deviation)
+        return f"{whole} in the whole table; clusters explain {percent(self.explained)} of the variance"
+
+    def values(self, position: int) -> dict[str, Any]:
+        """Mean and standard deviation in a cluster, for JSON."""
+        return {"mean": float(self.means[position]), "deviation": float(self.deviations[position])}
+
+    def measures(self) -> dict[str, Any]:
+        """Agreement, for JSON."""
+        return {"kind": "numbers", "mean": self.mean, "deviation": self.deviation, "explained_variance": self.explained}
+
+
+def compare(name: str, target: Any, positions: NDArray[np.int32], n_clusters: int) -> Classes | Amounts:
+    """Compare the clusters of the rows with a target.
+
+    Parameters
+    ----------
+    name : str
+    target : pandas.Series
+        Classes or numbers. Numbers with at most 20 distinct values are classes.
+    positions : ndarray (n,) of int
+        Position of every row's cluster by size, from 0.
+    n_clusters : int
+    """
+    present = target.notna().to_numpy()
+    n_missing = int((~present).sum())
+    target, positions = target[present], positions[present]
+    types = need_pandas().api.types
+    if types.is_numeric_dtype(target.dtype) and not types.is_bool_dtype(target.dtype) and target.nunique() > _MOST_NUMBERED_CLASSES:
+        return _amounts(name, n_missing, target.to_numpy(np.float64), positions, n_clusters)
+    codes, names = need_pandas().factorize(target.map(str), sort=True)
+    if not len(names):
+        return Classes(name, n_missing, [], np.zeros((n_clusters, 0), np.int64), None, None, None)
+    counts = np.bincount(positions * len(names) + codes, minlength=n_clusters * len(names)).reshape(n_clusters, -1)
+    order = np.argsort(-counts.sum(axis=0), kind="stable")
+    several = len(names) > 1
+    return Classes(
+        name,
+        n_missing,
+        [str(each) for each in names[order]],
+        counts[:, order],
+        metrics.purity(codes, positions),
+        metrics.nmi(codes, positions) if several else None,
+        float(adjusted_rand_score(codes, positions)) if several else None,
+    )
+
+
+def _amounts(name: str, n_missing: int, values: Floats, positions: NDArray[np.int32], n_clusters: int) -> Amounts:
+    count = np.bincount(positions, minlength=n_clusters)
+    mean, deviation = float(values.mean()), float(values.std())
+    with np.errstate(invalid="ignore"):
+        means = mean + np.bincount(positions, values - mean, n_clusters) / count
+        deviations = np.sqrt(np.bincount(positions, (values - means[positions]) ** 2, n_clusters) / count)
+    between = float(np.nansum(count * (means - mean) ** 2)) / len(values)
+    return Amounts(name, n_missing, means, deviations, mean, deviation, between / deviation**2)
