@@ -42,9 +42,10 @@ from craftc.craft.parameters import (
 from craftc.craft.path_clusters import sums_of_table
 from craftc.craft.probabilities import Probabilities
 from craftc.table import MixedTable, Schema
-from craftc.table.fit_input import set_input_attributes
+from craftc.table.fit_input import read_input, set_input_attributes
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
+from craftc.table.out_of_core import streamed
 from craftc.table.unusable import known_columns, listed_reasons, usable_columns
 
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
@@ -327,7 +328,7 @@ class CRAFT(
             X, categorical, unusable = usable_columns(X, categorical)
             if unusable:
                 warnings.warn(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.", UserWarning, stacklevel=2)
-        source = MixedTable.from_data(X, categorical=categorical, missing=self.missing)
+        source = read_input(X, categorical, self.missing)
         weights = check_weight(sample_weight, len(source))
         check_countable(weights)
         weight, count_weight = integer_weights(weights)
@@ -454,6 +455,7 @@ class CRAFT(
             X = known_columns(X, self.schema_.columns)
         return self._encoding.apply(self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__))
 
+    @streamed
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Cheapest cluster of every row; columns and levels are matched by name.
 
@@ -473,6 +475,7 @@ class CRAFT(
         self._clusters.assign(table, np.empty(0, np.int64), labels, threads)
         return labels
 
+    @streamed
     def transform(self, X: Any) -> NDArray[Any]:
         """Cost of every row under every cluster.
 
