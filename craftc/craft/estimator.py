@@ -45,7 +45,7 @@ from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import read_input, set_input_attributes
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
-from craftc.table.out_of_core import streamed
+from craftc.table.out_of_core import is_out_of_core, streamed
 from craftc.table.unusable import known_columns, listed_reasons, usable_columns
 
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
@@ -300,8 +300,10 @@ class CRAFT(
 
         Parameters
         ----------
-        X : data frame, dict of columns, array (n, D) or MixedTable
-            pandas, polars or pyarrow frame (columns keep their types), dict of columns, numeric array, or MixedTable.
+        X : data frame, dict of columns, array (n, D), MixedTable, path, dataset or stream of record batches
+            pandas, polars or pyarrow frame (columns keep their types), dict of columns, numeric array, or MixedTable. Parquet or Arrow
+            files (a path, pattern, folder or list of these), a pyarrow Dataset and a RecordBatchReader are read in batches into scratch
+            files.
         y : ignored
         sample_weight : array (n,), optional
             Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row twice.
@@ -325,6 +327,8 @@ class CRAFT(
         spec = model_spec(self)
         categorical = self.categorical
         if self.unusable == "drop":
+            if is_out_of_core(X):
+                raise ValueError("unusable='drop' needs a table in memory; choose columns by MixedTable.from_parquet(path, columns=[...]).")
             X, categorical, unusable = usable_columns(X, categorical)
             if unusable:
                 warnings.warn(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.", UserWarning, stacklevel=2)

@@ -38,9 +38,9 @@ class Scratch:
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """An array in a new scratch file, whose space is reserved."""
-        file = self.file()
-        self._reserve(file, int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        return mapped(file, shape, dtype)
+        with self.file() as file:
+            self._reserve(file, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+            return mapped(file, shape, dtype)
 
     def file(self) -> Any:
         """A new scratch file, open for reading and writing."""
@@ -77,7 +77,7 @@ class Scratch:
 
 
 def mapped(file: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """The content of a scratch file as an array, which keeps the file."""
+    """The content of a scratch file as an array, which keeps the space of the file after it is closed."""
     if not np.prod(shape):
         return np.empty(shape, dtype)
     return np.asarray(np.memmap(file, dtype, "r+", shape=shape))

@@ -278,7 +278,7 @@ class MixedTable:
             object.__setattr__(table, name, value)
         return table
 
-    def empty_block(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def _empty_block(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An array for as many rows: in a scratch file if the blocks of this table are, else in memory."""
         return np.empty(shape, dtype) if self._scratch is None else self._scratch.empty(shape, dtype)
 

@@ -280,9 +280,9 @@ class NumericEncoding:
             return table
         schema, source = self._derived
         n, first = len(table), np.searchsorted(source, np.arange(given.n_columns))
-        numeric = table.empty_block((n, len(schema.numeric_index)), table.numeric.dtype)
+        numeric = table._empty_block((n, len(schema.numeric_index)), table.numeric.dtype)
         # a derived column has at most 10 levels, so the dtype of the codes suffices
-        codes = table.empty_block((n, len(schema.categorical_index)), table.codes.dtype)
+        codes = table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
         place = {j: (numeric, d) for d, j in enumerate(schema.numeric_index.tolist())}
         place |= {j: (codes, d) for d, j in enumerate(schema.categorical_index.tolist())}
         for start in range(0, n, _ROWS):

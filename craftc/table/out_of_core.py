@@ -21,6 +21,7 @@ from craftc.table.blocks import Scratch, mapped
 from craftc.table.frames import MAX_LEVELS, Column, Level, column_mask, count_missing, open_source
 
 _ROWS = 1 << 16  # of a batch
+_BUFFER = 1 << 20  # bytes of a column that are read at a time
 _NO_CODE = MAX_LEVELS  # provisional code of a missing value
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc"}
 _NEEDS = "Reading {} needs pyarrow: pip install 'craftc[app]'."
@@ -93,35 +94,29 @@ def read_blocks(X: Any, categorical: Any, dtype: Any, columns: Sequence[str] | N
     names = tuple(batches.names[j] for j in numeric_index)
 
     place = Scratch(scratch)
-    numbers, provisional = place.file(), place.file()
     levels = [_Levels(batches.names[j], auto and batches.is_text[j]) for j in categorical_index]
     n, n_missing = 0, np.zeros(len(batches.names), np.intp)
-    for where, batch in batches:
-        source = open_source(batch)
-        try:
-            block = source.numbers(numeric_index, numeric_type)
-            n_missing[numeric_index] += count_missing(block, names)
-            codes = np.empty((len(block), len(levels)), np.uint16)
-            for d, (j, known) in enumerate(zip(categorical_index.tolist(), levels, strict=True)):
-                codes[:, d] = known.codes(source.column(j))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{where}: {error}" if where else str(error)) from error
-        place.write(numbers, block)
-        place.write(provisional, codes)
-        n += len(block)
-    if not n:
-        raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(batches.names)})) while a minimum of 1 is required.")
+    with place.file() as numbers, place.file() as provisional:
+        for where, batch in batches:
+            try:
+                source = open_source(batch)
+                block = source.numbers(numeric_index, numeric_type)
+                n_missing[numeric_index] += count_missing(block, names)
+                codes = np.empty((len(block), len(levels)), np.uint16)
+                for d, (j, known) in enumerate(zip(categorical_index.tolist(), levels, strict=True)):
+                    codes[:, d] = known.codes(source.column(j))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{where}: {error}" if where else str(error)) from error
+            place.write(numbers, block)
+            place.write(provisional, codes)
+            n += len(block)
+        if not n:
+            raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(batches.names)})) while a minimum of 1 is required.")
+        numeric = mapped(numbers, (n, len(numeric_index)), numeric_type)
+        provisional_codes = mapped(provisional, (n, len(levels)), np.uint16)
     n_missing[categorical_index] = [each.n_missing for each in levels]
-    return Blocks(
-        batches.names,
-        numeric_index,
-        categorical_index,
-        mapped(numbers, (n, len(numeric_index)), numeric_type),
-        [each.column(n) for each in levels],
-        n_missing,
-        place,
-        mapped(provisional, (n, len(levels)), np.uint16),
-    )
+    columns_of_levels = [each.column(n) for each in levels]
+    return Blocks(batches.names, numeric_index, categorical_index, numeric, columns_of_levels, n_missing, place, provisional_codes)
 
 
 def streamed(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -246,23 +241,25 @@ class Batches:
             return
         for path, fragment in self._fragments:
             try:
-                for batch in fragment.to_batches(columns=list(self.names), **_scan_options(fragment)):
+                for batch in _batches_of(fragment, list(self.names)):
                     if len(batch):
-                        yield path, pa.Table.from_batches([batch])
+                        yield path, pa.Table.from_batches([batch]).select(list(self.names))
             except (OSError, pa.ArrowInvalid) as error:
                 raise OSError(f"{path!r} cannot be read: {error}") from error
+            pa.default_memory_pool().release_unused()  # which pyarrow would keep
 
 
-def _scan_options(fragment: Any) -> dict[str, Any]:
-    """Options with which a file is decoded in few batches at a time, rather than as a whole."""
-    import pyarrow as pa
+def _batches_of(fragment: Any, names: list[str]) -> Iterator[Any]:
+    """The record batches of a file, decoded a few at a time."""
     import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
 
-    pool = pa.system_memory_pool()  # returns memory, which pyarrow's own pools keep
-    options: dict[str, Any] = {"batch_size": _ROWS, "batch_readahead": 2, "fragment_readahead": 1, "memory_pool": pool}
-    if isinstance(fragment, ds.ParquetFileFragment):
-        options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False)
-    return options
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        yield from fragment.to_batches(columns=names, batch_size=_ROWS, batch_readahead=2, fragment_readahead=1)
+        return
+    groups = [group.id for group in fragment.row_groups]
+    with fragment.open() as file, pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as content:
+        yield from content.iter_batches(_ROWS, row_groups=groups, columns=names)
 
 
 def _dataset(paths: Any, ds: Any) -> Any:
