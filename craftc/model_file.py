@@ -12,7 +12,16 @@ from craftc._about import version
 from craftc._common.model_archive import reading, write_archive
 
 #: The package of every estimator that can be saved; its module `model_file` has FORMAT_VERSION, `state_of` and `restored`.
-_PACKAGES = {"CRAFT": "craft"}
+_PACKAGES = {
+    "BPMeans": "bpmeans",
+    "CRAFT": "craft",
+    "ConvexClustering": "convex",
+    "ConvexCovariateClustering": "covariates",
+    "DPMeans": "dpmeans",
+    "FeatureSelectionMixture": "mixture",
+    "GraphSpectralFeatures": "spectral",
+    "KFeatures": "bpmeans",
+}
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -21,14 +30,15 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        Fitted: a CRAFT.
+        Fitted: any estimator of craftc.
     path : path
         Replaced if it exists, once all is written.
 
     Notes
     -----
-    An `init` given as arrays is stored as "auto", a `random_state` that is not an integer as None:
-    a fitted model does not use them.
+    Parameters that a fitted model does not use and that are not plain values become the default: an `init` or `weights` given as an
+    array, a `similarity` or `weights` that is a function, a `random_state` that is not an integer. Other arrays and tuples among the
+    parameters come back as lists.
 
     Examples
     --------
@@ -45,7 +55,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     own = (each.__name__ for each in type(model).__mro__ if each.__module__.startswith("craftc."))
     name = next((each for each in own if each in _PACKAGES), None)
     if name is None:
-        raise TypeError(f"save_model writes a fitted {', '.join(_PACKAGES)}, got {type(model).__name__}.")
+        raise TypeError(f"save_model writes a fitted estimator of craftc ({', '.join(_PACKAGES)}), got {type(model).__name__}.")
     check_is_fitted(model)
     state = _state_module(name)
     head, arrays = state.state_of(model)

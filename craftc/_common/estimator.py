@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -47,12 +48,24 @@ def warn_not_converged(estimator: Any, n_iter: int, unit: str, remedy: str, stac
     )
 
 
+def frame_library(X: Any) -> str | None:
+    """The library of a data frame in which results are returned: "polars" or "pandas"; None for other tables."""
+    for name in ("polars", "pandas"):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(X, module.DataFrame):
+            return name
+    return None
+
+
 class DenseInput:
     """Input of numbers: float32 stays float32, everything else becomes float64."""
 
     def _read_rows(self, X: ArrayLike, reset: bool, **checks: Any) -> NDArray[Any]:
         """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they are compared."""
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset, **checks))
+        rows = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset, **checks))
+        if reset:
+            self._frame_library = frame_library(X)
+        return rows
 
 
 class MixedInput:

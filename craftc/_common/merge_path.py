@@ -135,6 +135,9 @@ class MergePath(Sequence[MergeStep]):
         path._steps, path._changes = self._steps[start:], self._changes[start:]
         return path
 
+    def __repr__(self) -> str:
+        return f"MergePath({self._steps[0][0]} to {self._steps[-1][0]} clusters)"
+
     def __len__(self) -> int:
         return len(self._steps)
 

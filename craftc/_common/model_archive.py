@@ -16,16 +16,20 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.atomic_write import replacing
+from craftc._common.threads import effective_n_threads
+from craftc._common.typing import Floats, Labels
+from craftc._common.validation import check_parameters
 
 FORMAT = "craftc-model"
 
 Arrays = dict[str, NDArray[Any]]
+E = TypeVar("E")
 
 _HEAD = "model"
 _MOST_DEFLATED = 1032  # bytes that one byte of a deflated member can expand to
@@ -99,14 +103,27 @@ class Archive:
         self.head = head
         return type(head.get("format_version")) is int and isinstance(head.get("estimator"), str)
 
-    def array(self, name: str, dtype: str | Collection[str], shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
+    def floats(self, name: str, shape: tuple[int | None, ...], *, missing: bool = False, least: float = -np.inf) -> Floats:
+        """An array of float64 >= `least`; NaN only with `missing`, and no infinity."""
+        array = self.array(name, "float64", shape)
+        valid = (np.isfinite(array) & (array >= least)) | (missing & np.isnan(array))
+        demand(bool(valid.all()), f"{name} contains values that are not possible")
+        return array
+
+    def labels(self, name: str, shape: tuple[int | None, ...], n_clusters: int) -> Labels:
+        """An array of int32, 0..n_clusters - 1."""
+        array = self.array(name, "int32", shape)
+        demand(bool(((array >= 0) & (array < n_clusters)).all()), f"{name} contains unknown clusters")
+        return array
+
+    def array(self, name: str, dtype: str | Collection[str] | None, shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
         """One array; raise unless its type and shape are as given, before its data are read.
 
         Parameters
         ----------
         name : str
-        dtype : str or several
-            Names of types that are allowed.
+        dtype : str, several or None
+            Names of types that are allowed; None: any of numbers or text.
         shape : tuple, optional
             None in it: any length.
         """
@@ -116,7 +133,8 @@ class Archive:
         with self._zip.open(info) as member:
             demand(np.lib.format.read_magic(member) == (1, 0), f"{name} has an unknown format")
             found, _, kind = np.lib.format.read_array_header_1_0(member)
-            demand(str(kind) in ([dtype] if isinstance(dtype, str) else dtype), f"{name} has dtype {kind}")
+            allowed = kind.kind in "biufU" if dtype is None else str(kind) in ([dtype] if isinstance(dtype, str) else dtype)
+            demand(allowed, f"{name} has dtype {kind}")
             fits = shape is None or (len(found) == len(shape) and all(b in (None, a) for a, b in zip(found, shape, strict=True)))
             demand(fits and min(found, default=0) >= 0, f"{name} has shape {found}")
             size = math.prod(found) * kind.itemsize
@@ -171,6 +189,57 @@ def demand(holds: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
+def estimator_head(model: Any, unused: Collection[str], scalars: Collection[str]) -> dict[str, Any]:
+    """Parameters, input columns and scalars of a fitted estimator, as the head of its model file; `restored_estimator` is the inverse.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    unused : collection of str
+        Parameters that a fitted model does not use: arrays, callables and objects among them become the default of the class.
+    scalars : collection of str
+        Names of fitted attributes that are numbers.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    head = {"frame_library": model._frame_library} if hasattr(model, "_frame_library") else {}
+    return head | {
+        "parameters": plain_parameters(model, unused),
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "scalars": {name: plain(name, getattr(model, name)) for name in scalars},
+    }
+
+
+def restored_estimator(cls: Callable[..., E], head: Mapping[str, Any], **scalars: type) -> E:
+    """An estimator with the parameters, input columns and scalars of the head.
+
+    Parameters
+    ----------
+    cls : class of the estimator
+    head : dict
+    **scalars : type
+        Type of every scalar.
+    """
+    model: Any = cls(**stored_parameters(head))
+    check_parameters(model)
+    effective_n_threads(model.n_threads)
+    model.n_features_in_ = _whole(head["n_features"], "the number of columns", 1)
+    names = head["feature_names"]
+    if names is not None:
+        fits = len(names) == model.n_features_in_ and all(isinstance(name, str) for name in names)
+        demand(fits, "the names do not fit the columns")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if "frame_library" in head:
+        demand(head["frame_library"] in (None, "pandas", "polars"), f"the library of data frames is {head['frame_library']!r}")
+        model._frame_library = head["frame_library"]
+    for name, kind in scalars.items():
+        value = _stored(head["scalars"][name])
+        demand(type(value) is kind and value == value, f"{name} is {value!r}")
+        setattr(model, name, value)
+    return cast(E, model)
+
+
 def plain_parameters(model: Any, unused: Collection[str]) -> dict[str, Any]:
     """The parameters of an estimator as values that JSON can write; `stored_parameters` is the inverse. Arrays and tuples become lists.
 
@@ -178,31 +247,43 @@ def plain_parameters(model: Any, unused: Collection[str]) -> dict[str, Any]:
     ----------
     model : estimator
     unused : collection of str
-        Parameters that a fitted model does not use: arrays, callables and objects among them become the default of the class.
+        As for `estimator_head`.
     """
     defaults = inspect.signature(type(model)).parameters
     parameters = model.get_params(deep=False)
     for name in unused:
         if not isinstance(parameters[name], str | int | np.integer | float | None):
             parameters[name] = defaults[name].default
-    return {name: _plain(name, value) for name, value in parameters.items()}
+    return {name: plain(name, value) for name, value in parameters.items()}
 
 
 def stored_parameters(head: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters in the head of a model file."""
-    return {name: float(value["float"]) if isinstance(value, dict) else value for name, value in head["parameters"].items()}
+    return {name: _stored(value) for name, value in head["parameters"].items()}
 
 
-def _plain(name: str, value: Any) -> Any:
+def plain(name: str, value: Any) -> Any:
+    """A number, text or nested list as JSON can write it; `name` is that of a parameter or attribute."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_plain(name, item) for item in value]
+        return [plain(name, item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}  # JSON has no word for it
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(f"The parameter {name}={value!r} cannot be written to a file; use numbers, text or lists.")
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_stored(item) for item in value]
+    return float(value["float"]) if isinstance(value, dict) else value
+
+
+def _whole(value: Any, name: str, least: int) -> int:
+    demand(type(value) is int and value >= least, f"{name} is {value!r}")
+    return int(value)
 
 
 def _no_constant(text: str) -> float:

@@ -11,13 +11,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from craftc._common.estimator import DenseInput, FitResult, set_convergence, warn_not_converged
-from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Bits, Floats
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
+from craftc.table.cluster_summary import LEADING, column_names, number
+from craftc.table.frame_output import output_frame
 
 EXACT = {"auto": 10, "exact": bpmeans_kernel.EXACT, "sweep": 0}  # features up to which all combinations of a row are compared
 COUNT = Number(least=1, most=bpmeans_kernel.MOST, whole=True, optional=True)  # of features: the memberships of a row are the bits of a word
@@ -37,6 +38,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     }
 
     feature_penalty: Any
+    _frame_library: str | None
     assignment: str
     base: str
     init: Any
@@ -190,13 +192,13 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
         Returns
         -------
-        pandas.DataFrame
+        pandas.DataFrame, or polars.DataFrame where `fit` received one
             "rows" and "share": the rows that have the feature, and their share of all rows. "norm": length of the feature. "alone": share
             of its rows that have no other feature. "overlaps with": the feature of largest overlap, and "overlap": the rows of both
-            features divided by the rows of either.
+            features divided by the rows of either. "largest values": the columns in which the feature is largest, with its values there.
         """
         check_is_fitted(self)
-        pd = need_pandas()
+        columns = column_names(self)
         Z, K = self.assignments_.astype(np.float64), self.n_features_
         together, size = Z.T @ Z, Z.sum(axis=0)
         either = size[:, None] + size - together
@@ -204,14 +206,21 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         np.fill_diagonal(overlap, -1.0)
         nearest = overlap.argmax(axis=1) if K > 1 else np.full(K, -1)
         alone = (Z * (Z.sum(axis=1) == 1)[:, None]).sum(axis=0)
-        return pd.DataFrame(
-            {
-                "feature": np.arange(K),
-                "rows": size.astype(int),
-                "share": size / len(Z),
-                "norm": np.sqrt((self.features_**2).sum(axis=1)),
-                "alone": alone / np.maximum(size, 1),
-                "overlaps with": nearest,
-                "overlap": overlap[np.arange(K), nearest] if K > 1 else np.zeros(K),
-            }
-        )
+        table = {
+            "feature": np.arange(K),
+            "rows": size.astype(int),
+            "share": size / len(Z),
+            "norm": np.sqrt((self.features_**2).sum(axis=1)),
+            "alone": alone / np.maximum(size, 1),
+            "overlaps with": nearest,
+            "overlap": overlap[np.arange(K), nearest] if K > 1 else np.zeros(K),
+            "largest values": [_largest_values(feature, columns) for feature in self.features_],
+        }
+        return output_frame(table, self._frame_library)
+
+
+def _largest_values(feature: Floats, columns: list[Any]) -> str:
+    """The leading columns of a feature and its values there, as ``"age 41.2, chol -3.01"``, but none below a hundredth of the largest."""
+    size = np.abs(feature)
+    leading = np.argsort(-size, kind="stable")[:LEADING]
+    return ", ".join(f"{columns[d]} {number(feature[d])}" for d in leading if size[d] > 0.01 * size.max())

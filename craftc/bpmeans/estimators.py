@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.threads import effective_n_threads
 from craftc._common.validation import Choice, Constraint, Flag, Number
 from craftc._kernels import bpmeans as bpmeans_kernel
@@ -162,6 +163,7 @@ class KFeatures(FeatureModel):
         """
         self._check_parameters("n_features")
         table = self._read_rows(X, reset=True)
+        warn_of_unscaled_columns(self, table)
         given = self._given_memberships(len(table), "greedy")
         data = FeatureData(table, effective_n_threads(self.n_threads))
         K = self.n_features if given is None else given.shape[1]
@@ -340,6 +342,7 @@ class BPMeans(FeatureModel):
         """
         self._check_parameters("max_features")
         table = self._read_rows(X, reset=True)
+        warn_of_unscaled_columns(self, table)
         cap = int(self.max_features or bpmeans_kernel.MOST)
         given = self._given_memberships(len(table), "greedy", "kfeatures")
         data = FeatureData(table, effective_n_threads(self.n_threads))

@@ -333,6 +333,8 @@ def _predict(options: argparse.Namespace) -> None:
             if os.path.exists(name) and os.path.exists(options.out) and os.path.samefile(options.out, name):
                 raise ValueError(f"--out {options.out!r} would overwrite an input file; pass another name.")
     model = load_model(options.model)
+    if not isinstance(model, CRAFT):
+        raise ValueError(f"{options.model!r} holds a fitted {type(model).__name__}; craftc predict needs a CRAFT.")
     model.n_threads = options.threads
     rows, notes = match_columns(_raw_table(options), model.schema_, options.table, options.na)
     for note in notes:

@@ -16,7 +16,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from craftc._common.cluster_moments import ClusterMoments
+from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.description_length import ROWS_PER_CLUSTER, description_length
+from craftc._common.estimator import frame_library
 from craftc._common.labels import canonical
 from craftc._common.optional import need_pandas
 from craftc._common.threads import effective_n_threads
@@ -25,6 +28,7 @@ from craftc._common.validation import Choice, Constraint, Number, check_choice, 
 from craftc._fusion.datafits import Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, components, edges_of, lengths
 from craftc._fusion.path import RegularizationPath, follow
+from craftc.table.cluster_summary import MomentsSummary
 
 SOLVERS = ("certified", "ama", "admm")
 GRID = 150  # penalties of the default path at most
@@ -43,7 +47,7 @@ class RowsPoint(NamedTuple):
     gap: float  # duality gap, relative to the dual bound
 
 
-class ConvexClustering(ClusterMixin, BaseEstimator):
+class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
     """Convex clustering: every row has its own centre, and a penalty fuses the centres of similar rows.
 
     Minimises over U (n, D), with a row u_i for every row p_i, ``1/2 sum_i |p_i - u_i|^2 + g sum_{i<j} w_ij |u_i - u_j|``; rows with
@@ -153,6 +157,8 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         """
         self._check_parameters()
         rows = validate_data(self, X, dtype=np.float64, order="C")
+        self._frame_library = frame_library(X)
+        warn_of_unscaled_columns(self, rows)
         mean = rows.mean(axis=0)
         spread = rows - mean
         graph = self._graph(rows)
@@ -179,6 +185,7 @@ class ConvexClustering(ClusterMixin, BaseEstimator):
         self.fusion_penalty_, self.objective_, self.duality_gap_ = point.fusion_penalty, point.objective, point.gap
         first = np.unique(point.labels, return_index=True)[1]
         self.cluster_centers_ = optima[chosen].columns()[first] + mean
+        self._moments = ClusterMoments.of(rows, self.labels_, self.n_clusters_)
         return self
 
     def _new_path(self, spread: Floats, graph: Graph) -> RegularizationPath:

@@ -8,19 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.estimator import frame_library
 from craftc._common.typing import Floats
 from craftc._common.validation import check_number
+from craftc.craft.dependence import dependence_sentence
 from craftc.craft.diagnostics import contribution_columns
 from craftc.craft.naming import cluster_names
 from craftc.craft.probabilities import is_a_density
 from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, extremes_of
 from craftc.craft.similarity import bhattacharyya
 from craftc.craft.stability import Stability, refits
-from craftc.craft.summary import cluster_summary, differing_features, distributions
-from craftc.table.frame_output import frame_library, output_frame
+from craftc.craft.summary import cluster_summary, differing_features, distributions, typical_values
+from craftc.table.frame_output import output_frame
+from craftc.table.html_overview import HtmlOverview, Overview
 
 
-class Interpretation:
+class Interpretation(HtmlOverview):
     """Attributes and methods of `CRAFT` for reading its result."""
 
     @property
@@ -72,6 +75,13 @@ class Interpretation:
         """
         check_is_fitted(self)
         return cluster_summary(self)
+
+    def _overview(self: Any) -> Overview:
+        values = typical_values(self._moments_original_units, self.schema_)
+        suggested = self.suggested_n_clusters_
+        notes = [] if suggested in (None, self.n_clusters_) else [f'suggested: {suggested} clusters, at("suggested")']
+        notes += filter(None, [dependence_sentence(self)])
+        return Overview(self.cluster_names_, self.schema_.columns, values, differing_features(self), self.feature_gains_, notes)
 
     def representatives(self: Any, n: int = 3, X: Any = None) -> list[NDArray[np.intp]]:
         """Typical rows of every cluster: those of the highest log density that belong clearly to it.

@@ -32,7 +32,7 @@ from craftc.craft.path_clusters import PathClusters, moment_sums
 from craftc.craft.rows import MOST_TYPICAL
 from craftc.table import Schema
 from craftc.table.moments import NUMERIC_CELLS, Moments, level_starts
-from craftc.table.numeric_encoding import NumericEncoding, Recipe
+from craftc.table.stored_columns import stored_encoding, stored_schema
 
 FORMAT_VERSION = 3  # 1: without the pooled background; 2: without the sums along the merge path
 
@@ -128,7 +128,8 @@ def _path_sums(along: PathClusters, n_steps: int) -> Arrays:
 def restored(archive: Archive) -> CRAFT:
     """The model; whatever the kernels rely on is checked here."""
     head, arrays = archive.head, _arrays(archive)
-    schema, encoding = _columns(head)
+    schema = stored_schema(head["schema"])
+    encoding = stored_encoding(head["encoding"], schema)
     count_weight = head["unit"]
     valid = isinstance(count_weight, float) and 0 < count_weight < np.inf
     demand(valid, "the weight of a count is not a positive number")
@@ -184,35 +185,6 @@ def _spec(state: dict[str, Any]) -> ModelSpec:
         fits = text or (value is None and optional) or type(value) in ((bool,) if name == "absolute" else (int, float))
         demand(fits, f"{name} has the wrong type")
     return spec
-
-
-def _columns(head: dict[str, Any]) -> tuple[Schema, NumericEncoding]:
-    """The columns of the table, and the encoding of the numeric ones."""
-    schema = Schema.from_dict(head["schema"])
-    positions = np.concatenate([schema.numeric_index, schema.categorical_index])
-    each_once = sorted(positions.tolist()) == list(range(schema.n_columns))
-    demand(each_once, "the schema does not fit its columns")
-    complete = len(schema.levels) == len(schema.categorical_index) and schema.dtype in ("f4", "f8")
-    demand(complete, "the schema is not complete")
-    demand(schema.missing in ("ignore", "category", "error"), "the schema is not complete")
-    encoding = NumericEncoding.from_dict(head["encoding"], schema)
-    for recipe in encoding.recipes:
-        demand(_possible(recipe), "the encoding of a numeric column is impossible")
-    return schema, encoding
-
-
-def _possible(recipe: Recipe) -> bool:
-    """Whether a column can have this encoding."""
-    values, scores = recipe.values, recipe.scores
-    if values.ndim != 1 or scores.shape != (values.shape if recipe.rest == "ranks" else (0,)):
-        return False
-    if not np.isfinite([*recipe.spikes, *recipe.shares, *values, *scores]).all():
-        return False
-    if len(recipe.spikes) != len(recipe.shares) or not (np.diff(values) > 0).all():
-        return False
-    if recipe.rest == "numbers":
-        return not len(values)
-    return recipe.rest in ("values", "ranks") and len(values) > 0
 
 
 def _moments(arrays: Arrays, prefix: str, schema: Schema, count_weight: float) -> Moments:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from craftc._common.typing import Floats
 from craftc.craft.summary import differing_features
 from craftc.table.cluster_summary import number
+from craftc.table.column_statistics import in_units, level_shares
 from craftc.table.frames import MISSING_LEVEL
 
 MOST_FACTS, _FEWEST_FACTS = 3, 2
 _LEAST_GAIN = 0.04  # nats per row
 _APART, _EXACT, _NARROW = 0.45, 1e-6, 0.5  # deviations of the table: of a mean that is high or low; within equal values; within close ones
+_ROUNDED = 1e-9  # deviations of the table
 _MOST, _OFTEN, _LIFT = 0.6, 0.4, 1.5  # shares of the rows with a level, and the latter over the share in the table
 _SECOND, _SECOND_LIFT = 0.15, 1.25  # the same of a second level
 _ALIKE, _SAME, _HALF = 0.5, 0.9, 0.5  # shares of information: one of the columns is named; a category is, if it holds for half the rows
@@ -88,11 +89,11 @@ class _Facts:
         self._schema, moments = model.schema_, model._moments_original_units
         total, grid = moments.total(), moments.grid
         self._gain_per_row = model.feature_gains_ / moments.sizes[:, None]
-        self._means, self._deviations = _in_units(moments)
-        self._mean, self._deviation = (values[0] for values in _in_units(total))
+        self._means, self._deviations = in_units(moments)
+        self._mean, self._deviation = (values[0] for values in in_units(total))
         starts = [slice(start, start + len(levels)) for start, levels in zip(grid.level_start, self._schema.levels, strict=True)]
-        self._shares = [_shares(moments.counts[:, at]) for at in starts]
-        self._share = [_shares(total.counts[:, at])[0] for at in starts]
+        self._shares = [level_shares(moments.counts[:, at]) for at in starts]
+        self._share = [level_shares(total.counts[:, at])[0] for at in starts]
         self._numeric = {int(d): j for j, d in enumerate(self._schema.numeric_index)}
         self._categorical = {int(d): j for j, d in enumerate(self._schema.categorical_index)}
         self._alike: dict[tuple[int, int], float] = {(a, b): share for a, b, share in model._links.alike}
@@ -131,7 +132,8 @@ class _Facts:
         if not np.isfinite(mean) or not unit > 0:
             return None
         if self._deviations[k, j] < _EXACT * unit:
-            return Fact(d, f"{name} {_trimmed(number(mean))}")
+            exact = 0.0 if abs(mean) < _ROUNDED * unit else mean  # the mean of equal values is exact up to the grid of the sums
+            return Fact(d, f"{name} {_trimmed(number(exact))}")
         apart = (mean - self._mean[j]) / unit
         return Fact(d, f"{'high' if apart > 0 else 'low'} {name}") if abs(apart) >= _APART else None
 
@@ -139,7 +141,7 @@ class _Facts:
         """The level with the largest part of the divergence from the table, or two levels that hold for most rows together."""
         j = self._categorical[d]
         own, of, levels = self._shares[j][k], self._share[j], self._schema.levels[j]
-        if not own.any():
+        if np.isnan(own).any():  # all cells are missing
             return None
         part = np.where(own > 0, own * np.log(np.maximum(own, 1e-300) / np.maximum(of, 1e-300)), 0.0)
         order = np.argsort(-part, kind="stable").tolist()
@@ -161,18 +163,6 @@ class _Facts:
         """Whether a level is understood without its column: a word, and a level of this column alone."""
         text = level.casefold()
         return len(text) >= 3 and any(c.isalpha() for c in text) and text not in _NOT_WORDS and self._columns_of_level[text] == 1
-
-
-def _in_units(moments: Any) -> tuple[Floats, Floats]:
-    """Means (NaN without values) and standard deviations, (K, p) each, in the units of the columns."""
-    mean, deviations = moments.means()
-    grid, present = moments.grid, moments.present
-    variance = deviations / np.maximum(present, 1e-300)
-    return np.where(present > 0, grid.centre + mean / grid.scale, np.nan), np.sqrt(variance) / grid.scale
-
-
-def _shares(counts: Floats) -> Floats:
-    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300))
 
 
 def _trimmed(text: str) -> str:

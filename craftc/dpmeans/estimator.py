@@ -12,6 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from craftc._common.cluster_moments import ClusterMoments
+from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.dense_data import DenseData
 from craftc._common.estimator import DenseInput, set_convergence, warn_not_converged
 from craftc._common.labels import compact, number_by_appearance
@@ -34,6 +36,7 @@ from craftc.dpmeans import gaussian
 from craftc.dpmeans.descent import Descent, SphericalFit, nearest
 from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample, farthest_first
 from craftc.dpmeans.seeding import k_means_labels, random_row
+from craftc.table.cluster_summary import MomentsSummary
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
@@ -43,7 +46,7 @@ _START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a n
 _NO_CAP = np.iinfo(np.int32).max
 
 
-class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means that finds the number of clusters: a row further than lambda from every centre opens a new one.
 
     Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. Columns are not scaled: scale them first if
@@ -225,6 +228,9 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         table = self._read_rows(X, reset=True)
         weight = check_weight(sample_weight, len(table))
         shape = self._known_shape(table.shape[1])
+        rows = table
+        if isinstance(self.covariance, str) and self.covariance == "spherical":
+            warn_of_unscaled_columns(self, rows)
         table = _whitened(table, shape)
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
         data.check_width()
@@ -264,6 +270,7 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
             self._set_gaussian_state(data, local)
         elif hasattr(self, "covariances_"):
             del self.covariances_
+        self._moments = ClusterMoments.of(rows, self.labels_, self.n_clusters_, weight, self.cluster_centers_)
         return self
 
     @available_if(  # type: ignore[untyped-decorator]
@@ -290,8 +297,9 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         if hasattr(self, "covariances_"):
             raise ValueError("partial_fit updates spherical clusters only; this model was fitted with full covariances. Use fit.")
         self._check_parameters()
-        table = _whitened(self._read_rows(X, reset=False), self._shape)
-        data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
+        given = self._read_rows(X, reset=False)
+        table, weight = _whitened(given, self._shape), check_weight(sample_weight, len(given))
+        data = DenseData(table, weight, effective_n_threads(self.n_threads))
         data.check_width()
         cap = _NO_CAP if self.max_clusters is None else int(self.max_clusters)
         descent = Descent(data, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), data.order(0, 0))
@@ -308,6 +316,8 @@ class DPMeans(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clu
         centers[changed] += share[changed] * (data.means(rows.sums, rows.K)[changed] - centers[changed])
         self.cluster_centers_, self.n_clusters_ = _restored(centers, self._shape), rows.K
         self.labels_ = rows.labels
+        self._moments = self._moments.joined(ClusterMoments.of(given, self.labels_, rows.K, weight))
+        self._moments.means = self.cluster_centers_
         self.inertia_ = data.inertia(self.labels_, centers)
         self.objective_ = self.inertia_ + descent.price(rows.K)
         self.objective_path_ = np.append(self.objective_path_, self.objective_)

@@ -22,10 +22,12 @@ from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_number, check_parameters, check_weight
 from craftc.mixture.full_covariance import FullModel, FullPosterior
+from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
 from craftc.mixture.scaling import ColumnScaling, ScaledData
-from craftc.mixture.summary import mixture_summary
+from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
+from craftc.table.html_overview import HtmlOverview, Overview
 
 SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the default rho of each
 INITS = ("kmeans", "random")
@@ -33,7 +35,7 @@ _PARALLEL_STARTS = 20  # times SMALL_WORK: for larger tables starts run one afte
 _NAMED = 5  # columns in a message
 
 
-class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstimator):
+class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMixin, BaseEstimator):
     """A mixture model that estimates cluster probabilities for every row and selects features for every cluster.
 
     A Dirichlet process mixture in which each component decides for every column whether it has its own distribution or shares the noise
@@ -276,10 +278,17 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
 
     def _set_state(self, result: MixtureResult) -> None:
         factors, found = result.model.factors, number_by_appearance(result.label)
-        scaling = factors.scaling
-        posterior = self._posterior = result.model.posterior(found)
+        posterior = result.model.posterior(found)
         self.labels_, self.n_clusters_ = result.label, len(found)
         self.cluster_sizes_ = np.bincount(self.labels_, factors.data.weight, len(found)).astype(np.float64)
+        self._set_posterior(posterior)
+        self.feature_fraction_ = factors.fraction if posterior.fractions is None else posterior.fractions
+        set_convergence(self, result)
+        self.elbo_, self.elbo_path_ = -self.objective_, -self.objective_path_
+
+    def _set_posterior(self, posterior: Posterior) -> None:
+        """The attributes that follow from the posterior."""
+        self._posterior, scaling = posterior, posterior.scaling
         self.weights_ = posterior.weights
         self.feature_probabilities_ = self._all_columns(posterior.p)
         self.feature_mask_ = self.feature_probabilities_ > 0.5
@@ -291,9 +300,6 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         elif hasattr(self, "covariances_"):
             del self.covariances_
         self.scale_ = self._all_columns(scaling.scale[None])[0]
-        self.feature_fraction_ = factors.fraction if posterior.fractions is None else posterior.fractions
-        set_convergence(self, result)
-        self.elbo_, self.elbo_path_ = -self.objective_, -self.objective_path_
 
     def _all_columns(self, values: Floats, rest: Any = 0.0) -> Floats:
         """(K, columns of the model) values in the columns of the input; `rest` in the columns left out."""
@@ -396,6 +402,9 @@ class FeatureSelectionMixture(DenseInput, DensityMixin, ClusterMixin, BaseEstima
         """
         check_is_fitted(self)
         return mixture_summary(self)
+
+    def _overview(self) -> Overview:
+        return mixture_overview(self)
 
     # ---- input and parameters ----
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -287,7 +287,7 @@ class FullModel:
         self.products[:] = products
 
     def posterior(self, found: NDArray[np.intp]) -> FullPosterior:
-        return FullPosterior(self, found)
+        return FullPosterior.of_model(self, found)
 
 
 def row_scores(components: list[NormalWishart], weight: Floats, noise: Floats, cells: Floats) -> Floats:
@@ -302,17 +302,30 @@ def row_scores(components: list[NormalWishart], weight: Floats, noise: Floats, c
     )
 
 
+@dataclass
 class FullPosterior(Posterior):
-    """The clusters, each with the covariance of its columns."""
+    """The clusters, each with the covariance of its columns.
 
-    def __init__(self, model: FullModel, found: NDArray[np.intp]) -> None:
-        super().__init__(model.scaling, model.priors, model.mixture, found)
-        self.components = [model.components[k] for k in found]
+    Parameters
+    ----------
+    components : list of NormalWishart
+    psi : ndarray (K, D, D)
+        Scatter of the clusters and of the prior, over all columns.
+    """
+
+    components: list[NormalWishart]
+    psi: Floats
+
+    @classmethod
+    def of_model(cls, model: FullModel, found: NDArray[np.intp]) -> FullPosterior:
+        """From a model after its last update and the components (K,) that have rows."""
         q = model.mixture
         noise = q.reach * q.noise[0] + q.s1 * q.noise[1] + q.s2 * q.noise[2]
         psi = scatter_matrix(q.size, q.s1, model.products)
-        self.gains = np.array([_column_evidence(model.components[k], psi[k], q.size[k]) - noise[k] for k in found])
-        self.psi = psi[found]
+        gains = np.array([_column_evidence(model.components[k], psi[k], q.size[k]) - noise[k] for k in found])
+        components = [model.components[k] for k in found]
+        fitted = cls.fitted(model.scaling, model.priors, q, found, components=components, psi=psi[found])
+        return replace(fitted, gains=gains)
 
     def covariances(self) -> Floats:
         """(K, D, D) expected covariances in units of the input; columns that are not selected have the noise's variance."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,7 @@ class Columns:
         return self.a / self.b if self.kind == "poisson" else self.b / np.maximum(self.a - 1.0, 0.5)
 
 
+@dataclass
 class Posterior:
     """The clusters, in the order of their labels, and the noise.
 
@@ -83,26 +84,56 @@ class Posterior:
     ----------
     scaling : ColumnScaling
     priors : Priors
-    mixture : Mixture
-        After the last update.
-    found : ndarray (K,)
-        Components that have rows.
+        Of K clusters.
+    fractions : ndarray (K,) or None
+        Expected fractions of the clusters, if each has its own.
+    p, gains : ndarray (K, D)
+        Probability that a column is selected, and the gain in nats.
+    own : ndarray (3, K, D)
+        Coefficients of the log density of the clusters' cells.
+    noise : ndarray (3, D)
+        Those of the noise.
+    weight, weights : ndarray (K,)
+        E ln pi, and the expected shares.
+    clusters : list of Columns
+    background : Columns
     """
 
-    def __init__(self, scaling: ColumnScaling, priors: Priors, mixture: Mixture, found: NDArray[np.intp]) -> None:
-        self.scaling, self.priors = scaling, replace(priors, K=len(found))
-        self.fractions = (mixture.share[0] / (mixture.share[0] + mixture.share[1]))[found] if priors.own_fractions else None
-        self.p, self.gains = mixture.p[found], mixture.gains()[found]
-        self.own, self.noise, self.weight = mixture.own[:, found], mixture.noise.copy(), mixture.weight[found]
+    scaling: ColumnScaling
+    priors: Priors
+    fractions: Floats | None
+    p: Floats
+    gains: Floats
+    own: Floats
+    noise: Floats
+    weight: Floats
+    weights: Floats
+    clusters: list[Columns]
+    background: Columns
+
+    @classmethod
+    def fitted(cls, scaling: ColumnScaling, priors: Priors, mixture: Mixture, found: NDArray[np.intp], **more: Any) -> Self:
+        """From a mixture after its last update and the components (K,) that have rows; `more` are fields of a subclass."""
+        fractions = (mixture.share[0] / (mixture.share[0] + mixture.share[1]))[found] if priors.own_fractions else None
         broken = mixture.stick[0, :-1] / (mixture.stick[0, :-1] + mixture.stick[1, :-1])  # E v
         share = (np.append(broken, 1.0) * np.append(1.0, np.cumprod(1.0 - broken)))[found]
-        self.weights = share / share.sum()
-        self.sums = np.stack([mixture.reach, mixture.s1, mixture.s2], axis=1)
-        rest = ((1.0 - mixture.p)[:, None] * self.sums).sum(axis=0)
-        self.sums = self.sums[found]
+        sums = np.stack([mixture.reach, mixture.s1, mixture.s2], axis=1)
+        rest = ((1.0 - mixture.p)[:, None] * sums).sum(axis=0)
         own, noise = mixture.priors[:2]
-        self.clusters = [Columns.fitted(own, scaling.kind, sums) for sums in self.sums]
-        self.background = Columns.fitted(noise, scaling.kind, rest, common=not priors.own_noise)
+        return cls(
+            scaling=scaling,
+            priors=replace(priors, K=len(found)),
+            fractions=fractions,
+            p=mixture.p[found],
+            gains=mixture.gains()[found],
+            own=mixture.own[:, found],
+            noise=mixture.noise.copy(),
+            weight=mixture.weight[found],
+            weights=share / share.sum(),
+            clusters=[Columns.fitted(own, scaling.kind, part) for part in sums[found]],
+            background=Columns.fitted(noise, scaling.kind, rest, common=not priors.own_noise),
+            **more,
+        )
 
     def e_step(self, X: NDArray[Any], n_threads: int, *, label: Labels | None = None, proba: Floats | None = None) -> None:
         """Labels (n,) or probabilities (n, K) of rows."""

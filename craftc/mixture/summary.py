@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from craftc.table.cluster_summary import number, summary_frame
+from craftc._common.cluster_moments import ClusterMoments
+from craftc.table.cluster_summary import column_names, summary_frame, typical_numbers
+from craftc.table.html_overview import Overview
 
 
 def mixture_summary(model: Any) -> Any:
     """The frame of ``FeatureSelectionMixture.summary``: that of CRAFT, and the probability that a feature is selected."""
-    names = getattr(model, "feature_names_in_", None)
-    columns = [f"x{d}" for d in range(model.n_features_in_)] if names is None else list(names)
-    inside = [
-        [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(means, deviations, strict=True)]
-        for means, deviations in zip(model.means_, np.sqrt(model.variances_), strict=True)
-    ]
     scaling = model._posterior.scaling
-    everywhere = [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(scaling.mean, np.sqrt(scaling.variance), strict=True)]
-    return summary_frame(model, model.weights_, columns, inside, everywhere, probability=model.feature_probabilities_)
+    everywhere = typical_numbers(ClusterMoments(model.cluster_sizes_.sum(keepdims=True), scaling.mean[None], scaling.variance[None]))[0]
+    probability = model.feature_probabilities_
+    return summary_frame(model, model.weights_, column_names(model), _typical_values(model), everywhere, probability=probability)
+
+
+def mixture_overview(model: Any) -> Overview:
+    """What the HTML display of a fitted mixture shows."""
+    return Overview(None, column_names(model), _typical_values(model), model.feature_mask_, model.feature_gains_, [])
+
+
+def _typical_values(model: Any) -> list[list[str]]:
+    """Per cluster and column: mean ± standard deviation."""
+    return typical_numbers(ClusterMoments(model.cluster_sizes_, model.means_, model.variances_))

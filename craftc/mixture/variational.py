@@ -264,7 +264,7 @@ class DiagonalModel:
         return label
 
     def posterior(self, found: NDArray[np.intp]) -> Posterior:
-        return Posterior(self.scaling, self.priors, self.mixture, found)
+        return Posterior.fitted(self.scaling, self.priors, self.mixture, found)
 
 
 class Ascent:

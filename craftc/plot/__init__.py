@@ -1,8 +1,11 @@
 """Plots of fitted models. They need matplotlib and networkx: ``pip install 'craftc[app]'``."""
 
+from craftc.plot.distributions import distribution, sizes
 from craftc.plot.graph import dependence_graph, spectrum
+from craftc.plot.heatmap import heatmap
+from craftc.plot.merge_tree import merge_tree
 from craftc.plot.pictures import features
 from craftc.plot.tile_table import tiles
 from craftc.plot.tree import fusion_tree
 
-__all__ = ["dependence_graph", "features", "fusion_tree", "spectrum", "tiles"]
+__all__ = ["dependence_graph", "distribution", "features", "fusion_tree", "heatmap", "merge_tree", "sizes", "spectrum", "tiles"]

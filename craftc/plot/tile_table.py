@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.typing import Floats
+from craftc._common.typing import Array, Bits, Floats, Ints
 from craftc.craft.estimator import CRAFT
 from craftc.craft.summary import differing_features
+from craftc.plot.cluster_view import shortened
 from craftc.plot.figures import new_figure
+from craftc.plot.rows import Cells, read_rows
 
 _SIZE = (7.0, 5.0)  # inches
+_MOST_ROWS = 2000  # more than the pixels of a figure; longer tables are subsampled
 _MOST_TICKS = 40  # column names
 _LINE = 45  # characters of column names that fit on one line
+_LONG = 32  # characters of a name
 _NAMED = 0.03  # share of the rows below which a cluster has no label, for lack of room
 _CLIPPED = 0.02  # share of a column's values at either end of the colour scale
 _FADED = 0.3  # darkness of a cell that is not selected, relative to a selected one
+_PALEST = 222  # grey of a cell that is not selected, to distinguish it from a missing one
+#: Colours of levels, the most frequent first; the last is that of all further levels. No colour of the scale of numbers is red.
+_OF_LEVELS = ("#7A0F22", "#B3122C", "#DC3B47", "#E8707A", "#E892A0", "#D9A7B5")
 
 
-def tiles(model: Any, X: ArrayLike, *, order: str = "given", axes: Any = None) -> Any:
+def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     """Draw the table as an image: rows sorted by cluster, with the features that a cluster selects in colour.
 
-    Every value is a tile, from dark blue (low in its column) to yellow (high). Values of features that the cluster of the row does not
-    select are faded to grey, so a cluster appears as a coloured block. With `CRAFT`, features in which a cluster differs from the whole
-    table are in colour: of two clusters only one selects them. Missing values are white. Clusters of less than 3 % of the rows have no
-    label, and rows thinner than a pixel are subsampled.
+    Every value is a tile: a number from dark blue (low in its column) to yellow (high), a category from dark red (the most frequent level
+    of its column) to pink (the sixth level and all further ones). Values of features that the cluster of the row does not select are
+    faded to grey, so a cluster appears as a coloured block. With `CRAFT`, features in which a cluster differs from the whole table are in
+    colour: of two clusters only one selects them. Missing values, and levels that `fit` has not seen, are white. Clusters of less than 3 %
+    of the rows have no label. Of more than 2000 rows, 2000 are drawn, evenly spaced among the sorted rows.
 
     Parameters
     ----------
     model : FeatureSelectionMixture or CRAFT
-        Fitted to numeric columns only.
-    X : array or data frame (n, D)
-        The table, or other rows with the same columns; their clusters are predicted.
+        Fitted.
+    X : data frame, dict of columns, array (n, D) or MixedTable
+        The table, or other rows with the same columns; their clusters are predicted. The mixture takes data frames and arrays.
     order : {"given", "selection"}, default="given"
         "given": columns in input order. "selection": columns selected by the same clusters are adjacent.
     axes : matplotlib Axes, optional
@@ -49,7 +58,7 @@ def tiles(model: Any, X: ArrayLike, *, order: str = "given", axes: Any = None) -
     TypeError
         The model has no `feature_mask_`.
     ValueError
-        The table contains values that are not numbers.
+        `order` is unknown, or the table does not have the columns of the model.
     ImportError
         matplotlib is not installed.
 
@@ -69,44 +78,67 @@ def tiles(model: Any, X: ArrayLike, *, order: str = "given", axes: Any = None) -
         raise TypeError(f"plot.tiles draws the feature_mask_ of FeatureSelectionMixture and CRAFT; {type(model).__name__} has none.")
     if order not in ("given", "selection"):
         raise ValueError(f'order must be "given" or "selection", got {order!r}.')
-    labels = np.asarray(model.predict(X))
     mask = differing_features(model) if isinstance(model, CRAFT) else np.asarray(model.feature_mask_)
-    try:
-        cells = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"plot.tiles needs numeric columns ({error}); drop the others and fit again.") from error
-    rows = np.argsort(labels, kind="stable")
+    cells, labels = read_rows(model, X)
     # the first cluster's features first, among them the second's, ...
-    columns = np.lexsort(~mask[::-1]) if order == "selection" else np.arange(cells.shape[1])
+    columns = np.lexsort(~mask[::-1]) if order == "selection" else np.arange(len(cells))
+    rows = np.argsort(labels, kind="stable")
+    n = len(rows)
+    if n > _MOST_ROWS:
+        rows = rows[np.linspace(0, n - 1, _MOST_ROWS).round().astype(np.intp)]
     if axes is None:
         axes = new_figure(_SIZE).add_subplot()
-    axes.imshow(_tiles(cells, mask[labels])[rows][:, columns], aspect="auto", interpolation="nearest")
+    picture = _tiles([cells[d] for d in columns], rows, mask[labels[rows]][:, columns])
+    extent = (-0.5, len(columns) - 0.5, n - 0.5, -0.5)
+    axes.imshow(picture, aspect="auto", interpolation="nearest", extent=extent)
     sizes = np.bincount(labels, minlength=len(mask))
     ends = np.cumsum(sizes) - 0.5
     for end in ends[:-1]:
         axes.axhline(end, color="black", linewidth=0.8)
-    named = sizes >= _NAMED * len(labels)
-    cluster_names = [f"cluster {k}: {n} row{'' if n == 1 else 's'}" for k, n in enumerate(sizes)]
+    named = sizes >= _NAMED * n
+    cluster_names = [f"cluster {k}: {size} row{'' if size == 1 else 's'}" for k, size in enumerate(sizes)]
     axes.set_yticks((ends - sizes / 2)[named], np.array(cluster_names)[named])
-    names = np.asarray(getattr(model, "feature_names_in_", np.arange(len(columns))))[columns]
+    known = getattr(model, "feature_names_in_", np.arange(len(columns)))
     ticks = np.arange(0, len(columns), max(1, -(-len(columns) // _MOST_TICKS)))
-    axes.set_xticks(ticks, names[ticks], rotation=90 if sum(len(str(name)) for name in names[ticks]) > _LINE else 0)
+    names = [shortened(str(known[d]), _LONG) for d in columns[ticks]]
+    axes.set_xticks(ticks, names, rotation=90 if sum(map(len, names)) > _LINE else 0)
     return axes
 
 
-def _tiles(cells: Floats, selected: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Colours (n, D, 3): from dark to bright in every column, grey where not selected, white where missing."""
+def _tiles(cells: Sequence[Cells], rows: Ints, selected: Bits) -> NDArray[np.uint8]:
+    """Colours (n, D, 3) of some rows: grey where not selected, white where missing."""
     import matplotlib
+    from matplotlib.colors import to_rgb
 
-    missing = np.isnan(cells)
-    full = np.where(missing.all(axis=0), 0.0, cells)  # a column without any value has no quantiles
-    low, high = np.nanquantile(full, [_CLIPPED, 1.0 - _CLIPPED], axis=0)
-    flat = high <= low  # nearly all values are equal: use the whole range
-    low, high = np.where(flat, np.nanmin(full, axis=0), low), np.where(flat, np.nanmax(full, axis=0), high)
-    place = np.nan_to_num((cells - low) / np.where(high > low, high - low, 1.0))
-    shades = matplotlib.colormaps["viridis"](np.arange(256), bytes=True)[:, :3]
-    greys = 255 - _FADED * (255 - shades.mean(axis=1, keepdims=True))
-    palette = np.concatenate([shades, np.broadcast_to(greys, shades.shape)]).astype(np.uint8)
-    picture: NDArray[np.uint8] = palette[(place.clip(0.0, 1.0) * 255).astype(np.intp) + 256 * ~selected]
-    picture[missing] = 255
+    of_numbers = matplotlib.colormaps["viridis"](np.arange(256), bytes=True)[:, :3]
+    of_levels = np.rint(255 * np.array([to_rgb(colour) for colour in _OF_LEVELS]))
+    picture = np.empty((len(rows), len(cells), 3), np.uint8)
+    for d, (values, n_levels) in enumerate(cells):
+        shades, place = (of_levels, _level_places(values, n_levels, rows)) if n_levels else (of_numbers, _number_places(values[rows]))
+        greys = np.minimum(255 - _FADED * (255 - shades.mean(axis=1, keepdims=True)), _PALEST)
+        white = np.full((1, 3), 255)
+        # the last colour is indexed by -1, a missing cell
+        palette = np.concatenate([shades, np.broadcast_to(greys, shades.shape), white]).astype(np.uint8)
+        picture[:, d] = palette[np.where(place < 0, -1, place + len(shades) * ~selected[:, d])]
     return picture
+
+
+def _number_places(values: Array) -> Ints:
+    """(n,) places on the scale of numbers, from 0 to 255; -1: missing."""
+    missing = np.isnan(values)
+    if missing.all():
+        return np.full(len(values), -1)
+    low, high = np.quantile(values[~missing], [_CLIPPED, 1.0 - _CLIPPED])
+    if high <= low:  # nearly all values are equal: use the whole range
+        low, high = values[~missing].min(), values[~missing].max()
+    place: Floats = np.nan_to_num((values - low) / (high - low if high > low else 1.0)).clip(0.0, 1.0)
+    return np.where(missing, -1, (place * 255).astype(np.intp))
+
+
+def _level_places(codes: Array, n_levels: int, rows: Ints) -> Ints:
+    """(n,) ranks of the levels of some rows by their frequency in all rows; -1: missing."""
+    count = np.bincount(codes, minlength=n_levels + 1)[:n_levels]
+    rank = np.empty(n_levels + 1, np.intp)
+    rank[np.argsort(-count, kind="stable")] = np.arange(n_levels).clip(max=len(_OF_LEVELS) - 1)
+    rank[n_levels] = -1
+    return rank[codes[rows]]

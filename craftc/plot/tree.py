@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,21 +12,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Floats, Ints
 from craftc._common.validation import check_number
+from craftc.convex.estimator import ConvexClustering
+from craftc.covariates.estimator import ConvexCovariateClustering
 from craftc.plot.figures import new_figure
+from craftc.plot.rows_tree import rows_tree
+from craftc.plot.tree_axes import (
+    AROUND,
+    DASHED,
+    FONT,
+    ROW,
+    WIDTH,
+    font_of,
+    mark_zero,
+    name_leaves,
+    names_of,
+    positions_in,
+    positions_of_penalties,
+)
 from craftc.plot.tree_layout import Node, build_tree, nested, subtree
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # a palette for colour-blind readers
 _STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")  # for more classes than colours
 _NO_CLASS = "0.6"  # colour of clusters whose coefficients are zero
 _FEW = 12  # number of leaves up to which every cluster has its odds ratio
-_WIDTH, _ROW, _AROUND = 7.5, 0.175, 1.4  # inches: width of the figure, height of a leaf, height above and below the tree
-_FONT = 8.0  # points
-_FILL = 0.75  # height of the letters relative to a row
-_STUB = 0.03  # of the width: branches extend beyond the ends of the path
-_ROOM = 0.1  # of the width, right of the largest penalty
-_LONG = 32  # characters of a name
 _LINE = 100  # characters of a line of the legend
-_DASHED = (0, (4, 3))
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -39,7 +48,7 @@ def fusion_tree(
     leaves: int = 60,
     axes: Any = None,
 ) -> Any:
-    """Draw the tree of a regularization path: the fusion penalty at which covariates merge.
+    """Draw the tree of a regularization path: the fusion penalty at which covariates, or rows, merge.
 
     The leaves are covariates. Two branches meet at the smallest penalty at which their covariates form one cluster; they meet at the left
     edge if they are one cluster on the whole path. Branches that never meet are not connected by similarities. The colour of a branch is
@@ -54,14 +63,18 @@ def fusion_tree(
     On a path, separated covariates may merge again at a smaller penalty. A tree cannot represent this, so they stay separate. The chosen
     clusters are exact: at larger penalties each is kept together, in the cluster that contains most of its members.
 
+    The tree of `ConvexClustering` has rows as leaves. A table of more than `leaves` rows has clusters as leaves: those at the smallest
+    penalty with so few, or the largest of the chosen ones. Numbers at the line are the rows of the chosen clusters, and branches beyond it
+    are thick.
+
     Parameters
     ----------
-    model : ConvexCovariateClustering
+    model : ConvexCovariateClustering or ConvexClustering
         Fitted with a path of penalties.
     names : sequence of str, optional
-        A name for every covariate; None: column names, or numbers.
+        A name for every covariate or row; None: column names, or numbers.
     only : int, str or sequence of them, optional
-        Numbers or names of covariates: draw the smallest subtree that contains their chosen clusters.
+        Numbers or names of covariates or rows: draw the smallest subtree that contains their chosen clusters.
     of_class : a class, optional
         Draw only covariates whose chosen cluster has its largest coefficient for this class.
     leaves : int, default=60
@@ -95,21 +108,27 @@ def fusion_tree(
     ['prize', 'winner']
     """
     check_is_fitted(model)
-    if not hasattr(model, "covariate_labels_") or not hasattr(model, "_points"):
-        raise TypeError(f"plot.fusion_tree draws the path of ConvexCovariateClustering; {type(model).__name__} has none.")
+    rows = isinstance(model, ConvexClustering)
+    if not rows and not isinstance(model, ConvexCovariateClustering):
+        kinds = "ConvexCovariateClustering and ConvexClustering"
+        raise TypeError(f"plot.fusion_tree draws the path of {kinds}; {type(model).__name__} has none.")
     if len(model._points) < 2:
         raise ValueError("plot.fusion_tree needs a path, but the model has one penalty; fit it with a decreasing array as fusion_penalty.")
     check_number("leaves", leaves, least=1, whole=True)
+    if rows:
+        if of_class is not None:
+            raise ValueError(f"of_class is for ConvexCovariateClustering; the rows of ConvexClustering have no class, got {of_class!r}.")
+        return rows_tree(model, names, only, leaves, axes)
     d, classes = model.coef_.shape[1], [str(name) for name in model.classes_]
-    labels = _names(model, names, d)
+    labels = names_of(getattr(model, "feature_names_in_", range(d)) if names is None else names, d, "covariate")
     path = FusionPath(model)
-    requested = None if only is None else _positions(only, labels)
+    requested = None if only is None else positions_in(only, labels, "covariate")
     shown, total = path.leaves(requested, _class_index(model.classes_, of_class), leaves)
     if total == 0:
         where = " of this subtree" if only is not None else ""
         raise ValueError(f"No chosen cluster{where} has its largest coefficient for of_class={of_class!r}; pass another class or None.")
     if axes is None:
-        axes = new_figure((_WIDTH, _AROUND + _ROW * max(len(shown), 4))).add_subplot()
+        axes = new_figure((WIDTH, AROUND + ROW * max(len(shown), 4))).add_subplot()
     _draw(axes, path, shown, total, labels, classes)
     return axes
 
@@ -176,8 +195,8 @@ def _draw(axes: Any, path: FusionPath, shown: Ints, total: int, names: Sequence[
     from matplotlib.patheffects import withStroke
 
     nodes = build_tree(path.levels, shown, path.refit @ np.arange(len(classes), dtype=np.float64))
-    place, low, high = _positions_of_penalties(path, nodes)
-    font = _font(axes, len(shown))
+    place, low, high = positions_of_penalties(path, nodes)
+    font = font_of(axes, len(shown))
     lines: list[list[tuple[float, float]]] = []
     of_line: list[int] = []
     parts: list[list[float]] = [[] for _ in nodes]
@@ -210,14 +229,16 @@ def _draw(axes: Any, path: FusionPath, shown: Ints, total: int, names: Sequence[
     axes.add_collection(
         LineCollection(lines, colors=[_colour(k) for k in of_line], linestyles=[_style(k) for k in of_line], linewidths=1.3, zorder=2)
     )
-    axes.axvline(place[path.chosen], color="0.45", linewidth=1.0, linestyle=_DASHED, zorder=1)
+    axes.axvline(place[path.chosen], color="0.45", linewidth=1.0, linestyle=DASHED, zorder=1)
     order = [int(node.members[0]) for node in nodes if len(node.members) == 1]
-    axes.set(xscale="log", xlim=(low, high), ylim=(len(order) - 0.4, -0.8))
-    axes.set_xlabel("fusion penalty ν at which covariates merge", fontsize=_FONT)
-    _name_leaves(axes, [names[i] for i in order], path.of_class[order], font)
+    axes.set(xscale="log", xlim=(low, high))
+    axes.set_xlabel("fusion penalty ν at which covariates merge", fontsize=FONT)
+    name_leaves(axes, [names[i] for i in order], font)
+    for label, k in zip(axes.get_yticklabels(), path.of_class[order], strict=True):
+        label.set_color(_colour(int(k)))
     if path.penalties[-1] == 0:
-        _mark_zero(axes, place, high)
-    axes.tick_params(axis="x", labelsize=_FONT)
+        mark_zero(axes, place, high)
+    axes.tick_params(axis="x", labelsize=FONT)
     axes.spines[["left", "top", "right"]].set_visible(False)
     _legend(axes, classes, set(of_line) | set(path.of_class[order].tolist()), path, len(shown), total)
 
@@ -230,43 +251,6 @@ def _style(k: int) -> Literal["-", "--", ":"]:
     return _STYLES[max(k, 0) // len(_COLOURS) % len(_STYLES)]
 
 
-def _positions_of_penalties(path: FusionPath, nodes: Sequence[Node]) -> tuple[Floats, float, float]:
-    """Positions of the penalties on the logarithmic axis, and its limits; nu = 0 is one step left of the others.
-
-    The axis ends where a single root starts, or at the chosen penalty if that is larger.
-    """
-    penalties = path.penalties
-    some = penalties[penalties > 0]
-    place = np.where(penalties > 0, penalties, some[-1] / max(float(some[0] / some[-1]) ** _ROOM, 2.0))
-    last = 0 if sum(node.parent < 0 for node in nodes) > 1 else min(nodes[0].point, path.chosen)
-    span = max(float(place[last] / place[-1]), 10.0)
-    return place, float(place[-1] / span**_STUB), float(place[last] * span**_ROOM)
-
-
-def _font(axes: Any, rows: int) -> float:
-    """Font size in points that fits the height of a row."""
-    height = axes.get_position().height * axes.figure.bbox.height / axes.figure.dpi * 72
-    return float(np.clip(_FILL * height / rows, 2.0, _FONT))
-
-
-def _name_leaves(axes: Any, names: Sequence[str], of_class: Ints, font: float) -> None:
-    short = [name if len(name) <= _LONG else name[: _LONG - 1] + "…" for name in names]
-    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in short], fontsize=font)
-    for label, k in zip(axes.get_yticklabels(), of_class, strict=True):
-        label.set_color(_colour(int(k)))
-    axes.tick_params(axis="y", length=0, pad=2)
-
-
-def _mark_zero(axes: Any, place: Floats, high: float) -> None:
-    """Label the tick of the penalty 0 as 0, although its position on the logarithmic axis is positive."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
-
-    ticks = [tick for tick in LogLocator().tick_values(place[-2], high) if place[-2] / 1.01 <= tick <= high]
-    axes.xaxis.set_major_locator(FixedLocator([place[-1], *ticks]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: "0" if x < place[-2] / 1.01 else f"$10^{{{round(math.log10(x))}}}$"))
-
-
 def _legend(axes: Any, classes: Sequence[str], used: set[int], path: FusionPath, shown: int, total: int) -> None:
     """Explain the classes, the line and the numbers above the tree."""
     from matplotlib.lines import Line2D
@@ -276,7 +260,7 @@ def _legend(axes: Any, classes: Sequence[str], used: set[int], path: FusionPath,
         handles.append(Line2D([], [], color=_NO_CLASS, linewidth=2, label="no class: coefficients 0"))
     K = int(path.levels[path.chosen].max()) + 1
     label = f"chosen: ν = {path.penalties[path.chosen]:.3g}, {K} cluster{'' if K == 1 else 's'}"
-    handles.append(Line2D([], [], color="0.45", linewidth=1, linestyle=_DASHED, label=label))
+    handles.append(Line2D([], [], color="0.45", linewidth=1, linestyle=DASHED, label=label))
     against = f", {classes[1]} against {classes[0]}" if len(classes) == 2 else " of the class against the others"
     notes = [f"Numbers at the line: odds ratios{against}" + ("; in italics: from shrunk coefficients" if shown <= _FEW else "")]
     if shown < total:
@@ -288,42 +272,15 @@ def _legend(axes: Any, classes: Sequence[str], used: set[int], path: FusionPath,
         bbox_to_anchor=(0, 1),
         ncols=len(handles) if sum(long) <= _LINE else max(1, _LINE // max(long)),
         frameon=False,
-        fontsize=_FONT,
+        fontsize=FONT,
         title="\n".join(notes),
-        title_fontsize=_FONT,
+        title_fontsize=FONT,
         alignment="left",
         borderaxespad=0.2,
     )
 
 
 # ---- arguments ----
-
-
-def _names(model: Any, names: Sequence[str] | None, d: int) -> list[str]:
-    """A name for every covariate."""
-    labels = [str(name) for name in (getattr(model, "feature_names_in_", range(d)) if names is None else names)]
-    if len(labels) != d:
-        raise ValueError(f"names must have one name per covariate ({d}), got {len(labels)}.")
-    return labels
-
-
-def _positions(only: int | str | Sequence[int | str], names: Sequence[str]) -> Ints:
-    """Positions of the covariates in `only`."""
-    requested = list(only) if isinstance(only, Iterable) and not isinstance(only, str) else [only]
-    if not requested:
-        raise ValueError("only must name at least one covariate, got none.")
-    found: list[int] = []
-    for one in requested:
-        if isinstance(one, str):
-            places = [i for i, name in enumerate(names) if name == one]
-        elif isinstance(one, (int, np.integer)) and not isinstance(one, bool):
-            places = [int(one)] if 0 <= one < len(names) else []
-        else:
-            raise TypeError(f"only must contain names or numbers of covariates, got {one!r}.")
-        if not places:
-            raise ValueError(f"only contains the unknown covariate {one!r}; the model has {len(names)}, the first is {names[0]!r}.")
-        found += places
-    return np.unique(found)
 
 
 def _class_index(classes: NDArray[Any], of_class: Any) -> int | None:

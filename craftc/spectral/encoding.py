@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -65,14 +65,26 @@ class Encoding:
                         f"Column {schema.numeric_names[j]!r} must have a mean and a scale within the range of float64, got numbers from "
                         f"{low[j]:g} to {high[j]:g}; scale it."
                     )
-        column = np.flatnonzero(low < high)
         fill = schema.missing == "category"
-        values = tuple(_few_values(block[:, j], float(centre[j]) if fill else None, few) for j in column)
+        values = [_few_values(block[:, j], float(centre[j]) if fill else None, few) for j in np.flatnonzero(low < high)]
+        counts = [np.bincount(table.codes[:, d], minlength=len(levels) + 1) for d, levels in enumerate(table.levels)]
+        encoding = cls.from_statistics(schema, beta, centre, low, high, values, counts)
+        _report_constant([schema.columns[j] for j in sorted(encoding.constants)])
+        return encoding
+
+    @classmethod
+    def from_statistics(
+        cls, schema: Schema, beta: float, centre: Floats, low: Floats, high: Floats, values: Sequence[Floats], counts: Sequence[Ints]
+    ) -> Encoding:
+        """The encoding of a table with these means and ranges of all numeric columns, and rows per level of all categorical ones.
+
+        `values` belong to the columns that vary. The last count of a categorical column is that of missing cells.
+        """
+        column = np.flatnonzero(low < high)
         names, source = [schema.numeric_names[j] for j in column], list(schema.numeric_index[column])
         constants: dict[int, Any] = {int(schema.numeric_index[j]): centre[j] for j in range(len(low)) if not low[j] < high[j]}
-        variable, first, indicator_of_state, counts = [], [0], [], []
-        for d, levels in enumerate(table.levels):
-            count = np.bincount(table.codes[:, d], minlength=len(levels) + 1)
+        variable, first, indicator_of_state, kept = [], [0], [], []
+        for d, (levels, count) in enumerate(zip(schema.levels, counts, strict=True)):
             present = np.flatnonzero(count[:-1])
             if len(present) < 2:
                 constants[int(schema.categorical_index[d])] = levels[present[0]] if len(present) else None
@@ -84,10 +96,9 @@ class Encoding:
             variable.append(d)
             first.append(first[-1] + len(shown))
             indicator_of_state.append(states)
-            counts.append(count)
+            kept.append(count)
             names += [f"{schema.categorical_names[d]}={levels[c]}" for c in shown]
             source += [schema.categorical_index[d]] * len(shown)
-        _report_constant([schema.columns[j] for j in sorted(constants)])
         return cls(
             schema=schema,
             beta=beta,
@@ -96,12 +107,12 @@ class Encoding:
             largest=np.maximum(high - centre, centre - low)[column],
             low=low[column],
             high=high[column],
-            values=values,
+            values=tuple(values),
             variable=np.array(variable, np.intp),
             first_state=level_starts(schema.n_levels[variable]) if variable else np.empty(0, np.intp),
             first=np.array(first, np.intp),
             indicator_of_state=np.concatenate(indicator_of_state) if indicator_of_state else np.empty(0, np.intp),
-            counts=np.concatenate(counts) if counts else np.empty(0, np.int64),
+            counts=np.concatenate(kept) if kept else np.empty(0, np.int64),
             names=tuple(names),
             source=np.array(source, np.intp),
             constants=constants,

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.cluster_moments import ClusterMoments
 from craftc.table.frame_output import output_frame
 
 #: Levels named in a cell of the summary.
@@ -39,6 +41,69 @@ def summary_frame(
             for name, value in zip(names, (k, model.cluster_sizes_[k].item(), float(share[k]), *line), strict=True):
                 table[name].append(value)
     return output_frame(table, getattr(model, "_frame_library", None), attrs)
+
+
+class MomentsSummary:
+    """The method `summary` of clusterings of numbers."""
+
+    _moments: ClusterMoments
+    _frame_library: str | None
+
+    def summary(self) -> Any:
+        """Size and typical values of every cluster, compared with the whole table.
+
+        Returns
+        -------
+        pandas.DataFrame, or polars.DataFrame where `fit` received one
+            One row per cluster and column, the largest difference first: ``cluster``, ``rows`` (sum of their weights), ``share``,
+            ``feature``, ``difference`` (of the mean from that of the whole table, in standard deviations of the whole table), and mean
+            ± standard deviation in the cluster and in the whole table.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from craftc import DPMeans
+        >>> table = pd.DataFrame({"a": [0.0, 1.0, 10.0, 11.0], "b": [0.0, 1.0, 0.0, 1.0]})
+        >>> DPMeans(9.0).fit(table).summary()[["cluster", "feature", "difference", "in the cluster"]]
+           cluster feature  difference in the cluster
+        0        0       a   -0.995037  0.500 ± 0.500
+        1        0       b    0.000000  0.500 ± 0.500
+        2        1       a    0.995037   10.5 ± 0.500
+        3        1       b    0.000000  0.500 ± 0.500
+        """
+        check_is_fitted(self)
+        moments, columns = self._moments, column_names(self)
+        total = moments.total()
+        deviation = np.sqrt(total.variances[0])
+        step = moments.means - total.means[0]
+        difference = np.divide(step, deviation, out=np.zeros_like(step), where=deviation > 0)
+        everywhere, inside = typical_numbers(total)[0], typical_numbers(moments)
+        order = [np.argsort(-np.abs(row), kind="stable").tolist() for row in difference]
+        K, D = difference.shape
+        table = {
+            "cluster": np.repeat(np.arange(K), D),
+            "rows": np.repeat(moments.sizes, D),
+            "share": np.repeat(moments.sizes / moments.sizes.sum(), D),
+            "feature": [columns[d] for some in order for d in some],
+            "difference": [difference[k, d].item() for k, some in enumerate(order) for d in some],
+            "in the cluster": [inside[k][d] for k, some in enumerate(order) for d in some],
+            "in the whole table": [everywhere[d] for some in order for d in some],
+        }
+        return output_frame(table, self._frame_library)
+
+
+def column_names(model: Any) -> list[Any]:
+    """Names of the input columns; x0, x1, ... where the input had none."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{d}" for d in range(model.n_features_in_)] if names is None else list(names)
+
+
+def typical_numbers(moments: ClusterMoments) -> list[list[str]]:
+    """Per cluster and column "mean ± standard deviation"."""
+    return [
+        [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(means, deviations, strict=True)]
+        for means, deviations in zip(moments.means.tolist(), np.sqrt(moments.variances).tolist(), strict=True)
+    ]
 
 
 def number(value: float) -> str:

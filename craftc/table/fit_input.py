@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from craftc.table.frame_output import frame_library
+from craftc._common.estimator import frame_library
 from craftc.table.mixed_table import MixedTable
 from craftc.table.out_of_core import is_out_of_core
 

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from craftc._common.optional import need_pandas
-
-
-def frame_library(X: Any) -> str | None:
-    """The library of a data frame in which results are returned: "polars" or "pandas"; None for other tables."""
-    for name in ("polars", "pandas"):
-        module = sys.modules.get(name)
-        if module is not None and isinstance(X, module.DataFrame):
-            return name
-    return None
 
 
 def output_frame(
@@ -27,7 +17,7 @@ def output_frame(
     ----------
     columns : dict of sequences or arrays
     library : "polars", "pandas" or None
-        As `frame_library` returned it. None: pandas.
+        As `craftc._common.estimator.frame_library` returned it. None: pandas.
     attrs : dict, optional
         Attributes of a pandas frame; polars has none.
     index : pandas.Index, optional

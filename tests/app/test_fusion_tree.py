@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from craftc import BPMeans, ConvexCovariateClustering, plot
+from craftc import BPMeans, ConvexClustering, ConvexCovariateClustering, plot
+from craftc.convex.estimator import RowsPoint
 from craftc.covariates.estimator import PathPoint
 from craftc.plot.tree import odds_ratio
 from craftc.plot.tree_layout import build_tree, nested, subtree
@@ -287,3 +288,69 @@ def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'craftc\[app\]'"):
         plot.fusion_tree(model_six())
+
+
+# ---- rows of ConvexClustering ----
+
+
+def model_of_rows(chosen=1):
+    """Rows 0 to 3, of which 0 1 | 2 3 part first and then 2 | 3, and 4 5, which share no edge with them."""
+    path = np.array([[0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2], [0, 0, 1, 2, 3, 3]], np.int32)
+    model = ConvexClustering()
+    model._points = [RowsPoint(nu, int(label.max()) + 1, label, 0.0, 0.0) for nu, label in zip([10.0, 1.0, 0.1], path, strict=True)]
+    model.labels_, model.fusion_penalty_, model.n_clusters_ = path[chosen], model._points[chosen].fusion_penalty, 3
+    return model
+
+
+def branches(axes):
+    """Where each vertical line is, its rows, and its width."""
+    (group,) = axes.collections
+    pairs = zip(group.get_segments(), group.get_linewidths(), strict=True)
+    return {(round(float(line[0, 0]), 9), *sorted(line[:, 1].tolist())): width for line, width in pairs if line[0, 0] == line[1, 0]}
+
+
+def test_rows_merge_at_their_penalties():
+    axes = plot.fusion_tree(model_of_rows())
+    assert names_of(axes) == ["0", "1", "2", "3", "4", "5"]
+    assert numbers_of(axes) == ["2", "2", "2"]  # rows of the chosen clusters
+    found = branches(axes)
+    assert set(found) == {(0.1, 0.0, 1.0), (1.0, 2.0, 3.0), (10.0, 0.5, 2.5), (0.1, 4.0, 5.0)}
+    assert [width for place, width in sorted(found.items()) if width > 1] == [found[10.0, 0.5, 2.5]]
+    assert axes.lines[0].get_xdata()[0] == 1.0
+    assert "3 clusters" in axes.get_legend().get_texts()[0].get_text()
+
+
+def test_clusters_are_the_leaves_of_many_rows():
+    axes = plot.fusion_tree(model_of_rows(), leaves=4)
+    assert names_of(axes) == ["0 and 1 more", "2", "3", "4 and 1 more"]
+    assert numbers_of(axes) == ["2", "2", "2"]
+    axes = plot.fusion_tree(model_of_rows(), leaves=3, names=list("abcdef"))
+    assert names_of(axes) == ["a and 1 more", "c and 1 more", "e and 1 more"]
+    axes = plot.fusion_tree(model_of_rows(chosen=2), leaves=2)
+    assert names_of(axes) == ["0 and 1 more", "4 and 1 more"]
+    assert axes.get_legend().get_title().get_text() == "The 2 largest of 4 clusters"
+
+
+def test_a_subtree_of_rows():
+    assert names_of(plot.fusion_tree(model_of_rows(), only=[3])) == ["2", "3"]
+    assert names_of(plot.fusion_tree(model_of_rows(), only=["b", "c"], names=list("abcdef"))) == list("abcd")
+
+
+def test_a_fitted_path_of_rows():
+    X = np.concatenate([np.random.default_rng(0).normal(centre, 0.3, (12, 2)) for centre in (0, 4, 8)])
+    model = ConvexClustering(n_clusters=3).fit(X)
+    axes = plot.fusion_tree(model)
+    axes.figure.canvas.draw()
+    assert sorted(map(int, names_of(axes))) == list(range(36))
+    assert sorted(map(int, numbers_of(axes))) == sorted(np.bincount(model.labels_))
+
+
+def test_arguments_of_rows_are_checked():
+    with pytest.raises(ValueError, match="of_class is for ConvexCovariateClustering"):
+        plot.fusion_tree(model_of_rows(), of_class="spam")
+    with pytest.raises(ValueError, match=r"one name per row \(6\), got 1"):
+        plot.fusion_tree(model_of_rows(), names=["a"])
+    with pytest.raises(ValueError, match="unknown row 6"):
+        plot.fusion_tree(model_of_rows(), only=6)
+    with pytest.raises(ValueError, match="needs a path"):
+        plot.fusion_tree(ConvexClustering(1.0).fit(np.eye(4)))

@@ -10,10 +10,12 @@ import pytest
 
 from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, plot
 from craftc.craft.summary import differing_features
+from craftc.plot.tile_table import _OF_LEVELS
 from tests.common import ROOT
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("agg")
+to_rgb = pytest.importorskip("matplotlib.colors").to_rgb
 
 
 @pytest.fixture(autouse=True)
@@ -193,6 +195,76 @@ def test_tiles_rejects_bad_input():
         plot.tiles(model, X, order="rows")
     with pytest.raises(TypeError, match="DPMeans has none"):
         plot.tiles(DPMeans(500.0).fit(X), X)
-    mixed = np.array([["a", 1.0], ["b", 2.0], ["a", 3.0], ["b", 7.0]] * 10, dtype=object)
-    with pytest.raises(ValueError, match=r"plot\.tiles needs numeric columns"):
-        plot.tiles(CRAFT(categorical=[0], random_state=0).fit(mixed), mixed)
+    with pytest.raises(ValueError, match="8 features"):
+        plot.tiles(model, X[:, :8])
+
+
+def mixed_rows(n=60):
+    """Two clusters of one numeric, one text and one boolean column, and a text column that is nobody's; every seventh text is missing."""
+    half = np.arange(2 * n) % 2
+    rng = np.random.default_rng(0)
+    colour = np.where(half == 0, np.where(np.arange(2 * n) % 10 < 8, "red", "blue"), "green").astype(object)
+    colour[::7] = None
+    nobody = rng.choice(["x", "y"], 2 * n)
+    return {"size": rng.normal(10.0 * half, 1.0), "colour": colour, "large": half == 1, "nobody": nobody}
+
+
+@pytest.mark.parametrize("frame", ["dict", "pandas.DataFrame", "polars.DataFrame", "pyarrow.table"])
+def test_levels_are_tiles_by_their_frequency(frame):
+    columns = mixed_rows()
+    if frame != "dict":
+        module, function = frame.split(".")
+        columns = {name: list(values) for name, values in columns.items()}
+        table = getattr(pytest.importorskip(module), function)(columns)
+    else:
+        table = columns
+    model = CRAFT(random_state=0).fit(table)
+    axes = plot.tiles(model, table)
+    rows = np.argsort(model.labels_, kind="stable")
+    picture = axes.images[0].get_array()
+    assert picture.shape == (120, 4, 3)
+    colour = np.array(columns["colour"], object)[rows]
+    assert (picture[colour == None, 1] == 255).all()  # noqa: E711 (missing cells of an array of objects)
+    frequent = ["green", "red", "blue"]
+    for rank, level in enumerate(frequent):
+        shown = np.unique(picture[colour == level, 1], axis=0)
+        np.testing.assert_array_equal(shown, [np.rint(255 * np.array(to_rgb(_OF_LEVELS[rank])))])
+    nobody = picture[:, 3].astype(int)
+    assert (nobody.max(axis=1) == nobody.min(axis=1)).all()  # grey
+    assert nobody.max() <= 222  # not white
+    assert len(np.unique(picture[:, 2], axis=0)) == 2  # a boolean column has two levels
+    assert [word.get_text() for word in axes.get_xticklabels()] == list(mixed_rows())
+
+
+def test_no_level_has_a_colour_of_the_numbers_or_of_missing_cells():
+    numbers = pyplot.colormaps["viridis"](np.arange(256))[:, :3]
+    for colour in _OF_LEVELS:
+        apart = np.abs(numbers - to_rgb(colour)).max(axis=1).min()
+        assert apart > 0.15, colour
+        assert min(to_rgb(colour)) < 0.75, colour
+
+
+def test_the_rows_of_a_long_table_are_subsampled():
+    columns = {name: np.tile(np.asarray(values), 50) for name, values in mixed_rows().items()}
+    model = CRAFT(random_state=0, n_init=1).fit(columns)
+    axes = plot.tiles(model, columns)
+    sizes = np.bincount(model.predict(columns))
+    assert axes.images[0].get_array().shape == (2000, 4, 3)
+    assert [line.get_ydata()[0] for line in axes.lines] == list(np.cumsum(sizes)[:-1] - 0.5)
+    assert axes.get_ylim() == (5999.5, -0.5)
+    share = (axes.images[0].get_array()[:, 2] == axes.images[0].get_array()[0, 2]).all(axis=1).mean()
+    assert share == pytest.approx(sizes[0] / 6000, abs=1e-3)
+
+
+def test_new_columns_are_ignored_where_the_model_drops_them():
+    columns = mixed_rows() | {"always": np.ones(120)}
+    with pytest.warns(UserWarning, match="always"):
+        model = CRAFT(random_state=0, unusable="drop").fit(columns)
+    assert plot.tiles(model, columns).images[0].get_array().shape == (120, 4, 3)
+
+
+def test_names_are_text_in_tiles():
+    X = {"$\\frac{a}$": blocks()[:, 0], "b" * 200: blocks()[:, 1], "c": blocks()[:, 4]}
+    axes = plot.tiles(CRAFT(2, random_state=0).fit(X), X)
+    axes.figure.canvas.draw()
+    assert [len(word.get_text()) for word in axes.get_xticklabels()] == [12, 32, 1]

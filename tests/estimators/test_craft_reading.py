@@ -65,6 +65,14 @@ def test_names_of_one_column():
     assert names == ["low x0", "x0 near 40", "x0 near 80", "high x0"]
 
 
+def test_equal_values_have_no_rounding_error_in_a_name():
+    rng = np.random.default_rng(0)
+    spend = np.append(np.zeros(60), rng.normal(3.3, 0.7, 90))
+    table = pd.DataFrame({"spend": spend, "other": rng.normal(np.repeat([0, 5], [60, 90]))})
+    assert abs(CRAFT(2, numeric="raw", random_state=0).fit(table).centers_[0, 0]) < 1e-9
+    assert "spend 0" in CRAFT(2, numeric="raw", random_state=0).fit(table).cluster_names_[0].split(", ")
+
+
 def test_equal_names_are_numbered_by_size():
     rng = np.random.default_rng(2)
     X = np.concatenate([rng.normal(m, 1, (n, 1)) for m, n in ((0, 50), (15, 90), (100, 120), (115, 70))])

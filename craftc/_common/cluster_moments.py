@@ -1,0 +1,72 @@
+"""Means and variances of the columns in every cluster of a table of numbers, for summaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from craftc._common.labels import chunks
+from craftc._common.typing import Floats, Labels
+
+
+@dataclass
+class ClusterMoments:
+    """Weight, means and variances of every cluster; an empty cluster has variances of 0.
+
+    Parameters
+    ----------
+    sizes : ndarray (K,)
+        Sums of the weights.
+    means : ndarray (K, D)
+    variances : ndarray (K, D)
+        Mean squared differences from the mean, divided by the size.
+    """
+
+    sizes: Floats
+    means: Floats
+    variances: Floats
+
+    @classmethod
+    def of(
+        cls, X: NDArray[Any], labels: Labels, n_clusters: int, weight: Floats | None = None, means: Floats | None = None
+    ) -> ClusterMoments:
+        """The moments of a partition (n,) of rows (n, D); `means`, if they are known."""
+        sizes = np.bincount(labels, weight, n_clusters).astype(np.float64)
+        share = 1.0 / np.where(sizes > 0, sizes, 1.0)[:, None]
+        if means is None:
+            start = np.broadcast_to(X[0].astype(np.float64), (n_clusters, X.shape[1]))  # so that a constant column has its value as mean
+            means = start + share * _sums(X, labels, start, weight, 1)
+        return cls(sizes, means, share * _sums(X, labels, means, weight, 2))
+
+    def total(self) -> ClusterMoments:
+        """The moments of the whole table, as of one cluster."""
+        share = (self.sizes / self.sizes.sum())[:, None]
+        mean = self.means[0] + (share * (self.means - self.means[0])).sum(axis=0)
+        variance = (share * (self.variances + (self.means - mean) ** 2)).sum(axis=0)
+        return ClusterMoments(self.sizes.sum(keepdims=True), mean[None], variance[None])
+
+    def joined(self, more: ClusterMoments) -> ClusterMoments:
+        """The moments after further rows, of these clusters and possibly new ones after them."""
+        before = ClusterMoments(*(np.zeros_like(array) for array in (more.sizes, more.means, more.variances)))
+        K = len(self.sizes)
+        before.sizes[:K], before.means[:K], before.variances[:K] = self.sizes, self.means, self.variances
+        sizes = before.sizes + more.sizes
+        share = (more.sizes / np.where(sizes > 0, sizes, 1.0))[:, None]
+        step = more.means - before.means
+        variances = before.variances + share * (more.variances - before.variances) + share * (1.0 - share) * step**2
+        return ClusterMoments(sizes, before.means + share * step, variances)
+
+
+def _sums(X: NDArray[Any], labels: Labels, centres: Floats, weight: Floats | None, power: int) -> Floats:
+    """(K, D) weighted sums of (x - centre)^power."""
+    out = np.zeros(centres.shape)
+    for rows in chunks(len(X)):
+        label = labels[rows]
+        step = (X[rows] - centres[label]) ** power
+        share = np.ones(len(label)) if weight is None else weight[rows]
+        out += csr_array((share, label, np.arange(len(label) + 1)), shape=(len(label), len(out))).T @ step
+    return out

@@ -1,0 +1,64 @@
+"""A warning where the columns of a table differ so much in scale that some of them decide the distances between rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.random import spread
+from craftc._common.typing import Floats
+
+COMMENSURATE = 10.0  # ratio of standard deviations from which on a column hardly counts: it has a hundredth of the squared distances
+_NARROW = 0.1  # quantile of the deviations: a few unusually narrow columns among many are no sign of different units
+_FEWEST = 20  # rows: deviations of fewer are too uncertain
+_ROWS = 10_000  # at most, spread evenly over the table, are looked at
+_CENTRED = 0.25  # standard deviations by which the means of centred columns differ from 0, at most (root of the mean square)
+
+
+def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any]) -> None:
+    """Warn if the standard deviations of columns differ by more than a factor of 10, as those of different units do.
+
+    The widest column is compared with the 10 % quantile of the deviations, interpolated on a logarithmic scale. Units are not known, so
+    some tables are taken for tables of one unit, whatever their deviations are. These are columns with a common minimum (pixels, counts),
+    and columns that are all centred at 0 (scores of a principal component analysis, whose variances fall; standardised columns). Columns
+    of one or two values (indicators) are not compared, nor are tables of fewer than 20 rows, whose deviations are uncertain. At most
+    10 000 rows are looked at.
+
+    ``warnings.filterwarnings("ignore", "Columns differ in scale")`` silences the warning for columns that share a unit all the same.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted on the columns; its class is named, and its feature_names_in_ are used.
+    X : ndarray (n, D)
+        Finite.
+    """
+    if len(X) < _FEWEST:
+        return
+    rows = (X if len(X) <= _ROWS else X[spread(len(X), _ROWS, 0)]).astype(np.float64)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    compared = np.flatnonzero(((rows > low) & (rows < high)).any(axis=0))
+    if len(compared) < 2:
+        return
+    rows, low, high = rows[:, compared], low[compared], high[compared]
+    reach = high / 2 - low / 2  # in units of which squares do not overflow
+    step = (rows / 2 - low / 2) / reach
+    deviation: Floats = 2.0 * reach * step.std(axis=0)
+    mean = low + 2.0 * reach * step.mean(axis=0)
+    narrow, wide = int(deviation.argmin()), int(deviation.argmax())
+    least = np.exp(np.quantile(np.log(deviation), _NARROW))
+    commensurate = deviation[wide] <= COMMENSURATE * least or (low == low[0]).all() or (np.mean((mean / deviation) ** 2) <= _CENTRED**2)
+    if commensurate:
+        return
+    names = getattr(estimator, "feature_names_in_", None)
+    (wide_name, narrow_name) = (repr(str(names[j])) if names is not None else f"column {j}" for j in compared[[wide, narrow]])
+    warnings.warn(
+        f"Columns differ in scale: the standard deviation of {wide_name} is {deviation[wide]:.4g}, that of {narrow_name} "
+        f"{deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own units, so that {narrow_name} has hardly any "
+        "influence. Scale the columns, for example with sklearn.preprocessing.StandardScaler, or use CRAFT, which needs no scaling.",
+        UserWarning,
+        stacklevel=3,
+    )

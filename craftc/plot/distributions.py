@@ -1,0 +1,240 @@
+"""The sizes of clusters, and one feature in every cluster compared with the whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from craftc._common.typing import Array, Floats, Ints, Labels
+from craftc.plot.cluster_view import CLUSTER, TABLE, TABLE_LINE, ClusterView, inches, percent, shortened
+from craftc.plot.figures import new_figure
+from craftc.plot.rows import read_rows
+from craftc.table.column_statistics import CategoricalColumn, NumericColumn
+
+_WIDTH, _ROW, _AROUND = 5.6, 0.24, 1.1  # inches: width of the axes, height of a cluster, height around them
+_TALL = 0.42  # inches of a cluster with a histogram
+_FONT = 8.0
+_BINS = 24
+_ENDS = 0.005  # share of the values at either end of the axis of a histogram
+_MOST_LEVELS = 7  # levels with bars of their own
+_BAR = 0.68  # width of the longest bar of a level; 1 is the distance of two levels
+_LINE = 80  # characters of the levels on one line
+
+
+def sizes(model: Any, *, axes: Any = None) -> Any:
+    """Draw the number of rows of every cluster, the largest first.
+
+    Parameters
+    ----------
+    model : CRAFT or FeatureSelectionMixture
+        Fitted. ``model.at(k)`` of a fitted `CRAFT` gives fewer clusters.
+    axes : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        The model has no such clusters.
+    ImportError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from craftc import CRAFT, plot
+    >>> from craftc.datasets import load_heart
+    >>> axes = plot.sizes(CRAFT(random_state=0).fit(load_heart().data))
+    >>> [label.get_text() for label in axes.texts]
+    ['138 (51 %)', '132 (49 %)']
+    """
+    view = ClusterView(model, "sizes")
+    axes = _axes(axes, view.order, view, _ROW)
+    shown = view.sizes[view.order]
+    axes.barh(range(len(shown)), shown, height=0.7, color=CLUSTER)
+    for row, k in enumerate(view.order):
+        text = f"{round(view.sizes[k], 1):,.12g} ({percent(view.shares[k])})"
+        axes.annotate(text, (view.sizes[k], row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=_FONT)
+    axes.set_xlim(0, 1.16 * shown.max())  # room for the figures
+    axes.set_xlabel("rows", fontsize=_FONT, loc="left")
+    axes.xaxis.set_major_formatter("{x:,.12g}")
+    return axes
+
+
+def distribution(model: Any, feature: Any, X: Any = None, *, clusters: Iterable[int] | int | None = None, axes: Any = None) -> Any:
+    """Draw a feature in every cluster, compared with the whole table on the same axes.
+
+    Every cluster is a line of the plot, the largest first. Of a number, the line shows the mean of the cluster and a standard deviation on
+    both sides of it; the grey band is the same of the whole table. With `X`, the line is the histogram of the cluster, in front of that of
+    the whole table in grey. Both have the same area, every line has its own scale, and the outer bins contain the values beyond the axis.
+    Of a categorical feature, the bars are the shares of its levels in the cluster, in front of their shares in the whole table in grey.
+    Missing cells do not count.
+
+    Parameters
+    ----------
+    model : CRAFT or FeatureSelectionMixture
+        Fitted. ``model.at(k)`` of a fitted `CRAFT` gives fewer clusters.
+    feature : str or int
+        Name of a column, or its position among the columns of the table.
+    X : frame, dict of columns or array (n, D), optional
+        Rows with the columns of `fit`; their clusters are predicted. None: the statistics of the rows of `fit`.
+    clusters : int or sequence of int, optional
+        Clusters to draw, in this order; None: all.
+    axes : matplotlib Axes, optional
+        Where to draw; None: a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        The model has no such clusters.
+    ValueError
+        The model has no such column or cluster.
+    ImportError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from craftc import CRAFT, plot
+    >>> from craftc.datasets import load_heart
+    >>> model = CRAFT(random_state=0).fit(load_heart().data)
+    >>> axes = plot.distribution(model, "slope")
+    >>> [label.get_text() for label in axes.get_xticklabels()]
+    ['1', '2', '3']
+    """
+    view = ClusterView(model, "distribution")
+    d = view.position(feature)
+    chosen = view.chosen(clusters)
+    column = view.statistics[d]
+    name = shortened(view.columns[d])
+    if isinstance(column, CategoricalColumn):
+        if X is not None:
+            cells, labels = read_rows(model, X)
+            column = _counted(column, cells[d].values, labels, len(view.sizes))
+        axes = _axes(axes, chosen, view, _ROW)
+        _levels(axes, column, chosen)
+        name += ": share of every level"
+    elif X is not None:
+        cells, labels = read_rows(model, X)
+        axes = _axes(axes, chosen, view, _TALL)
+        _histograms(axes, cells[d].values, labels, chosen)
+    else:
+        axes = _axes(axes, chosen, view, _ROW)
+        _intervals(axes, column, chosen)
+    axes.set_xlabel(name, fontsize=_FONT, loc="left")
+    _legend(axes, column, X is None)
+    return axes
+
+
+def _axes(axes: Any, chosen: Ints, view: ClusterView, height: float) -> Any:
+    """Axes with one line per cluster."""
+    labels = [view.labels[k] for k in chosen]
+    if axes is None:
+        axes = new_figure((_WIDTH + inches(labels), _AROUND + height * max(len(chosen), 2))).add_subplot()
+    axes.set_yticks(range(len(chosen)), labels, fontsize=_FONT)
+    axes.set_ylim(len(chosen) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelsize=_FONT)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    return axes
+
+
+def _intervals(axes: Any, column: NumericColumn, chosen: Ints) -> None:
+    """Means and standard deviations; those of the whole table as a line and a band."""
+    axes.axvspan(column.mean - column.deviation, column.mean + column.deviation, color=TABLE, alpha=0.6, linewidth=0)
+    axes.axvline(column.mean, color=TABLE_LINE, linewidth=1.2)
+    means, deviations = column.means[chosen], column.deviations[chosen]
+    rows = np.flatnonzero(~np.isnan(means))
+    axes.errorbar(means[rows], rows, xerr=deviations[rows], fmt="o", color=CLUSTER, markersize=4, linewidth=1.6, capsize=2)
+
+
+def _histograms(axes: Any, values: Array, labels: Labels, chosen: Ints) -> None:
+    """A histogram per cluster, in front of that of the whole table; every line is scaled to the higher of the two."""
+    present = ~np.isnan(values)
+    values, labels = values[present], labels[present]
+    edges = bin_edges(values)
+    inside = np.clip(values, edges[0], edges[-1])
+    width = np.diff(edges)
+
+    def density(of: Array) -> Floats:
+        return np.histogram(of, edges)[0] / max(len(of), 1) / width
+
+    whole = density(inside)
+    own = [density(inside[labels == k]) for k in chosen]
+    for row, each in enumerate(own):
+        floor, scale = row + 0.43, 0.86 / max(whole.max(), each.max())
+        axes.stairs(floor - scale * whole, edges, baseline=floor, fill=True, color=TABLE)
+        axes.stairs(floor - scale * each, edges, baseline=floor, fill=True, color=CLUSTER, alpha=0.35)
+        axes.stairs(floor - scale * each, edges, baseline=floor, color=CLUSTER, linewidth=1.2)
+    axes.set_xlim(edges[0], edges[-1])
+
+
+def bin_edges(values: Array) -> Floats:
+    """At most 25 edges of bins from the 0.5 % to the 99.5 % quantile; bins of whole numbers hold equally many of them."""
+    if not len(values):
+        return np.linspace(0.0, 1.0, _BINS + 1)
+    low, high = np.quantile(values, [_ENDS, 1.0 - _ENDS])
+    if high <= low:
+        low, high = float(values.min()), float(values.max())
+    if high <= low:
+        return np.array([low - 0.5, low + 0.5])
+    if (values == np.round(values)).all():
+        step = max(1, int(np.ceil((high - low + 1) / _BINS)))
+        return np.arange(np.floor(low), np.ceil(high) + step + 0.1, step) - 0.5
+    return np.linspace(low, high, _BINS + 1)
+
+
+def _counted(column: CategoricalColumn, codes: Array, labels: Labels, n_clusters: int) -> CategoricalColumn:
+    """The shares of the levels among other rows."""
+    T = len(column.levels)
+    present = codes < T
+    cells = np.bincount(labels[present] * T + codes[present], minlength=n_clusters * T).reshape(n_clusters, T)
+    with np.errstate(invalid="ignore"):
+        return CategoricalColumn(column.levels, cells / cells.sum(axis=1, keepdims=True), cells.sum(axis=0) / cells.sum())
+
+
+def _levels(axes: Any, column: CategoricalColumn, chosen: Ints) -> None:
+    """Bars of the shares of the most frequent levels, side by side; the others share one."""
+    order = np.argsort(-column.share, kind="stable")
+    shown = order if len(order) <= _MOST_LEVELS + 1 else order[:_MOST_LEVELS]
+    rest = order[len(shown) :]
+    own, whole = column.shares[:, shown], column.share[shown]
+    names = [shortened(str(column.levels[t]), _LINE // (len(shown) + bool(len(rest)))) for t in shown]
+    if len(rest):
+        own, whole = np.column_stack([own, column.shares[:, rest].sum(axis=1)]), np.append(whole, column.share[rest].sum())
+        names.append(f"{len(rest)} others")
+    for place, (of_clusters, of_table) in enumerate(zip(own[chosen].T, whole, strict=True)):
+        rows = np.flatnonzero(~np.isnan(of_clusters))
+        axes.barh(rows, np.full(len(rows), _BAR * of_table), left=place, height=0.82, color=TABLE)
+        axes.barh(rows, _BAR * of_clusters[rows], left=place, height=0.44, color=CLUSTER)
+        for row in rows:
+            end = place + _BAR * max(float(of_clusters[row]), float(of_table))
+            text = percent(float(of_clusters[row]))
+            axes.annotate(text, (end, row), xytext=(2, 0), textcoords="offset points", va="center", fontsize=_FONT - 1.5)
+        axes.axvline(place, color="0.8", linewidth=0.8)
+    axes.set_xlim(0, len(names))
+    axes.set_xticks(np.arange(len(names)) + 0.02, names, fontsize=_FONT, ha="left")
+    axes.xaxis.tick_top()
+    axes.tick_params(axis="x", length=0)
+    axes.spines["bottom"].set_visible(False)
+
+
+def _legend(axes: Any, column: NumericColumn | CategoricalColumn, without_rows: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    above = isinstance(column, NumericColumn)  # names of levels are above the others
+    intervals = above and without_rows
+    mark: Any = Line2D([], [], color=CLUSTER, marker="o", markersize=4) if intervals else Patch(color=CLUSTER)
+    labels = ["cluster: mean ± sd", "whole table: mean ± sd"] if intervals else ["cluster", "whole table"]
+    axes.legend(
+        [mark, Patch(color=TABLE)], labels, ncols=2, loc="lower right" if above else "upper right", bbox_to_anchor=(1, 1 if above else 0),
+        frameon=False, fontsize=_FONT, borderaxespad=0.2,
+    )  # fmt: skip
