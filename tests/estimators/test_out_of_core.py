@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from craftc import CRAFT, MixedTable
+from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, MixedTable
 from craftc.table import blocks, out_of_core
 
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
@@ -200,3 +201,27 @@ def test_scratch_files_close_with_the_model(tmp_path):
             CRAFT(bad).fit(folder)
     assert len(os.listdir("/proc/self/fd")) <= before
     assert model.n_clusters_ == 2
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [DPMeans(n_clusters=3, random_state=0), KFeatures(2, n_init=2, random_state=0), BPMeans(max_features=3, n_init=1, random_state=0),
+     FeatureSelectionMixture(3, random_state=0)],
+    ids=lambda estimator: type(estimator).__name__,
+)  # fmt: skip
+def test_estimators_of_numbers(tmp_path, estimator):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 3)) + 6.0 * rng.integers(0, 3, (400, 1))
+    whole = pa.table({name: X[:, j] for j, name in enumerate("abc")})
+    folder = write(tmp_path / "parts", whole, (1, 150))
+    model, again = clone(estimator).fit(folder), clone(estimator).fit(X)
+    assert model.objective_ == again.objective_
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.predict(folder), again.predict(X))
+    shuffled = write(tmp_path / "more", whole.select(["c", "a", "b"]).append_column("d", whole["a"]), ())
+    np.testing.assert_array_equal(model.predict(shuffled), again.predict(X))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="lacks column 'a'"):
+        model.predict(write(tmp_path / "fewer", whole.select(["b", "c"]), ()))
+    with pytest.raises(TypeError, match=r"part00.*'text'"):
+        clone(estimator).fit(write(tmp_path / "text", table(20).select(["text"]), ()))
