@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 
 @dataclass
@@ -55,17 +53,6 @@ def frame_library(X: Any) -> str | None:
         if module is not None and isinstance(X, module.DataFrame):
             return name
     return None
-
-
-class DenseInput:
-    """Input of numbers: float32 stays float32, everything else becomes float64."""
-
-    def _read_rows(self, X: ArrayLike, reset: bool, **checks: Any) -> NDArray[Any]:
-        """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they are compared."""
-        rows = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=reset, **checks))
-        if reset:
-            self._frame_library = frame_library(X)
-        return rows
 
 
 class MixedInput:

@@ -227,10 +227,10 @@ def restored_estimator(cls: Callable[..., E], head: Mapping[str, Any], **scalars
     model.n_features_in_ = _whole(head["n_features"], "the number of columns", 1)
     names = head["feature_names"]
     if names is not None:
-        fits = len(names) == model.n_features_in_ and all(isinstance(name, str) for name in names)
+        fits = isinstance(names, list) and len(names) == model.n_features_in_ and all(isinstance(name, str) for name in names)
         demand(fits, "the names do not fit the columns")
         model.feature_names_in_ = np.array(names, dtype=object)
-    if "frame_library" in head:
+    if "frame_library" in head or hasattr(cls, "summary"):
         demand(head["frame_library"] in (None, "pandas", "polars"), f"the library of data frames is {head['frame_library']!r}")
         model._frame_library = head["frame_library"]
     for name, kind in scalars.items():

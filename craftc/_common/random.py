@@ -37,6 +37,7 @@ class CraftStream(IntEnum):
 class TableStream(IntEnum):
     """Reading of a table, whatever the method."""
 
+    QUANTILE_SAMPLE = 62  # rows that show the distribution of a long column
     TALLY_SAMPLE = 61  # cells that show whether a long column may be a category
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from craftc._common.estimator import DenseInput, FitResult, set_convergence, warn_not_converged
+from craftc._common.estimator import FitResult, set_convergence, warn_not_converged
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Bits, Floats
@@ -18,6 +18,7 @@ from craftc._common.validation import Choice, Constraint, Flag, Number, check_ch
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
 from craftc.table.cluster_summary import LEADING, column_names, number
+from craftc.table.dense_input import DenseInput
 from craftc.table.frame_output import output_frame
 
 EXACT = {"auto": 10, "exact": bpmeans_kernel.EXACT, "sweep": 0}  # features up to which all combinations of a row are compared

@@ -14,7 +14,7 @@ from craftc._common.typing import Floats, Labels
 from craftc.craft.clusters import Clusters
 from craftc.craft.estimator import CRAFT
 from craftc.craft.probabilities import is_a_density
-from craftc.craft.rows import row_scores
+from craftc.craft.rows import labels_of
 from craftc.craft.similarity import distributions_of
 from craftc.table import MixedTable
 from craftc.table.frame_output import output_frame
@@ -106,7 +106,7 @@ def compare(model: CRAFT, table: Any) -> Comparison:
     check_is_fitted(model)
     is_a_density(model)
     rows = model._read_new(table)
-    labels = row_scores(model._clusters, rows, densities=False).labels
+    labels = labels_of(model._clusters, rows)
     sizes = np.asarray(model.cluster_sizes_, np.float64)
     parts = _drift(model._clusters, rows, labels)
     drift = np.zeros(model.n_features_in_)

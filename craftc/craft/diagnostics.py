@@ -13,26 +13,12 @@ from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
 
-_CHUNK = 2048  # rows with a temporary per cluster
 _SAMPLE = 2000  # rows by which near-duplicate columns are found
 _ALIKE = 0.98  # share of the information of a column that another column repeats: near-duplicates
 _FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
 _MANY_CLUSTERS = 10
 _LINKED = 0.5  # links between columns save so large a share of what the clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
-
-
-def mean_margins(margin: NDArray[Any], labels: NDArray[np.int32], weight: Floats | None, n_clusters: int) -> Floats:
-    """(K,) weighted mean margin of the rows of every cluster."""
-    if n_clusters == 1:
-        return np.array([np.inf])
-    total, size = np.zeros((2, n_clusters))
-    for first in range(0, len(labels), _CHUNK):
-        rows = slice(first, first + _CHUNK)
-        of_rows = np.ones(len(labels[rows])) if weight is None else weight[rows]
-        total += np.bincount(labels[rows], margin[rows] * of_rows, n_clusters)
-        size += np.bincount(labels[rows], of_rows, n_clusters)
-    return total / size
 
 
 def contributions(clusters: Clusters, table: MixedTable) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:

@@ -42,9 +42,10 @@ from craftc.craft.path_clusters import sums_of_table
 from craftc.craft.probabilities import Probabilities
 from craftc.craft.progress import Progress, ProgressMeter
 from craftc.table import MixedTable, Schema
-from craftc.table.fit_input import set_input_attributes
+from craftc.table.fit_input import read_input, set_input_attributes
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
+from craftc.table.out_of_core import is_out_of_core, streamed
 from craftc.table.unusable import known_columns, listed_reasons, usable_columns
 
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
@@ -303,8 +304,10 @@ class CRAFT(
 
         Parameters
         ----------
-        X : data frame, dict of columns, array (n, D) or MixedTable
-            pandas, polars or pyarrow frame (columns keep their types), dict of columns, numeric array, or MixedTable.
+        X : data frame, dict of columns, array (n, D), MixedTable, path, dataset or stream of record batches
+            pandas, polars or pyarrow frame (columns keep their types), dict of columns, numeric array, or MixedTable. Parquet or Arrow
+            files (a path, pattern, folder or list of these), a pyarrow Dataset and a RecordBatchReader are read in batches into scratch
+            files.
         y : ignored
         sample_weight : array (n,), optional
             Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row twice.
@@ -335,10 +338,12 @@ class CRAFT(
         spec = model_spec(self)
         categorical = self.categorical
         if self.unusable == "drop":
+            if is_out_of_core(X):
+                raise ValueError("unusable='drop' needs a table in memory; choose columns by MixedTable.from_parquet(path, columns=[...]).")
             X, categorical, unusable = usable_columns(X, categorical)
             if unusable:
                 warnings.warn(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.", UserWarning, stacklevel=2)
-        source = MixedTable.from_data(X, categorical=categorical, missing=self.missing)
+        source = read_input(X, categorical, self.missing)
         weights = check_weight(sample_weight, len(source))
         check_countable(weights)
         weight, count_weight = integer_weights(weights)
@@ -466,6 +471,7 @@ class CRAFT(
             X = known_columns(X, self.schema_.columns)
         return self._encoding.apply(self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__))
 
+    @streamed
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Cheapest cluster of every row; columns and levels are matched by name.
 
@@ -485,6 +491,7 @@ class CRAFT(
         self._clusters.assign(table, np.empty(0, np.int64), labels, threads)
         return labels
 
+    @streamed
     def transform(self, X: Any) -> NDArray[Any]:
         """Cost of every row under every cluster.
 

@@ -15,7 +15,7 @@ from craftc.craft.dependence import dependence_sentence
 from craftc.craft.diagnostics import contribution_columns
 from craftc.craft.naming import cluster_names
 from craftc.craft.probabilities import is_a_density
-from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, row_scores, typical_rows, unusual_rows
+from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, extremes_of
 from craftc.craft.similarity import bhattacharyya
 from craftc.craft.stability import Stability, refits
 from craftc.craft.summary import cluster_summary, differing_features, distributions, typical_values
@@ -108,7 +108,7 @@ class Interpretation(HtmlOverview):
         check_number("n", n, least=1, whole=True)
         if X is None:
             return [rows[:n] for rows in _kept(self, self._typical, n, MOST_TYPICAL)]
-        return typical_rows(row_scores(self._clusters, self._read_new(X)), self.n_clusters_, n)
+        return extremes_of(self._clusters, self._read_new(X), n, 1).typical
 
     def outliers(self: Any, n: int = 10, X: Any = None) -> NDArray[np.intp]:
         """The rows with the lowest `score_samples`, which fit no cluster well.
@@ -133,7 +133,7 @@ class Interpretation(HtmlOverview):
         check_number("n", n, least=1, whole=True)
         if X is None:
             return np.asarray(_kept(self, self._unusual, n, MOST_UNUSUAL)[:n])
-        return unusual_rows(row_scores(self._clusters, self._read_new(X)), n)
+        return extremes_of(self._clusters, self._read_new(X), 1, n).unusual
 
     def similarity(self: Any) -> Floats:
         """Similarity of every two clusters: the Bhattacharyya coefficient of their distributions.

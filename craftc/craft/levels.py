@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ from craftc._common.merge_path import MergePath, objectives_of, saving_of, sugge
 from craftc._common.typing import Labels
 from craftc._common.validation import Choice, Number
 from craftc.craft.dependence import ColumnLinks
-from craftc.craft.diagnostics import mean_margins
 from craftc.craft.path_clusters import PathClusters
-from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, row_scores, typical_rows, unusual_rows
+from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, MeanMargins, RowExtremes, row_scores
 from craftc.table import MixedTable
 
 
@@ -103,15 +101,18 @@ class Levels:
 
     def _set_rows(self: Any, table: MixedTable, labels: Labels, weights: NDArray[np.float64] | None) -> None:
         """Set what the rows of the fit say: margins, and typical and unusual rows."""
-        is_density = self.model == "likelihood"
-        scores = row_scores(self._clusters, table, np.float32, densities=is_density)
-        self.margins_ = scores.margins
-        self.cluster_margins_ = mean_margins(self.margins_, labels, weights, self.n_clusters_)
-        self._typical = self._unusual = None
-        if is_density:
-            counted = None if weights is None else weights > 0
-            self._typical = typical_rows(replace(scores, labels=labels), self.n_clusters_, MOST_TYPICAL, counted)
-            self._unusual = unusual_rows(scores, MOST_UNUSUAL, counted)
+        is_density, K = self.model == "likelihood", self.n_clusters_
+        self.margins_ = np.empty(len(table), np.float32)
+        extremes, means = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL), MeanMargins(K)
+        most = np.finfo(np.float32).max if K > 1 else np.inf
+        for rows, scores in row_scores(self._clusters, table, densities=is_density):
+            own = None if weights is None else weights[rows]
+            self.margins_[rows] = np.minimum(scores.margins, most)
+            means.add(labels[rows], scores.margins, own)
+            if is_density:
+                extremes.add(rows.start, labels[rows], scores, None if own is None else own > 0)
+        self.cluster_margins_ = means.values()
+        self._typical, self._unusual = (extremes.typical, extremes.unusual) if is_density else (None, None)
 
     def _go_to(self: Any, step: int) -> None:
         """Become the model at a later step of the merge path."""

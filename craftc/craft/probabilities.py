@@ -10,7 +10,8 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 
 from craftc._common.typing import Floats
-from craftc.craft.rows import row_scores
+from craftc.craft.rows import densities_of, margins_of
+from craftc.table.out_of_core import streamed
 
 
 def is_a_density(model: Any) -> bool:
@@ -28,6 +29,7 @@ class Probabilities:
     """
 
     @available_if(is_a_density)  # type: ignore[untyped-decorator]
+    @streamed
     def predict_proba(self: Any, X: Any) -> Floats:
         """Probability of every cluster for every row: softmax of minus `transform`. Not with the paper's models.
 
@@ -57,6 +59,7 @@ class Probabilities:
         return np.asarray(softmax(-self._clusters.full_costs(table), axis=1))
 
     @available_if(is_a_density)  # type: ignore[untyped-decorator]
+    @streamed
     def score_samples(self: Any, X: Any) -> Floats:
         """Log density of every row under the fitted mixture, in nats. Not with the paper's models.
 
@@ -87,8 +90,9 @@ class Probabilities:
         >>> round(float(model.score_samples(held_out).mean()), 2)
         -3.41
         """
-        return row_scores(self._clusters, self._read_new(X)).densities
+        return densities_of(self._clusters, self._read_new(X))
 
+    @streamed
     def margins(self: Any, X: Any) -> NDArray[np.float64]:
         """Margin of every row: nats by which it prefers its cluster to the second best; inf with one cluster.
 
@@ -101,4 +105,4 @@ class Probabilities:
         ndarray (n,) of float64
             Near 0: the row lies between two clusters. 5: the row is e^5 = 150 times as likely in its own cluster.
         """
-        return np.asarray(row_scores(self._clusters, self._read_new(X), densities=False).margins)
+        return margins_of(self._clusters, self._read_new(X))

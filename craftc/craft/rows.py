@@ -1,9 +1,10 @@
-"""Rows of a fitted CRAFT: margins, log densities, and the rows that are typical of a cluster or unusual in the table."""
+"""Rows under a fitted CRAFT: margins, log densities, and the rows that are typical of a cluster or unusual in the table."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,89 +15,170 @@ from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
 
 MOST_TYPICAL, MOST_UNUSUAL = 32, 256  # rows of a cluster, and of the table, that a fitted model keeps
-_SORTED_AT_ONCE = 16  # rows, for one that is typical
-CLEAR = math.log(9.0)  # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
+_CLEAR = math.log(9.0)  # nats of margin: the row belongs to its cluster with a probability of .9, if only two compete
+_UNCLEAR = 1 << 31  # added to the missing cells of a row that does not belong clearly to its cluster
+_STEPS, _LARGEST = 2.0**20, 2.0**10  # integers by which mean margins are summed: to a nat, and the largest margin in nats
 
 
 @dataclass
 class RowScores:
-    """What a model says of every row.
+    """What a model says of some rows.
 
     Parameters
     ----------
     labels : ndarray (n,) of int32
-    margins : ndarray (n,)
+    margins : ndarray (n,) of float64
         Nats by which every row prefers its cheapest cluster to the second; inf with one cluster.
     densities : ndarray (n,) of float64
-        Log density in nats; empty where the model defines none.
-    absent : ndarray (n,)
-        Missing cells.
+        Log density in nats; empty where it was not asked for.
+    absent : ndarray (n,) of int64
+        Missing cells; empty without densities.
     """
 
     labels: Labels
-    margins: NDArray[Any]
+    margins: Floats
     densities: Floats
-    absent: NDArray[Any]
+    absent: NDArray[np.int64]
 
 
-def row_scores(clusters: Clusters, table: MixedTable, dtype: type = np.float64, *, densities: bool = True) -> RowScores:
-    """Labels, margins in this dtype, and log densities of rows, in one pass over the table."""
-    n, K, background = len(table), len(clusters.mask), clusters.background
+def row_scores(clusters: Clusters, table: MixedTable, *, densities: bool = True) -> Iterator[tuple[slice, RowScores]]:
+    """Slices of the rows, and what the model says of them."""
+    K, background = len(clusters.mask), clusters.background
     varies = background.usable[: background.grid.p] > 0
     equal_weights = 0.0 if clusters.spec.by_length else math.log(K)
-    scores = RowScores(
-        np.zeros(n, np.int32), np.full(n, np.inf, dtype), np.empty(n if densities else 0), np.zeros(n if densities else 0, np.int32)
-    )
     for rows, costs, own in clusters.costs_in_chunks(table, full=densities):
         least = costs.min(axis=1)
-        scores.labels[rows] = costs.argmin(axis=1)
-        if K > 1:
-            second = np.partition(costs, 1, axis=1)[:, 1]
-            scores.margins[rows] = np.minimum(second - least, np.finfo(dtype).max)
+        margins = np.full(len(costs), np.inf) if K == 1 else np.partition(costs, 1, axis=1)[:, 1] - least
+        scores = RowScores(costs.argmin(axis=1).astype(np.int32), margins, np.empty(0), np.empty(0, np.int64))
         if densities:
             part = table.take(rows)
             seen = ~np.isnan(part.numeric)
             normalisers = 0.5 * math.log(2.0 * math.pi) * (seen & varies).sum(axis=1)
             mixture = np.log(np.exp(least[:, None] - costs).sum(axis=1)) - least
-            scores.densities[rows] = mixture - own - normalisers - equal_weights
-            scores.absent[rows] = (~seen).sum(axis=1) + (part.codes == part.n_levels.astype(part.codes.dtype)).sum(axis=1)
-    return scores
+            scores.densities = mixture - own - normalisers - equal_weights
+            scores.absent = (~seen).sum(axis=1) + (part.codes == part.n_levels.astype(part.codes.dtype)).sum(axis=1)
+        yield rows, scores
 
 
-def typical_rows(scores: RowScores, n_clusters: int, most: int, counted: NDArray[np.bool_] | None = None) -> list[NDArray[np.intp]]:
-    """Positions of the rows of every cluster with the highest densities, highest first.
+def margins_of(clusters: Clusters, table: MixedTable) -> Floats:
+    """(n,) margins in nats."""
+    return np.concatenate([scores.margins for _, scores in row_scores(clusters, table, densities=False)] or [np.empty(0)])
 
-    Rows count that belong clearly to their cluster and have as few missing cells as any of them, or all rows of a cluster without such
-    rows. Of equal densities, which equal rows have, the first is listed.
+
+def labels_of(clusters: Clusters, table: MixedTable) -> Labels:
+    """(n,) the cheapest cluster of every row."""
+    return np.concatenate([scores.labels for _, scores in row_scores(clusters, table, densities=False)] or [np.empty(0, np.int32)])
+
+
+def densities_of(clusters: Clusters, table: MixedTable) -> Floats:
+    """(n,) log densities in nats."""
+    return np.concatenate([scores.densities for _, scores in row_scores(clusters, table)] or [np.empty(0)])
+
+
+class RowExtremes:
+    """The rows of every cluster with the highest densities and the rows of the table with the lowest, of rows that come in slices.
+
+    Typical are rows that belong clearly to their cluster and have as few missing cells as any of them; in a cluster without such rows, all
+    rows count. Of equal densities, which equal rows have, the first is typical.
+
+    Parameters
+    ----------
+    n_clusters : int
+    most_typical, most_unusual : int
+        Rows of each cluster, and of the table.
     """
-    out = []
-    for k in range(n_clusters):
-        members = np.flatnonzero(scores.labels == k if counted is None else (scores.labels == k) & counted)
-        clear = members[scores.margins[members] >= CLEAR]
-        members = clear if len(clear) else members
-        members = members[scores.absent[members] == scores.absent[members].min(initial=np.iinfo(np.int32).max)]
-        out.append(_highest(scores.densities, members, most))
-    return out
+
+    def __init__(self, n_clusters: int, most_typical: int, most_unusual: int) -> None:
+        self._most_typical, self._most_unusual = most_typical, most_unusual
+        self._typical = [_Kept() for _ in range(n_clusters)]
+        self._unusual = _Kept()
+        self._rank = np.full(n_clusters, np.iinfo(np.int64).max)  # least number of missing cells of a typical row
+        self._least = np.full(n_clusters, -np.inf)  # density that a further typical row must exceed
+        self._highest = np.inf  # density that a further unusual row must be below
+
+    def add(self, first: int, labels: Labels, scores: RowScores, counted: NDArray[np.bool_] | None = None) -> None:
+        """Take further rows into account, of which the first has this position; only `counted` ones, if given."""
+        rank = scores.absent + np.where(scores.margins >= _CLEAR, 0, _UNCLEAR)
+        better = (rank < self._rank[labels]) | ((rank == self._rank[labels]) & (scores.densities > self._least[labels]))
+        lower = scores.densities < self._highest
+        if counted is not None:
+            better, lower = better & counted, lower & counted
+        rows = np.flatnonzero(better)
+        for k in np.unique(labels[rows]).tolist():
+            of_k = rows[labels[rows] == k]
+            of_k = of_k[rank[of_k] == rank[of_k].min()]
+            kept = self._typical[k] if rank[of_k[0]] == self._rank[k] else _Kept()
+            kept = kept.joined(first + of_k, -scores.densities[of_k])
+            distinct = kept.some(np.flatnonzero(np.diff(kept.keys, prepend=-np.inf) != 0.0)[: self._most_typical])
+            self._typical[k], self._rank[k] = distinct, rank[of_k[0]]
+            self._least[k] = -distinct.keys[-1] if len(distinct.keys) == self._most_typical else -np.inf
+        rows = np.flatnonzero(lower)
+        if len(rows):
+            self._unusual = self._unusual.joined(first + rows, scores.densities[rows]).some(slice(self._most_unusual))
+            if len(self._unusual.keys) == self._most_unusual:
+                self._highest = self._unusual.keys[-1]
+
+    @property
+    def typical(self) -> list[NDArray[np.intp]]:
+        """Positions of the typical rows of every cluster, highest density first."""
+        return [kept.rows for kept in self._typical]
+
+    @property
+    def unusual(self) -> NDArray[np.intp]:
+        """Positions of the rows with the lowest densities, lowest first; of equal ones the first."""
+        return self._unusual.rows
 
 
-def _highest(densities: Floats, members: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """The first row of each of the highest densities; all members are sorted only if too many of the leading ones are equal."""
-    pools, few = [members], min(_SORTED_AT_ONCE * most, len(members))
-    if few < len(members):
-        least = np.partition(densities[members], len(members) - few)[len(members) - few]
-        pools.insert(0, members[densities[members] >= least])
-    for pool in pools:
-        order = pool[np.argsort(-densities[pool], kind="stable")]
-        order = order[np.flatnonzero(np.diff(densities[order], prepend=np.inf) != 0.0)]
-        if len(order) >= most:
-            break
-    return order[:most]
+@dataclass
+class _Kept:
+    """Rows by ascending key, of equal keys by position."""
+
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    keys: Floats = field(default_factory=lambda: np.empty(0))
+
+    def joined(self, rows: NDArray[np.intp], keys: Floats) -> _Kept:
+        """These rows and later ones."""
+        every, key = np.concatenate([self.rows, rows]), np.concatenate([self.keys, keys])
+        order = np.argsort(key, kind="stable")
+        return _Kept(every[order], key[order])
+
+    def some(self, chosen: Any) -> _Kept:
+        return _Kept(self.rows[chosen], self.keys[chosen])
 
 
-def unusual_rows(scores: RowScores, most: int, counted: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-    """Positions of the rows with the lowest densities, lowest first; of equal ones the first."""
-    densities = scores.densities if counted is None else np.where(counted, scores.densities, np.inf)
-    candidates = np.flatnonzero(densities < np.inf)
-    if most < len(candidates):
-        candidates = np.flatnonzero(densities <= np.partition(densities, most - 1)[most - 1])
-    return candidates[np.argsort(densities[candidates], kind="stable")[:most]]
+def extremes_of(clusters: Clusters, table: MixedTable, most_typical: int, most_unusual: int) -> RowExtremes:
+    """Typical and unusual rows of a table."""
+    extremes = RowExtremes(len(clusters.mask), most_typical, most_unusual)
+    for rows, scores in row_scores(clusters, table):
+        extremes.add(rows.start, scores.labels, scores)
+    return extremes
+
+
+class MeanMargins:
+    """Mean margin of the rows of every cluster, of rows that come in slices; sums of unweighted rows are integers, in any order the same.
+
+    Parameters
+    ----------
+    n_clusters : int
+    """
+
+    def __init__(self, n_clusters: int) -> None:
+        self._total, self._size = np.zeros(n_clusters, np.int64), np.zeros(n_clusters)
+        self._weighted = np.zeros(n_clusters)
+
+    def add(self, labels: Labels, margins: Floats, weight: Floats | None) -> None:
+        """Take further rows into account; margins above 1024 nats count as 1024."""
+        K = len(self._size)
+        steps = np.rint(np.minimum(margins, _LARGEST) * _STEPS)
+        if weight is None:
+            self._total += np.bincount(labels, steps, K).astype(np.int64)  # of few rows, exact in float64
+            self._size += np.bincount(labels, minlength=K)
+        else:
+            self._weighted += np.bincount(labels, steps * weight, K)
+            self._size += np.bincount(labels, weight, K)
+
+    def values(self) -> Floats:
+        """(K,) nats; inf with one cluster."""
+        if len(self._size) == 1:
+            return np.array([np.inf])
+        return np.asarray((self._total + self._weighted) / _STEPS / self._size)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.dense_data import DenseData
-from craftc._common.estimator import DenseInput, set_convergence, warn_not_converged
+from craftc._common.estimator import set_convergence, warn_not_converged
 from craftc._common.labels import compact, number_by_appearance
 from craftc._common.random import DPMeansStream, seed_of, uniform
 from craftc._common.threads import effective_n_threads, threads_for
@@ -37,6 +37,7 @@ from craftc.dpmeans.descent import Descent, SphericalFit, nearest
 from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample, farthest_first
 from craftc.dpmeans.seeding import k_means_labels, random_row
 from craftc.table.cluster_summary import MomentsSummary
+from craftc.table.dense_input import DenseInput
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")

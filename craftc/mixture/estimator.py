@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from craftc._common.estimator import DenseInput, set_convergence, warn_not_converged
+from craftc._common.estimator import set_convergence, warn_not_converged
 from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.random import seed_of
 from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
@@ -27,6 +27,7 @@ from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
 from craftc.mixture.scaling import ColumnScaling, ScaledData
 from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
+from craftc.table.dense_input import DenseInput
 from craftc.table.html_overview import HtmlOverview, Overview
 
 SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the default rho of each

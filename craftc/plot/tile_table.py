@@ -17,6 +17,7 @@ from craftc.plot.figures import new_figure
 from craftc.plot.rows import Cells, read_rows
 
 _SIZE = (7.0, 5.0)  # inches
+_FONT = 8.0  # points, of the legend
 _MOST_ROWS = 2000  # more than the pixels of a figure; longer tables are subsampled
 _MOST_TICKS = 40  # column names
 _LINE = 45  # characters of column names that fit on one line
@@ -47,7 +48,7 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     order : {"given", "selection"}, default="given"
         "given": columns in input order. "selection": columns selected by the same clusters are adjacent.
     axes : matplotlib Axes, optional
-        Where to draw; None: a new figure.
+        Where to draw; None: a new figure, with a legend of the colours.
 
     Returns
     -------
@@ -86,7 +87,8 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     n = len(rows)
     if n > _MOST_ROWS:
         rows = rows[np.linspace(0, n - 1, _MOST_ROWS).round().astype(np.intp)]
-    if axes is None:
+    own_figure = axes is None
+    if own_figure:
         axes = new_figure(_SIZE).add_subplot()
     picture = _tiles([cells[d] for d in columns], rows, mask[labels[rows]][:, columns])
     extent = (-0.5, len(columns) - 0.5, n - 0.5, -0.5)
@@ -102,6 +104,9 @@ def tiles(model: Any, X: Any, *, order: str = "given", axes: Any = None) -> Any:
     ticks = np.arange(0, len(columns), max(1, -(-len(columns) // _MOST_TICKS)))
     names = [shortened(str(known[d]), _LONG) for d in columns[ticks]]
     axes.set_xticks(ticks, names, rotation=90 if sum(map(len, names)) > _LINE else 0)
+    if own_figure:  # on other axes there may be a title
+        kinds = {column.n_levels > 0 for column in cells}
+        _legend(axes, False in kinds, True in kinds, not mask.all(), bool((picture == 255).all(axis=-1).any()))
     return axes
 
 
@@ -142,3 +147,19 @@ def _level_places(codes: Array, n_levels: int, rows: Ints) -> Ints:
     rank[np.argsort(-count, kind="stable")] = np.arange(n_levels).clip(max=len(_OF_LEVELS) - 1)
     rank[n_levels] = -1
     return rank[codes[rows]]
+
+
+def _legend(axes: Any, numbers: bool, levels: bool, faded: bool, missing: bool) -> None:
+    """Explain the colours, above the table."""
+    import matplotlib
+    from matplotlib.patches import Patch
+
+    scale = matplotlib.colormaps["viridis"]
+    shown: list[tuple[str, Any, bool]] = [("low", scale(0.0), numbers), ("high", scale(1.0), numbers)]
+    shown += [("frequent level", _OF_LEVELS[0], levels), ("rare level", _OF_LEVELS[-1], levels)]
+    shown += [("as in the whole table", "0.8", faded), ("missing", "white", missing)]
+    handles = [Patch(facecolor=colour, edgecolor="0.7", label=label) for label, colour, used in shown if used]
+    axes.legend(
+        handles=handles, ncols=len(handles), loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=_FONT, borderaxespad=0.2,
+        columnspacing=1.0, handlelength=1.0, handletextpad=0.4,
+    )  # fmt: skip

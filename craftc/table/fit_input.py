@@ -10,6 +10,14 @@ from sklearn.utils.validation import validate_data
 
 from craftc._common.estimator import frame_library
 from craftc.table.mixed_table import MixedTable
+from craftc.table.out_of_core import is_out_of_core
+
+
+def read_input(X: Any, categorical: Any, missing: str) -> MixedTable:
+    """The table of `fit`: in memory, or read in batches from files, a dataset or a stream."""
+    if is_out_of_core(X):
+        return MixedTable.from_parquet(X, categorical=categorical, missing=missing)
+    return MixedTable.from_data(X, categorical=categorical, missing=missing)
 
 
 def set_input_attributes(estimator: Any, X: Any, table: MixedTable) -> None:
@@ -18,7 +26,7 @@ def set_input_attributes(estimator: Any, X: Any, table: MixedTable) -> None:
     The library of a data frame is kept as well, for tables that the estimator returns.
     """
     estimator._frame_library = frame_library(X)
-    if isinstance(X, MixedTable | Mapping):
+    if isinstance(X, MixedTable | Mapping) or is_out_of_core(X):
         estimator.n_features_in_ = table.schema.n_columns
         if table.schema.named:
             estimator.feature_names_in_ = np.array(table.schema.columns, dtype=object)

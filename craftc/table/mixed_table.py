@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from craftc._common.typing import Array
+from craftc.table.blocks import Scratch
 from craftc.table.frames import Column, Level, Source, column_mask, count_missing, open_source
+from craftc.table.out_of_core import read_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,13 +167,27 @@ class Schema:
         n_missing = np.zeros(self.n_columns, dtype=np.intp)
         n_missing[self.numeric_index] = count_missing(numeric, self.numeric_names)
         n_missing[self.categorical_index] = [column.n_missing for column in columns]
+        self.check_missing(n_missing)
+        return n_missing
+
+    def check_missing(self, n_missing: Array, n_rows: int | None = None) -> None:
+        """Raise ValueError on missing values if `missing="error"`, and on columns without any value, given the number of missing values.
+
+        Parameters
+        ----------
+        n_missing : ndarray (n_columns,)
+        n_rows : int, optional
+            Rows of the table; None: columns without values are accepted.
+        """
         if self.missing == "error" and n_missing.any():
             j = int((n_missing > 0).argmax())
             raise ValueError(
                 f"Column {self.columns[j]!r} has {n_missing[j]} missing value(s) (NaN or null); impute them, or pass missing='ignore' "
                 "or missing='category'."
             )
-        return n_missing
+        empty = np.flatnonzero(n_missing == n_rows) if n_rows is not None else np.empty(0, np.intp)
+        if len(empty):
+            raise ValueError(f"Column {self.columns[empty[0]]!r} has no value in any of its {n_rows} row(s); drop it.")
 
     def _table(self, numeric: Array, columns: list[Column], unknown: str) -> MixedTable:
         """Encode the categorical columns with the levels of this schema and build the table."""
@@ -225,6 +243,7 @@ class MixedTable:
     numeric: Array
     codes: Array
     schema: Schema
+    _scratch: ClassVar[Scratch | None] = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
@@ -252,12 +271,16 @@ class MixedTable:
                 )
 
     @classmethod
-    def _trusted(cls, numeric: Array, codes: Array, schema: Schema) -> MixedTable:
-        """A table of blocks built by this package, without validation."""
+    def _trusted(cls, numeric: Array, codes: Array, schema: Schema, scratch: Scratch | None = None) -> MixedTable:
+        """A table of blocks built by this package, without validation; `scratch`: where the blocks are kept, if not in memory."""
         table = object.__new__(cls)
-        for name, value in (("numeric", numeric), ("codes", codes), ("schema", schema)):
+        for name, value in (("numeric", numeric), ("codes", codes), ("schema", schema), ("_scratch", scratch)):
             object.__setattr__(table, name, value)
         return table
+
+    def _empty_block(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array for as many rows: in a scratch file if the blocks of this table are, else in memory."""
+        return np.empty(shape, dtype) if self._scratch is None else self._scratch.empty(shape, dtype)
 
     @classmethod
     def from_data(cls, X: Any, *, categorical: Any = "auto", missing: str = "ignore", dtype: Any = None) -> MixedTable:
@@ -280,10 +303,7 @@ class MixedTable:
         -------
         MixedTable
         """
-        if missing not in ("ignore", "category", "error"):
-            raise ValueError(f"missing must be 'ignore', 'category' or 'error', got {missing!r}.")
-        if dtype is not None and np.dtype(dtype) not in (np.dtype("f4"), np.dtype("f8")):
-            raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}.")
+        _check_reading(missing, dtype)
         if isinstance(X, MixedTable):
             return X._check_arguments(categorical, missing, dtype)
 
@@ -311,12 +331,59 @@ class MixedTable:
             dtype=numeric_type,
             missing=missing,
         )
-        empty = np.flatnonzero(schema._count_missing(numeric, columns) == source.n_rows)
-        if len(empty):
-            raise ValueError(
-                f"Column {source.names[empty[0]]!r} has no value in any of its {source.n_rows} row(s); drop it."
-            )
+        schema.check_missing(schema._count_missing(numeric, columns), source.n_rows)
         return schema._table(numeric, columns, "ignore")
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        categorical: Any = "auto",
+        missing: str = "ignore",
+        dtype: Any = None,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> MixedTable:
+        """Read a table of any length in batches; its blocks are kept in scratch files, which disappear with the table.
+
+        Parameters
+        ----------
+        path : path, pattern, folder, list of these, pyarrow.dataset.Dataset or pyarrow.RecordBatchReader
+            Parquet or Arrow files of equal columns, in the order of their names. A stream is read once.
+        columns : sequence of str, optional
+            The columns to read; None: all, which must be the same in every file.
+        categorical, missing, dtype
+            As in `from_data`.
+        scratch : path, optional
+            Folder of the scratch files; None: the folder for temporary files (the variable TMPDIR). They need as much space as the table
+            would in memory, and the same again where numeric columns are encoded.
+
+        Returns
+        -------
+        MixedTable
+            Equal to that of `from_data` for the whole table.
+
+        Raises
+        ------
+        FileNotFoundError, OSError, TypeError, ValueError
+            No file matches, a file cannot be read, the scratch folder is full, or the files do not have the same columns; the message
+            names the file.
+        """
+        _check_reading(missing, dtype)
+        read = read_blocks(path, categorical, dtype, columns, scratch)
+        schema = Schema(
+            columns=read.names,
+            named=True,
+            numeric_index=read.numeric_index,
+            categorical_index=read.categorical_index,
+            levels=tuple(column.learn(missing) for column in read.columns),
+            dtype=read.numeric.dtype,
+            missing=missing,
+        )
+        schema.check_missing(read.n_missing, len(read.numeric))
+        final = [column.translate(levels, missing)[0] for column, levels in zip(read.columns, schema.levels, strict=True)]
+        return cls._trusted(read.numeric, read.codes(final, schema.n_levels), schema, read.scratch)
 
     def _check_arguments(self, categorical: Any, missing: str, dtype: Any) -> MixedTable:
         """Return this table if it was built with these arguments of `from_data`, else raise ValueError."""
@@ -385,6 +452,14 @@ class MixedTable:
             f"MixedTable({self.n_rows} rows, {self.numeric.shape[1]} numeric {self.numeric.dtype}, "
             f"{self.codes.shape[1]} categorical {self.codes.dtype}, missing={self.schema.missing!r})"
         )
+
+
+def _check_reading(missing: str, dtype: Any) -> None:
+    """Raise ValueError unless these are arguments of `from_data`."""
+    if missing not in ("ignore", "category", "error"):
+        raise ValueError(f"missing must be 'ignore', 'category' or 'error', got {missing!r}.")
+    if dtype is not None and np.dtype(dtype) not in (np.dtype("f4"), np.dtype("f8")):
+        raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}.")
 
 
 def _bullets(names: list[str]) -> str:

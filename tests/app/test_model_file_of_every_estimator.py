@@ -13,6 +13,7 @@ import pytest
 
 import craftc
 from craftc import load_model, save_model
+from craftc.cli import main
 from craftc.datasets import load_heart
 
 RNG = np.random.default_rng(0)
@@ -249,6 +250,9 @@ def test_every_value_of_the_head_is_checked(fitted, tmp_path):
     assert changed({"a": 1}, ["parameters", "n_threads"])
     assert changed(0, ["n_features"])
     assert changed(["a"], ["feature_names"])
+    assert changed("a" * model.n_features_in_, ["feature_names"])
+    if hasattr(model, "summary"):
+        assert changed(None, ["frame_library"])
 
 
 def test_a_file_of_one_estimator_is_none_of_another(tmp_path):
@@ -267,3 +271,10 @@ def test_the_members_of_the_archive_are_plain(fitted, tmp_path):
     with zipfile.ZipFile(tmp_path / "m") as archive:
         assert all(name.endswith(".npy") for name in archive.namelist())
     assert not any(array.dtype.hasobject for array in arrays_of(tmp_path / "m").values())
+
+
+def test_the_command_line_predicts_with_a_craft(tmp_path, capsys):
+    save_model(dp_means()[0], tmp_path / "m")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    assert main(["predict", str(tmp_path / "m"), str(tmp_path / "t.csv")]) == 2
+    assert "holds a fitted DPMeans; craftc predict needs a CRAFT." in " ".join(capsys.readouterr().err.split())

@@ -147,6 +147,8 @@ def test_tiles_are_coloured_where_a_cluster_selects(kind, missing):
     assert (picture[np.isnan(X[np.argsort(model.labels_, kind="stable")])] == 255).all()
     assert [word.get_text() for word in axes.get_yticklabels()] == ["cluster 0: 60 rows", "cluster 1: 60 rows"]
     assert [line.get_ydata()[0] for line in axes.lines] == [59.5]
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["low", "high", "as in the whole table"] + ["missing"] * missing
     axes.figure.canvas.draw()
 
 
@@ -165,6 +167,7 @@ def test_new_rows_names_and_axes_of_the_caller():
     model = FeatureSelectionMixture(6, random_state=0).fit(X)
     mine = pyplot.figure().add_subplot()
     assert plot.tiles(model, X[::2], axes=mine) is mine
+    assert mine.get_legend() is None
     assert [word.get_text() for word in mine.get_xticklabels()] == list("abcdefghij")
     assert [word.get_text() for word in mine.get_yticklabels()] == ["cluster 0: 60 rows"]
 
@@ -233,6 +236,8 @@ def test_levels_are_tiles_by_their_frequency(frame):
     assert (nobody.max(axis=1) == nobody.min(axis=1)).all()  # grey
     assert nobody.max() <= 222  # not white
     assert len(np.unique(picture[:, 2], axis=0)) == 2  # a boolean column has two levels
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["low", "high", "frequent level", "rare level", "as in the whole table", "missing"]
     assert [word.get_text() for word in axes.get_xticklabels()] == list(mixed_rows())
 
 

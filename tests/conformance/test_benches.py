@@ -96,7 +96,10 @@ def test_benchmark_runs(cls, method):
     benchmark, smallest = cls(), [values[0] for values in params]
     importlib.import_module(cls.__module__).setup(*smallest)  # skips where the commit lacks something: this one lacks nothing
     benchmark.setup(*smallest)
-    result = getattr(benchmark, method)(*smallest)
+    try:
+        result = getattr(benchmark, method)(*smallest)
+    finally:
+        getattr(benchmark, "teardown", lambda *_: None)(*smallest)
     assert (result is not None) == method.startswith("track_")
 
 

@@ -154,6 +154,7 @@ def test_one_row_one_column_one_level(name):
 WEIGHTED = {**{name: model for name, model in MIXED.items() if name.startswith("craft")}, **ROWS}
 
 
+@pytest.mark.filterwarnings("ignore:Columns differ in scale:UserWarning")
 @pytest.mark.parametrize("name", [name for name in WEIGHTED if name.startswith(("craft", "dpmeans"))])
 def test_weights(name):
     table = random_table(5, 60, 3, 0, missing=0.0)

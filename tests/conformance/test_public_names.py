@@ -113,7 +113,7 @@ METHODS = {
     "FeatureSelectionMixture": "fit predict predict_proba sample score score_samples summary",
     "GraphSpectralFeatures": "edges fit inverse_transform score transform",
     "KFeatures": "fit inverse_transform predict reconstruct summary transform",
-    "MixedTable": "from_data take",
+    "MixedTable": "from_data from_parquet take",
 }
 ATTRIBUTES = {
     "BPMeans": (

@@ -26,7 +26,7 @@ def test_numbers_in_use_do_not_change():
         "FeatureStream": {"FEATURE": 31, "EXCHANGE": 32, "CHOICE_SAMPLE": 33, "GROWTH": 34, "GROWN_EXCHANGE": 35},
         "MixtureStream": {"SEED": 41, "SEED_SAMPLE": 42},
         "SpectralStream": {"SCORES": 41, "LOADINGS": 42},
-        "TableStream": {"TALLY_SAMPLE": 61},
+        "TableStream": {"QUANTILE_SAMPLE": 62, "TALLY_SAMPLE": 61},
     }  # fmt: skip
 
 

@@ -1,0 +1,83 @@
+"""Arrays in scratch files: the blocks of tables that do not fit into memory.
+
+A scratch file has no name in the file system (on POSIX systems), or is deleted when it is closed (on Windows). Nothing is left behind,
+however the process ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ZEROS = 1 << 22  # bytes written at a time where the system cannot reserve space
+
+
+class Scratch:
+    """A folder in which arrays are kept in files that disappear with the arrays.
+
+    Parameters
+    ----------
+    folder : path, optional
+        None: the folder of the system for temporary files (the variable TMPDIR).
+
+    Raises
+    ------
+    OSError
+        The folder does not exist or cannot be written to.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = os.fspath(folder) if folder is not None else tempfile.gettempdir()
+        if not os.path.isdir(self.folder):
+            raise NotADirectoryError(errno.ENOTDIR, "The scratch folder does not exist", self.folder)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """An array in a new scratch file, whose space is reserved."""
+        with self.file() as file:
+            self._reserve(file, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+            return mapped(file, shape, dtype)
+
+    def file(self) -> Any:
+        """A new scratch file, open for reading and writing."""
+        try:
+            return tempfile.TemporaryFile(dir=self.folder, prefix="craftc-", buffering=0)
+        except OSError as error:
+            raise self._named(error) from error
+
+    def write(self, file: Any, block: NDArray[Any]) -> None:
+        """Append a C-contiguous block to a scratch file."""
+        rest = memoryview(block.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError as error:
+            raise self._named(error) from error
+
+    def _reserve(self, file: Any, size: int) -> None:
+        """Extend a file to this size; a disk that is full must be reported here, not by a signal when the array is written."""
+        try:
+            if size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                for start in range(0, size, _ZEROS):
+                    file.write(bytes(min(_ZEROS, size - start)))
+        except OSError as error:
+            raise self._named(error) from error
+
+    def _named(self, error: OSError) -> OSError:
+        """The error with the scratch folder in its message."""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else error.errno == errno.ENOSPC
+        advice = "is full; pass another folder as scratch, or set TMPDIR" if full else f"cannot be written to ({error.strerror})"
+        return OSError(error.errno, f"The scratch folder {advice}", self.folder)
+
+
+def mapped(file: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """The content of a scratch file as an array, which keeps the space of the file after it is closed."""
+    if not np.prod(shape):
+        return np.empty(shape, dtype)
+    return np.asarray(np.memmap(file, dtype, "r+", shape=shape))

@@ -1,0 +1,44 @@
+"""Input of numbers: arrays, frames, and files that are read in batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from craftc._common.estimator import frame_library
+from craftc.table.out_of_core import is_out_of_core, read_blocks
+
+
+class DenseInput:
+    """Input of numbers: float32 stays float32, everything else becomes float64."""
+
+    feature_names_in_: NDArray[Any]
+
+    def _read_rows(self, X: Any, reset: bool, **checks: Any) -> NDArray[Any]:
+        """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they are compared."""
+        checks |= {"dtype": [np.float64, np.float32], "order": "C"}
+        if is_out_of_core(X):
+            return self._read_batches(X, reset, checks)
+        rows = np.asarray(validate_data(self, X, reset=reset, **checks))
+        if reset:
+            self._frame_library = frame_library(X)
+        return rows
+
+    def _read_batches(self, X: Any, reset: bool, checks: dict[str, Any]) -> NDArray[Any]:
+        """The rows of files, a dataset or a stream, in a scratch file; new rows may have columns that the model does not use."""
+        known = None if reset else getattr(self, "feature_names_in_", None)
+        read = read_blocks(X, [], None, None if known is None else known.tolist(), None)
+        names = np.array(read.names, dtype=object)
+        if known is not None:
+            del self.feature_names_in_  # the block, whose columns have been chosen by name, has no names
+        try:
+            rows = np.asarray(validate_data(self, read.numeric, reset=reset, **checks))
+        finally:
+            if known is not None:
+                self.feature_names_in_ = known
+        if reset:
+            self.feature_names_in_, self._frame_library = names, None
+        return rows

@@ -1,0 +1,349 @@
+"""Tables that are read in batches and kept in scratch files: Parquet and Arrow files, datasets, and streams of record batches.
+
+The batches are decoded once. Numbers go to their final block. Categories go to a block of provisional codes, numbered by first appearance,
+and are translated when all levels are known. The result equals that of `MixedTable.from_data` for the whole table in memory.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from craftc._common.typing import Array
+from craftc.table.blocks import Scratch, mapped
+from craftc.table.frames import MAX_LEVELS, Column, Level, column_mask, count_missing, open_source
+
+_ROWS = 1 << 16  # of a batch
+_BUFFER = 1 << 20  # bytes of a column that are read at a time
+_NO_CODE = MAX_LEVELS  # provisional code of a missing value
+_FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc"}
+_NEEDS = "Reading {} needs pyarrow: pip install 'craftc[app]'."
+
+
+def is_out_of_core(X: Any) -> bool:
+    """Whether an input is a path of Parquet or Arrow files (or a list of paths), a dataset, or a stream of record batches."""
+    if isinstance(X, str | os.PathLike):
+        return True
+    if isinstance(X, list | tuple) and X and all(isinstance(path, str | os.PathLike) for path in X):
+        return True
+    kind = type(X)
+    return kind.__module__.startswith(("pyarrow._dataset", "pyarrow.lib")) and any(
+        each.__name__ in ("Dataset", "RecordBatchReader") for each in kind.__mro__
+    )
+
+
+@dataclass
+class Blocks:
+    """A table as it was read in batches.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Columns.
+    numeric_index, categorical_index : ndarray of intp
+        Positions of the numeric and of the categorical columns.
+    numeric : ndarray (n, p)
+        In a scratch file.
+    columns : list of q Column
+        The distinct values of every categorical column, in the order of the provisional codes.
+    n_missing : ndarray
+        Missing values of every column.
+    scratch : Scratch
+    """
+
+    names: tuple[str, ...]
+    numeric_index: Array
+    categorical_index: Array
+    numeric: Array
+    columns: list[Column]
+    n_missing: Array
+    scratch: Scratch
+    _provisional: Array
+
+    def codes(self, final: Sequence[Array], n_levels: Array) -> Array:
+        """(n, q) codes in a scratch file, from the final code of every value of every column, the missing value last."""
+        dtype = np.uint8 if max(n_levels, default=0) < 256 else np.uint16
+        codes = self.scratch.empty(self._provisional.shape, dtype)
+        code_of = np.zeros((len(final), _NO_CODE + 1), dtype)
+        for d, of_value in enumerate(final):
+            code_of[d, : len(of_value) - 1], code_of[d, _NO_CODE] = of_value[:-1], of_value[-1]
+        for start in range(0, len(codes), _ROWS):
+            rows = slice(start, start + _ROWS)
+            for d in range(len(final)):
+                codes[rows, d] = code_of[d, self._provisional[rows, d]]
+        return codes
+
+
+def read_blocks(X: Any, categorical: Any, dtype: Any, columns: Sequence[str] | None, scratch: str | os.PathLike[str] | None) -> Blocks:
+    """Decode all batches once; the parameters are those of `MixedTable.from_parquet`."""
+    batches = Batches(X, columns)
+    mask = column_mask(categorical, batches.names)
+    auto = mask is None
+    if mask is None:
+        mask = np.array([kind == "level" for kind in batches.kinds])
+    numeric_index, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
+    narrow = len(numeric_index) and all(batches.narrow[j] for j in numeric_index)
+    numeric_type = np.dtype(dtype if dtype is not None else np.float32 if narrow else np.float64)
+    names = tuple(batches.names[j] for j in numeric_index)
+
+    place = Scratch(scratch)
+    levels = [_Levels(batches.names[j], auto and batches.is_text[j]) for j in categorical_index]
+    n, n_missing = 0, np.zeros(len(batches.names), np.intp)
+    with place.file() as numbers, place.file() as provisional:
+        for where, batch in batches:
+            try:
+                source = open_source(batch)
+                block = source.numbers(numeric_index, numeric_type)
+                n_missing[numeric_index] += count_missing(block, names)
+                codes = np.empty((len(block), len(levels)), np.uint16)
+                for d, (j, known) in enumerate(zip(categorical_index.tolist(), levels, strict=True)):
+                    codes[:, d] = known.codes(source.column(j))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{where}: {error}" if where else str(error)) from error
+            place.write(numbers, block)
+            place.write(provisional, codes)
+            n += len(block)
+        if not n:
+            raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(batches.names)})) while a minimum of 1 is required.")
+        numeric = mapped(numbers, (n, len(numeric_index)), numeric_type)
+        provisional_codes = mapped(provisional, (n, len(levels)), np.uint16)
+    n_missing[categorical_index] = [each.n_missing for each in levels]
+    columns_of_levels = [each.column(n) for each in levels]
+    return Blocks(batches.names, numeric_index, categorical_index, numeric, columns_of_levels, n_missing, place, provisional_codes)
+
+
+def streamed(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a fitted estimator that maps rows to rows, extended to inputs that are read in batches."""
+
+    @wraps(method)
+    def mapped_in_batches(self: Any, X: Any) -> Any:
+        if not is_out_of_core(X):
+            return method(self, X)
+        check_is_fitted(self)
+        parts = []
+        for where, batch in Batches(X, [str(name) for name in getattr(self, "feature_names_in_", ())] or None):
+            try:
+                parts.append(method(self, batch))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{where}: {error}" if where else str(error)) from error
+        if not parts:
+            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+        return np.concatenate(parts)
+
+    return mapped_in_batches
+
+
+@dataclass
+class _Levels:
+    """The values of one categorical column, numbered by first appearance.
+
+    Parameters
+    ----------
+    name : str
+    may_be_id : bool
+        Whether a different text in every row is an error.
+    """
+
+    name: str
+    may_be_id: bool
+    number: dict[Level, int] = field(default_factory=dict)
+    n_missing: int = 0
+    n_present: int = 0
+
+    def codes(self, column: Column) -> Array:
+        """Provisional codes of the cells of a batch."""
+        place = np.full(len(column.values), _NO_CODE, np.uint16)
+        for i in np.flatnonzero(column.used):
+            value = column.values[i]
+            if value is not None:
+                place[i] = self._number_of(value)
+        self.n_missing += column.n_missing
+        self.n_present += len(column.codes) - column.n_missing
+        codes: Array = place[column.codes]
+        return codes
+
+    def _number_of(self, value: Level) -> int:
+        number = self.number.setdefault(value, len(self.number))
+        if number >= MAX_LEVELS:
+            different = ", a different text in nearly every row" if self.may_be_id and self.n_present < 2 * MAX_LEVELS else ""
+            raise ValueError(
+                f"Column {self.name!r} has more than {MAX_LEVELS} levels{different}, but at most {MAX_LEVELS} are supported; drop it, "
+                "merge rare levels, or convert the column to numbers."
+            )
+        return number
+
+    def column(self, n: int) -> Column:
+        """All values as one column, the last one missing."""
+        if self.may_be_id and len(self.number) == n - self.n_missing >= 3:
+            raise ValueError(
+                f"Column {self.name!r} has a different text in every row, so it cannot define clusters; drop it or pass it as Categorical."
+            )
+        codes = np.append(np.arange(len(self.number)), np.full(int(self.n_missing > 0), -1))
+        return Column(self.name, codes, list(self.number), declared=False, strict=True)
+
+
+class Batches:
+    """Record batches of files, a dataset or a stream, in order, and the columns that all of them have.
+
+    Iteration yields the name of the file (empty for a stream) and a pyarrow table of its columns in a fixed order.
+
+    Attributes
+    ----------
+    names : tuple of str
+    kinds : list of {"number", "level", "empty"}
+    is_text : list of bool
+    narrow : list of bool
+        Columns that float32 represents exactly.
+
+    Raises
+    ------
+    FileNotFoundError, TypeError, ValueError
+        No file matches, a file cannot be read, or the files do not have the same columns.
+    """
+
+    def __init__(self, X: Any, columns: Sequence[str] | None = None) -> None:
+        try:
+            import pyarrow as pa
+            import pyarrow.dataset as ds
+        except ImportError as error:
+            raise ImportError(_NEEDS.format("Parquet files")) from error
+        self._reader = X if isinstance(X, pa.RecordBatchReader) else None
+        self._fragments: list[tuple[str, Any]] = []
+        if self._reader is not None:
+            schemas = [("", self._reader.schema)]
+        else:
+            dataset = X if isinstance(X, ds.Dataset) else _dataset(X, ds)
+            for fragment in dataset.get_fragments():
+                self._fragments.append((getattr(fragment, "path", ""), fragment))
+            schemas = [(path, _physical_schema(path, fragment)) for path, fragment in self._fragments]
+        if not schemas:
+            raise ValueError("The dataset has no files.")
+        self.names = _common_names(schemas, columns)
+        described = [[_describe(path, schema.field(name)) for name in self.names] for path, schema in schemas]
+        self.kinds = [_common_kind(name, each, schemas) for name, each in zip(self.names, zip(*described, strict=True), strict=True)]
+        self.is_text = [any(kind == "text" for kind, _ in each) for each in zip(*described, strict=True)]
+        self.narrow = [all(narrow for kind, narrow in each if kind != "empty") for each in zip(*described, strict=True)]
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        import pyarrow as pa
+
+        if self._reader is not None:
+            for batch in self._reader:
+                if len(batch):
+                    yield "", pa.Table.from_batches([batch]).select(list(self.names))
+            return
+        for path, fragment in self._fragments:
+            try:
+                for batch in _batches_of(fragment, list(self.names)):
+                    if len(batch):
+                        yield path, pa.Table.from_batches([batch]).select(list(self.names))
+            except (OSError, pa.ArrowInvalid) as error:
+                raise OSError(f"{path!r} cannot be read: {error}") from error
+            pa.default_memory_pool().release_unused()  # which pyarrow would keep
+
+
+def _batches_of(fragment: Any, names: list[str]) -> Iterator[Any]:
+    """The record batches of a file, decoded a few at a time."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        yield from fragment.to_batches(columns=names, batch_size=_ROWS, batch_readahead=2, fragment_readahead=1)
+        return
+    groups = [group.id for group in fragment.row_groups]
+    with fragment.open() as file, pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as content:
+        yield from content.iter_batches(_ROWS, row_groups=groups, columns=names)
+
+
+def _dataset(paths: Any, ds: Any) -> Any:
+    """The files that a path, a pattern, a folder or a list of these names, in the order of their names."""
+    files: list[str] = []
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
+        text = os.fspath(path)
+        if os.path.isdir(text):
+            found = [each for each in glob.glob(os.path.join(glob.escape(text), "**"), recursive=True) if _format_of(each)]
+        elif os.path.isfile(text):
+            found = [text]
+        else:
+            found = [each for each in glob.glob(text, recursive=True) if os.path.isfile(each)]
+        if not found:
+            raise FileNotFoundError(f"No Parquet, Feather or Arrow file matches {text!r}; pass the path of a file or folder, or a pattern.")
+        files += sorted(found)
+    formats = {_format_of(file) for file in files}
+    if None in formats or len(formats) > 1:
+        other = next((file for file in files if not _format_of(file)), None)
+        problem = f"{other!r} is of another kind" if other else f"several kinds were found ({', '.join(sorted(map(str, formats)))})"
+        raise ValueError(
+            f"Files are read in batches if all are Parquet (.parquet) or all Arrow (.arrow, .feather), but {problem}; craftc.read_table "
+            "reads other files."
+        )
+    return ds.dataset(files, format=formats.pop())
+
+
+def _format_of(path: str) -> str | None:
+    return _FORMATS.get(os.path.splitext(path)[1].lower())
+
+
+def _physical_schema(path: str, fragment: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return fragment.physical_schema
+    except (OSError, pa.ArrowInvalid) as error:
+        raise OSError(f"{path!r} cannot be read: {error}") from error
+
+
+def _common_names(schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of the first file, or those that were asked for; every file must have them, and no others unless some were chosen."""
+    first, schema = schemas[0]
+    names = tuple(schema.names if columns is None else columns)
+    if len(set(names)) < len(names):
+        raise ValueError(f"Column names must be unique, got {list(names)}; rename the columns.")
+    for path, each in schemas:
+        absent = [name for name in names if name not in each.names]
+        extra = [name for name in each.names if name not in names] if columns is None else []
+        if absent:
+            raise ValueError(f"{path or 'The stream'} lacks column {absent[0]!r}" + (f", which {first} has." if columns is None else "."))
+        if extra:
+            raise ValueError(f"{path} has column {extra[0]!r}, which {first} lacks; name the columns to use, or rewrite the file.")
+    if not names:
+        raise ValueError("Found array with 0 feature(s) (shape=(0, 0)) while a minimum of 1 is required.")
+    return names
+
+
+def _describe(path: str, field: Any) -> tuple[str, bool]:
+    """Kind of an Arrow column by its type, and whether float32 represents it."""
+    import pyarrow.types as types
+
+    kind = field.type
+    if types.is_dictionary(kind):
+        return "level", False
+    if types.is_boolean(kind):
+        return "level", False
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text", False
+    if types.is_null(kind):
+        return "empty", False
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number", types.is_float16(kind) or types.is_float32(kind)
+    raise TypeError(
+        f"Column {field.name!r} of {path or 'the stream'} has dtype {kind}, which is neither numeric nor categorical; convert it (a date "
+        "to days or a month, a list to several columns), or choose other columns."
+    )
+
+
+def _common_kind(name: str, found: Sequence[tuple[str, bool]], schemas: Sequence[tuple[str, Any]]) -> str:
+    """The kind of a column in all files."""
+    kinds = ["level" if kind == "text" else kind for kind, _ in found]
+    decided = next((kind for kind in kinds if kind != "empty"), "number")
+    for kind, (path, schema) in zip(kinds, schemas, strict=True):
+        if kind not in (decided, "empty"):
+            raise TypeError(f"Column {name!r} holds {schema.field(name).type} in {path}, but other types in other files; convert it.")
+    return decided

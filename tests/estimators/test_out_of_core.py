@@ -1,0 +1,227 @@
+"""Tables that are read in batches: equal to tables in memory, errors that name the file, nothing left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from craftc import CRAFT, BPMeans, DPMeans, FeatureSelectionMixture, KFeatures, MixedTable
+from craftc.table import blocks, out_of_core
+
+pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+ds = pytest.importorskip("pyarrow.dataset")
+
+
+def table(n=700, seed=0):
+    """Numbers of several kinds, text, a dictionary column and booleans; with missing cells, and a level in the last rows only."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, n)
+    text = np.array(["b", "a", "c"], object)[np.where(rng.random(n) < 0.8, group, rng.integers(0, 3, n))]
+    text[-2:] = "late"
+    text[rng.random(n) < 0.03] = None
+    return pa.table(
+        {
+            "plain": pa.array(rng.normal(4.0 * (group == 1), 1.0), mask=rng.random(n) < 0.04),
+            "skewed": np.exp(rng.normal(group, 0.5)),
+            "spike": np.where(rng.random(n) < 0.5, 0.0, rng.normal(5, 1, n)),
+            "whole": pa.array(rng.integers(0, 50, n) + 60 * (group == 2), pa.int32()),
+            "text": pa.array(text, pa.string()),
+            "level": pa.array(np.array(["x", "y"], object)[(group > 0).astype(int)]).dictionary_encode(),
+            "flag": pa.array(rng.random(n) < 0.2 + 0.6 * (group == 2), mask=rng.random(n) < 0.02),
+        }
+    )
+
+
+def write(folder, whole, ends, **options):
+    """Files of the rows up to each of these ends."""
+    folder.mkdir(exist_ok=True)
+    for i, (start, end) in enumerate(zip([0, *ends], [*ends, len(whole)], strict=True)):
+        pq.write_table(whole.slice(start, end - start), folder / f"part{i:02d}.parquet", **options)
+    return folder
+
+
+def equal(a, b):
+    assert a.schema == b.schema
+    np.testing.assert_array_equal(a.numeric, b.numeric)
+    np.testing.assert_array_equal(a.codes, b.codes)
+    assert a.codes.dtype == b.codes.dtype
+
+
+PARTITIONS = [(), (350,), (1, 1, 2, 350, 351, 698), (0, 0, 700)]  # whole, halves, uneven with one-row files, and empty files
+
+
+@pytest.mark.parametrize("ends", PARTITIONS)
+@pytest.mark.parametrize("missing", ["ignore", "category"])
+def test_equals_the_table_in_memory(tmp_path, ends, missing, monkeypatch):
+    monkeypatch.setattr(out_of_core, "_ROWS", 64)
+    whole = table()
+    folder = write(tmp_path / "parts", whole, ends, row_group_size=100)
+    expected = MixedTable.from_data(whole, missing=missing)
+    for X in (folder, str(folder / "*.parquet"), sorted(folder.iterdir()), ds.dataset(str(folder)), whole.to_reader(50)):
+        equal(MixedTable.from_parquet(X, missing=missing, scratch=tmp_path), expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts"]
+
+
+@pytest.mark.parametrize("ends", PARTITIONS[1:])
+@pytest.mark.parametrize("numeric", ["auto", "raw"])
+def test_a_fit_has_the_same_bits(tmp_path, ends, numeric, monkeypatch):
+    monkeypatch.setattr(out_of_core, "_ROWS", 64)
+    whole = table()
+    weight = np.random.default_rng(1).integers(0, 3, len(whole)).astype(float)
+    folder = write(tmp_path / "parts", whole, ends)
+    for sample_weight in (None, weight):
+        model = CRAFT(numeric=numeric, n_init=2, random_state=0).fit(str(folder / "*.parquet"), sample_weight=sample_weight)
+        again = CRAFT(numeric=numeric, n_init=2, random_state=0).fit(whole, sample_weight=sample_weight)
+        np.testing.assert_array_equal(model.labels_, again.labels_)
+        np.testing.assert_array_equal(model.margins_, again.margins_)
+        assert model.objective_ == again.objective_
+        assert [step[:2] for step in model.merge_path_] == [step[:2] for step in again.merge_path_]
+        assert model.feature_names_in_.tolist() == whole.column_names
+        for name in ("predict", "predict_proba", "transform", "score_samples", "margins"):
+            np.testing.assert_array_equal(getattr(model, name)(folder), getattr(again, name)(whole), err_msg=name)
+
+
+def test_columns_are_chosen_and_files_may_hold_more(tmp_path):
+    whole = table()
+    folder = write(tmp_path / "parts", whole, (300,))
+    chosen = MixedTable.from_parquet(folder, columns=["text", "plain"], categorical=["text"], dtype="f4")
+    equal(chosen, MixedTable.from_data(whole.select(["text", "plain"]), dtype="f4"))
+    model = CRAFT(2, n_init=1, random_state=0).fit(MixedTable.from_parquet(folder, columns=["text", "plain"]))
+    assert len(model.predict(folder)) == len(whole)
+
+
+def test_files_with_other_types_of_the_same_kind(tmp_path):
+    """Text beside dictionaries, float32 beside float64, a column without values in one file."""
+    whole = table()
+    first, second = whole.slice(0, 300), whole.slice(300)
+    first = first.set_column(4, "text", first["text"].dictionary_encode()).set_column(1, "skewed", first["skewed"].cast(pa.float32()))
+    second = second.set_column(5, "level", second["level"].cast(pa.string())).set_column(0, "plain", pa.nulls(len(second)))
+    for i, part in enumerate((first, second)):
+        pq.write_table(part, tmp_path / f"{i}.parquet")
+    read = MixedTable.from_parquet(tmp_path)
+    plain = pa.schema([field.with_type(pa.string() if str(field.type).startswith("dict") else field.type) for field in whole.schema])
+    unified = [part.cast(plain) for part in (first, second)]
+    equal(read, MixedTable.from_data(pa.concat_tables(unified)))
+    assert read.numeric.dtype == np.float64
+    narrow = pa.table({"a": pa.array(np.arange(20), pa.float32())})
+    pq.write_table(narrow, tmp_path / "narrow.parquet")
+    assert MixedTable.from_parquet(tmp_path / "narrow.parquet").numeric.dtype == np.float32
+
+
+def drifted(tmp_path, change):
+    whole = table()
+    folder = write(tmp_path / "parts", whole, (300,))
+    pq.write_table(change(whole.slice(300)), folder / "part01.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda part: part.drop(["text"]), ValueError, r"part01.*lacks column 'text', which .*part00.* has"),
+        (lambda part: part.append_column("more", part["plain"]), ValueError, r"part01.*has column 'more', which .*part00.* lacks"),
+        (lambda part: part.set_column(0, "plain", part["text"]), TypeError, r"Column 'plain' holds string in .*part01.*other types"),
+        (lambda part: part.set_column(0, "plain", pa.array([np.inf] * len(part))), ValueError, r"part01.*infinity: column 'plain'"),
+        (lambda part: part.set_column(0, "plain", pa.array([None] * len(part), pa.date32())), TypeError, r"'plain' of .*part01.*date32"),
+    ],
+)  # fmt: skip
+def test_files_that_do_not_fit_are_named(tmp_path, change, error, message):
+    with pytest.raises(error, match=message):
+        MixedTable.from_parquet(drifted(tmp_path, change))
+
+
+def test_refusals(tmp_path):
+    whole = table()
+    folder = write(tmp_path / "parts", whole, (300,))
+    with pytest.raises(FileNotFoundError, match="matches"):
+        CRAFT().fit(tmp_path / "nothing" / "*.parquet")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="read_table reads other files"):
+        CRAFT().fit(tmp_path / "a.csv")
+    (folder / "part01.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(OSError, match=r"part01.*cannot be read"):
+        CRAFT().fit(folder)
+    with pytest.raises(ValueError, match="0 sample"):
+        MixedTable.from_parquet(whole.slice(0, 0).to_reader())
+    with pytest.raises(ValueError, match="different text in every row"):
+        MixedTable.from_parquet(pa.table({"id": [f"row {i}" for i in range(50)]}).to_reader())
+    with pytest.raises(ValueError, match="no value in any of its 20"):
+        MixedTable.from_parquet(pa.table({"a": np.arange(20.0), "b": pa.nulls(20)}).to_reader())
+    with pytest.raises(ValueError, match=r"'plain' has \d+ missing"):
+        MixedTable.from_parquet(whole.to_reader(), missing="error")
+    with pytest.raises(ValueError, match="lacks column 'missing'"):
+        MixedTable.from_parquet(whole.to_reader(), columns=["missing"])
+    with pytest.raises(NotADirectoryError, match="scratch folder does not exist"):
+        MixedTable.from_parquet(whole.to_reader(), scratch=tmp_path / "nowhere")
+
+
+def test_too_many_levels(monkeypatch):
+    monkeypatch.setattr(out_of_core, "MAX_LEVELS", 30)
+    monkeypatch.setattr(out_of_core, "_NO_CODE", 30)
+    column = pa.table({"name": [f"row {i}" for i in range(50)]})
+    with pytest.raises(ValueError, match="'name' has more than 30 levels, a different text in nearly every row"):
+        MixedTable.from_parquet(column.to_reader())
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the space of files cannot be reserved here")
+def test_a_full_disk_names_the_folder(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=r"scratch folder is full.*TMPDIR") as caught:
+        MixedTable.from_parquet(table().to_reader(), scratch=tmp_path)
+    assert caught.value.filename == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_space_is_written_where_it_cannot_be_reserved(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    monkeypatch.setattr(blocks, "_ZEROS", 100)
+    array = blocks.Scratch(tmp_path).empty((37, 3), np.float64)
+    assert not array.any()
+    array[:] = 7.0
+    assert array.sum() == 37 * 3 * 7.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are not listed here")
+def test_scratch_files_close_with_the_model(tmp_path):
+    whole = table()
+    folder = write(tmp_path / "parts", whole, (300,))
+    before = len(os.listdir("/proc/self/fd"))
+    model = CRAFT(2, n_init=1, random_state=0).fit(folder)
+    for bad in (0, -1):
+        with pytest.raises(ValueError, match="n_clusters"):
+            CRAFT(bad).fit(folder)
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert model.n_clusters_ == 2
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [DPMeans(n_clusters=3, random_state=0), KFeatures(2, n_init=2, random_state=0), BPMeans(max_features=3, n_init=1, random_state=0),
+     FeatureSelectionMixture(3, random_state=0)],
+    ids=lambda estimator: type(estimator).__name__,
+)  # fmt: skip
+def test_estimators_of_numbers(tmp_path, estimator):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 3)) + 6.0 * rng.integers(0, 3, (400, 1))
+    whole = pa.table({name: X[:, j] for j, name in enumerate("abc")})
+    folder = write(tmp_path / "parts", whole, (1, 150))
+    model, again = clone(estimator).fit(folder), clone(estimator).fit(X)
+    assert model.objective_ == again.objective_
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.predict(folder), again.predict(X))
+    shuffled = write(tmp_path / "more", whole.select(["c", "a", "b"]).append_column("d", whole["a"]), ())
+    np.testing.assert_array_equal(model.predict(shuffled), again.predict(X))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="lacks column 'a'"):
+        model.predict(write(tmp_path / "fewer", whole.select(["b", "c"]), ()))
+    with pytest.raises(TypeError, match=r"part00.*'text'"):
+        clone(estimator).fit(write(tmp_path / "text", table(20).select(["text"]), ()))
