@@ -88,4 +88,4 @@ def run(
     if as_json:
         print(document(result))
     elif not quiet:
-        print("\n".join(page(Layout(sys.stdout), result, details=details, all_features=all_features)))
+        print("\n".join(page(Layout(sys.stdout), result, details=details or all_features, all_features=all_features)))

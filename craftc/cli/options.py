@@ -188,7 +188,7 @@ class _ClusterCommand(_Command):
     "--stability", type=click.IntRange(min=1), metavar="N", help="Refit N times on 80 % of the rows, and report how far the clusters agree."
 )
 @click.option("--details", is_flag=True, help="Print everything: all clusters with their features, all columns and notes.")
-@click.option("--all-features", is_flag=True, help="With the details: all features of a cluster, not only the 8 with the largest gains.")
+@click.option("--all-features", is_flag=True, help="As --details, with all features of a cluster, not only the 8 with the largest gains.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
 @click.option("--out", metavar="DIR", help="Folder for labels.csv, summary.csv, model.craftc and report.html.")

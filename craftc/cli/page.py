@@ -22,7 +22,7 @@ from craftc.table.cells import MAX_INTEGER_CODES
 
 MOST_LINES = 60  # of a page without --details
 MANY_CLUSTERS = 15  # above, the page points to --clusters
-_MOST_NOTE_LINES, _MOST_NAME_LINES, _MOST_REASONS = 12, 2, 4
+_MOST_NOTE_LINES, _MOST_NAME_LINES, _MOST_REASONS = 9, 2, 4
 _FEWEST_LISTED, _MOST_LISTED = 5, 20  # clusters of the overview, however long the notes are, and however short
 _MOST_FEATURES, _SOME_FEATURES = 8, 5  # per cluster, if the details of all clusters fit, and otherwise
 _SHORTEST_BLOCK = 3  # lines of the details of a cluster at least: a blank line, a title and one more
@@ -174,7 +174,7 @@ def _dependence(layout: Layout, model: Any) -> list[str]:
     if not (sentence := dependence_sentence(model)):
         return []
     strongest = [f"{name_of(a)} - {name_of(b)}" for a, b, _ in model.column_links_[:_MOST_LINKS]]
-    return layout.text(sentence) + (layout.names("  strongest links:", strongest) if strongest else [])
+    return layout.text(sentence) + (layout.names("  strongest links:", strongest, most=_MOST_NAME_LINES) if strongest else [])
 
 
 def _written(layout: Layout, result: Result) -> list[str]:

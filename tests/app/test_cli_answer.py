@@ -96,6 +96,28 @@ def test_at_most_60_lines_of_many_columns_and_notes(run, tmp_path):
     assert all(name in long for name in columns)
 
 
+@pytest.mark.slow
+def test_at_most_60_lines_of_everything_at_once(run, tmp_path):
+    """Notes about reading and about the fit, columns that are not used for many reasons, many clusters, a target, refits and files."""
+    frame, group = groups(20, rows_each=30)
+    n = len(group)
+    for j in range(12):
+        frame[f"price of a rather long name {j}"] = [f"${1000 + (i * 7919 * (j + 1)) % 997:,}" for i in range(n)]
+        frame[f"a constant of a rather long name {j}"] = "x"
+        frame[f"an id {j}"] = [f"K{j}-{i}" for i in range(n)]
+        frame[f"code {j}"] = group % 3
+    frame["nothing"], frame["Nr"], frame["known"] = "", range(1, n + 1), [f"c{g}" for g in group]
+    folder = tmp_path / ("a folder of a long name " * 5)
+    code, said, _ = run(
+        "cluster", write(tmp_path / "t.csv", frame), "--target", "known", "--clusters", 20, "--stability", 1, "--out", folder
+    )
+    assert code == 0
+    assert len(said.splitlines()) <= 60
+    assert said.count("\nNote: ") >= 2
+    assert "\ncluster  name" in said
+    assert "\n      5  " in said
+
+
 def test_small_answers_have_all_details(run):
     said = run("cluster", HEART, "--target", "class")[1]
     assert len(said.splitlines()) <= 60
@@ -178,6 +200,7 @@ def test_numbers_are_those_of_sizes_everywhere(run, tmp_path):
         assert np.allclose(predicted["probability"], model.predict_proba(craftc.read_table(path)).max(axis=1), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_report_has_the_same_numbers(run, tmp_path):
     """It names the file and has the clusters of the page in the same order; of many that nobody asked for, labels.csv has both numbers."""
     said = run("cluster", HEART, "--target", "class", "--stability", 2, "--out", tmp_path / "few")[1]
@@ -317,6 +340,7 @@ def test_a_target_of_numbers(run, tmp_path):
         assert f"{inside.mean():,.0f} ± " in page
 
 
+@pytest.mark.slow
 def test_stability(run):
     said = " ".join(run("cluster", HEART, "--target", "class", "--stability", 3)[1].split())
     content = json.loads(run("cluster", HEART, "--target", "class", "--stability", 3, "--json")[1])
