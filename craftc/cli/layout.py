@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -44,10 +44,12 @@ class Layout:
 
     def text(self, text: str, label: str = "", *, style: str = "", most: int | None = None) -> list[str]:
         """A text after a label, wrapped and indented under its first word; of many lines the first ones."""
-        lines = self._wrapped(clean(text), label, style)
-        if most is not None and len(lines) > most:
-            lines = [*lines[: most - 1], set_cell_size(lines[most - 1], min(cell_len(lines[most - 1]), self._room - 2)) + " …"]
-        return lines
+        words = clean(text).split()
+
+        def first(n: int) -> list[str]:
+            return self._wrapped(" ".join(words[:n]) + (" …" if n < len(words) else ""), label, style)
+
+        return _longest(first, len(words), most)
 
     def _wrapped(self, text: str, label: str, style: str = "") -> list[str]:
         grid = Table.grid(padding=(0, 1, 0, 0))
@@ -72,10 +74,7 @@ class Layout:
             more = f" and {len(names) - n:,} more" if n < len(names) else ""
             return self._wrapped(", ".join(words[:n]) + more, label)
 
-        lines = first(len(words))
-        if most is None or len(lines) <= most:
-            return lines
-        return first(max(bisect_right(range(1, len(words)), most, key=lambda n: len(first(n))), 1))
+        return _longest(first, len(words), most)
 
     def levels(self, parts: Parts, room: int) -> str:
         """A cell of a table within the room: as many of its parts as fit, whose names may be truncated."""
@@ -84,6 +83,14 @@ class Layout:
             return _joined(parts[:n])
         name, rest = parts[0] if parts else ("(all missing)", "")
         return shortened(name, room - cell_len(rest)) + rest
+
+
+def _longest(first: Callable[[int], list[str]], n: int, most: int | None) -> list[str]:
+    """The lines of all n parts, or of as many of the first ones as fit into `most` lines; at least one."""
+    lines = first(n)
+    if most is None or len(lines) <= most:
+        return lines
+    return first(max(bisect_right(range(1, n), most, key=lambda i: len(first(i))), 1))
 
 
 def shortened(text: str, room: int) -> str:

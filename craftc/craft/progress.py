@@ -121,7 +121,7 @@ class ProgressMeter:
             self._done += 1
             self._passes.pop(part, None)
             self._n_clusters, self._objective = n_clusters, objective
-            if self._verbose and n_passes is not None:
+            if self._verbose and n_passes is not None and self._stage == "starts":
                 number = f"{part + 1}/{self._n_parts}"
                 print(f"CRAFT start {number}: {n_clusters} clusters, objective {objective:.6g}, {n_passes} passes")
         self._report()

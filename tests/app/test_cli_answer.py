@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,28 @@ def test_names_are_cut_to_the_width():
         assert int(lines[-1].split()[-2].replace(",", "")) == 1000 - shown
     assert " ".join(layout.names("x", names)).count("name") == 1000
     assert layout.names("x", names[:1]) == ["x name 0"]
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+def test_texts_are_cut_on_a_terminal_too(monkeypatch):
+    """The codes of colours do not count."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    text = " ".join(f"word{i}" for i in range(400))
+    for file, style in ((io.StringIO(), ""), (Terminal(), "yellow")):
+        lines = Layout(file).text(text, "Note:", style=style, most=3)
+        assert len(lines) == 3
+        plain = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines]
+        assert plain[-1].rstrip().endswith("…")
+        assert max(map(cell_len, plain)) <= 80
+        assert " ".join(" ".join(plain).split()).startswith("Note: word0 word1 word2 ")
+        assert plain != lines or not style
 
 
 # ---- numbers ----
@@ -335,7 +358,11 @@ def test_hostile_text_is_text(run, tmp_path, where):
 
 
 def test_colour_only_on_a_terminal(run, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
     assert "\x1b" not in run("cluster", HEART)[1]
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert main(["cluster", HEART, "--quiet"]) == main(["cluster", HEART]) == 0
+    assert "\x1b[1m2 clusters, largest first." in sys.stdout.getvalue()
 
 
 # ---- words of the command line ----

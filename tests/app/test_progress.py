@@ -66,13 +66,15 @@ def test_a_callback_changes_no_bit(heart, monkeypatch, parameters, n_threads):
     assert watched.feature_gains_.tobytes() == alone.feature_gains_.tobytes()
 
 
-def test_large_tables(monkeypatch):
+def test_large_tables(monkeypatch, capsys):
     """The starts see a sample; all rows are a stage of their own."""
     every_pass(monkeypatch)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 3)) + 5.0 * rng.integers(0, 3, (20_000, 1))
     seen = []
-    CRAFT(random_state=0, n_init=2).fit(X, callback=seen.append)
+    CRAFT(random_state=0, n_init=2, verbose=1).fit(X, callback=seen.append)
+    printed = [line.split(":")[0].removeprefix("CRAFT ") for line in capsys.readouterr().out.splitlines()]
+    assert printed == ["start 1/2", "start 2/2", "crossing", "forced merges", "all rows"]
     stages = list(dict.fromkeys(each.stage for each in seen))
     assert stages == ["reading", "starts", "crossing", "forced merges", "all rows", "covariances", "merge path", "diagnostics", "done"]
     shares = [each.share for each in seen]
@@ -114,6 +116,13 @@ def test_an_exception_ends_the_fit(heart, monkeypatch, when, n_threads):
     assert when < 0 or len(calls) == when + 1
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is before[name] for name in before if name != "n_clusters")
+
+
+def test_tiny_tables():
+    for n in (1, 2, 9):
+        seen = []
+        CRAFT(random_state=0).fit(np.arange(float(n))[:, None], callback=seen.append)
+        assert (seen[0].share, seen[-1].share) == (0.0, 1.0)
 
 
 def test_a_callback_is_a_function(heart):
