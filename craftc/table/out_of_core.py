@@ -267,8 +267,11 @@ def _dataset(paths: Any, ds: Any) -> Any:
     files: list[str] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
+        if os.path.splitext(text)[1] and not (_format_of(text) or glob.has_magic(text) or os.path.isdir(text)):
+            raise TypeError(f"The name of a file was passed that is not Parquet or Arrow; pass the table craftc.read_table({text[:200]!r}).")
         if os.path.isdir(text):
-            found = [each for each in glob.glob(os.path.join(glob.escape(text), "**"), recursive=True) if _format_of(each)]
+            inside = glob.glob(os.path.join(glob.escape(text), "**"), recursive=True)
+            found = [each for each in inside if _format_of(each)]
         elif os.path.isfile(text):
             found = [text]
         else:

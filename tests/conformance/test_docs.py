@@ -15,7 +15,7 @@ from tests.common import ROOT
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 GALLERY = sorted(EXAMPLES.glob("plot_*.py"))
-MODULES = ("datasets", "embed", "metrics", "plot", "table")
+MODULES = ("datasets", "embed", "metrics", "plot", "report", "table")
 
 
 def text_of(page):
@@ -50,7 +50,7 @@ def test_every_public_name_is_in_the_reference():
         wanted |= {f"{package}.{name}" for name in importlib.import_module(f"craftc.{package}").__all__}
     at_the_top = {f"{package}.{name}" for package in ("table", "covariates", "craft") for name in craftc.__all__}
     assert listed == wanted - at_the_top
-    for module in ("datasets", "metrics", "plot", "table", "cli"):
+    for module in ("datasets", "metrics", "plot", "report", "table", "cli"):
         assert f".. automodule:: craftc.{module}\n" in reference
 
 

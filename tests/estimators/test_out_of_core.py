@@ -142,8 +142,10 @@ def test_refusals(tmp_path):
     with pytest.raises(FileNotFoundError, match="matches"):
         CRAFT().fit(tmp_path / "nothing" / "*.parquet")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="read_table reads other files"):
+    with pytest.raises(TypeError, match=r"pass the table craftc.read_table\(.*a.csv"):
         CRAFT().fit(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="read_table reads other files"):
+        CRAFT().fit(str(tmp_path / "**" / "*.*"))
     (folder / "part01.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(OSError, match=r"part01.*cannot be read"):
         CRAFT().fit(folder)
