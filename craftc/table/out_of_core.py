@@ -268,7 +268,7 @@ def _dataset(paths: Any, ds: Any) -> Any:
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
         if os.path.splitext(text)[1] and not (_format_of(text) or glob.has_magic(text) or os.path.isdir(text)):
-            raise TypeError(f"The name of a file was passed that is not Parquet or Arrow; pass the table craftc.read_table({text[:200]!r}).")
+            raise TypeError(f"A file that is not Parquet or Arrow was passed; pass the table craftc.read_table({text[:200]!r}).")
         if os.path.isdir(text):
             inside = glob.glob(os.path.join(glob.escape(text), "**"), recursive=True)
             found = [each for each in inside if _format_of(each)]
