@@ -39,6 +39,47 @@ def is_out_of_core(X: Any) -> bool:
     )
 
 
+def files_of(paths: Any) -> list[str]:
+    """The Parquet or Arrow files that a path, a pattern, a folder or a list of these names, in the order in which they are read."""
+    return list(_dataset(paths).files)
+
+
+def column_types(paths: Any) -> dict[str, tuple[str, str]]:
+    """The columns of the first file: kind ("number", "level", "text", "empty" or "other") and type of each."""
+    file = files_of(paths)[0]
+    found = {}
+    for field_ in _physical_schema(file, next(_dataset(file).get_fragments())):
+        try:
+            kind, _ = _describe(file, field_)
+        except TypeError:
+            kind = "other"
+        found[field_.name] = kind, str(field_.type)
+    return found
+
+
+def tables_of(file: str) -> Iterator[Any]:
+    """The rows of a file with all its columns, of any type, as pyarrow tables of some rows each."""
+    import pyarrow as pa
+
+    fragment = next(_dataset(file).get_fragments())
+    names = _physical_schema(file, fragment).names
+    try:
+        for batch in _batches_of(fragment, names):
+            if len(batch):
+                yield pa.Table.from_batches([batch])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise OSError(f"{file!r} cannot be read: {error}") from error
+
+
+def decoded_size(paths: Any) -> int:
+    """Bytes of the files without compression, by the footers of Parquet files and the sizes of others."""
+    size = 0
+    for fragment in _dataset(paths).get_fragments():
+        groups = getattr(fragment, "row_groups", None)
+        size += os.path.getsize(fragment.path) if groups is None else sum(group.total_byte_size for group in groups)
+    return size
+
+
 @dataclass
 class Blocks:
     """A table as it was read in batches.
@@ -225,7 +266,7 @@ class Batches:
         if self._reader is not None:
             schemas = [("", self._reader.schema)]
         else:
-            dataset = X if isinstance(X, ds.Dataset) else _dataset(X, ds)
+            dataset = X if isinstance(X, ds.Dataset) else _dataset(X)
             if isinstance(X, ds.Dataset) and columns is None:
                 columns = dataset.schema.names
             schemas = []
@@ -288,8 +329,13 @@ def _batches_of(fragment: Any, names: list[str]) -> Iterator[Any]:
         yield from content.iter_batches(_ROWS, row_groups=groups, columns=names)
 
 
-def _dataset(paths: Any, ds: Any) -> Any:
+def _dataset(paths: Any) -> Any:
     """The files that a path, a pattern, a folder or a list of these names, in the order of their names."""
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+    except ImportError as error:
+        raise ImportError(_NEEDS.format("Parquet files")) from error
     files: list[str] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
@@ -316,8 +362,6 @@ def _dataset(paths: Any, ds: Any) -> Any:
             f"Files are read in batches if all are Parquet (.parquet) or all Arrow (.arrow, .feather), but {problem}; craftc.read_table "
             "reads other files."
         )
-    import pyarrow as pa
-
     return ds.dataset(files, schema=pa.schema([]), format=formats.pop())  # the schema of each file is read by itself
 
 
