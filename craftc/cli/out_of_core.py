@@ -14,7 +14,7 @@ from craftc.cli.assignments import assignments
 from craftc.cli.columns import ColumnRoles, check_named, match_columns
 from craftc.table import MixedTable
 from craftc.table.files import RawTable, TableError, plain_frame
-from craftc.table.out_of_core import Batches, column_types, decoded_size, tables_of
+from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of, tables_of
 from craftc.table.read import Roles, prepare
 from craftc.table.unusable import DATES
 
@@ -44,13 +44,16 @@ def is_read_in_batches(table: str, wanted: bool | None) -> bool:
     if wanted is not None:
         return wanted
     if several:
-        return True
+        try:
+            return bool(files_of(table))
+        except (OSError, ImportError, ValueError, TypeError):  # the reader in memory says what is wrong
+            return False
     if not table.lower().endswith(_SUFFIXES) or not os.path.isfile(table):
         return False
     available = _available_memory()
     try:
         return available is not None and _SHARE * decoded_size(table) > available
-    except (OSError, ImportError, ValueError):  # the reader in memory says what is wrong
+    except (OSError, ImportError, ValueError):
         return False
 
 
