@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from craftc._common.threads import effective_n_threads
 from craftc.cli import target as targets
@@ -13,6 +14,7 @@ from craftc.cli.answer import Answer
 from craftc.cli.columns import assign_roles
 from craftc.cli.json_output import document
 from craftc.cli.layout import Layout
+from craftc.cli.out_of_core import is_read_in_batches, read_roles
 from craftc.cli.page import Result, page
 from craftc.cli.progress_bar import ProgressBar
 from craftc.cli.result_files import in_report, write_files
@@ -46,6 +48,8 @@ def run(
     quiet: bool,
     out: str | None,
     keep: bool,
+    in_batches: bool | None,
+    scratch: str | None,
 ) -> None:
     """Run the command; the parameters are its options."""
     effective_n_threads(threads)
@@ -54,10 +58,18 @@ def run(
     with ProgressBar(on=not quiet) as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         bar.stage(f"reading {table}")
-        raw = open_table(table, header=HEADERS[header], skip=skip)
-        roles = assign_roles(
-            raw, target=target, ignore=ignore, categorical=categorical, numeric=numeric, na_values=na, split_dates=dates == "parts"
-        )
+        chosen: dict[str, Any] = {"target": target, "ignore": ignore, "categorical": categorical, "numeric": numeric, "na_values": na}
+        chosen["split_dates"] = dates == "parts"
+        raw = None
+        if is_read_in_batches(table, in_batches):
+            if stability is not None:
+                raise ValueError("--stability needs a table in memory; pass --in-memory, or leave it out.")
+            roles = read_roles(table, missing=missing, scratch=scratch, **chosen)
+            if out is not None:
+                roles.notes.append(f"report.html {'and --keep need' if keep else 'needs'} a table in memory, and was left out.")
+        else:
+            raw = open_table(table, header=HEADERS[header], skip=skip)
+            roles = assign_roles(raw, **chosen)
         model = CRAFT(
             clusters if isinstance(clusters, int) else None,
             price_factor=price_factor,
@@ -82,9 +94,9 @@ def run(
             result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
         if out is not None:
             title = "" if table == "-" else Path(table).name
-            own = raw.frame if keep else None
+            own = raw.frame if keep and raw is not None else None
             result.folder, result.files = out, write_files(Path(out), answer, roles, own_columns=own, stability=stable, title=title)
-            result.n_reported = in_report(model).n_clusters_
+            result.n_reported = model.n_clusters_ if roles.in_batches else in_report(model).n_clusters_
     if as_json:
         print(document(result))
     elif not quiet:

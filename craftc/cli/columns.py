@@ -9,28 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from craftc._common.optional import need_pandas
-from craftc.table import Schema
+from craftc.table import MixedTable, Schema
 from craftc.table.cells import NA_VALUES, NUMERIC_NA_VALUES, as_text
 from craftc.table.files import RawTable, TableError, did_you_mean
+from craftc.table.frames import MISSING_LEVEL
 from craftc.table.read import PARTS, Roles, part_name, prepare
+
+_ROWS = 1 << 16  # in which missing cells are counted at a time
 
 
 @dataclass
 class ColumnRoles:
     """The role of every column of a table, and the columns that are clustered."""
 
-    features: Any  # DataFrame
+    features: Any  # DataFrame, or MixedTable of a table that was read in batches
     target: Any = None  # Series of the known classes, if a target was named
     numeric: list[str] = field(default_factory=list)
     categorical: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)  # categorical columns that the file has as integers
     excluded: dict[str, str] = field(default_factory=dict)  # column: reason
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether the table was read in batches."""
+        return isinstance(self.features, MixedTable)
+
+    @cached_property
+    def n_missing(self) -> int:
+        """Missing cells of the columns that are clustered."""
+        table = self.features
+        if not self.in_batches:
+            return int(table.isna().to_numpy().sum())
+        code = [len(levels) - (levels[-1:] == (MISSING_LEVEL,) and table.schema.missing == "category") for levels in table.levels]
+        slices = (slice(start, start + _ROWS) for start in range(0, len(table), _ROWS))
+        return sum(int(np.isnan(table.numeric[rows]).sum()) + int((table.codes[rows] == code).sum()) for rows in slices)
 
 
 def assign_roles(
@@ -60,16 +79,7 @@ def assign_roles(
     ColumnRoles
     """
     names = list(raw.frame.columns)
-    lists = [("--ignore", ignore), ("--categorical", categorical), ("--numeric", numeric)]
-    for option, requested in [("--target", [target] if target is not None else []), *lists]:
-        for name in requested:
-            if name not in names:
-                known = did_you_mean(name, names) or f" The columns are {_list(names)}."
-                raise TableError(f"{option}: the table has no column {name!r}.{known}")
-    for name in categorical:
-        if name in numeric:
-            raise TableError(f"Column {name!r} is named by both --categorical and --numeric; keep one of them.")
-
+    check_named(names, target, ignore, categorical, numeric)
     excluded = {name: "the target" if name == target else "--ignore" for name in names if name == target or name in ignore}
     if len(excluded) == len(names):
         raise TableError("No column is left to cluster: all of them are named by --target or --ignore.")
@@ -84,6 +94,21 @@ def assign_roles(
     for name in table.frame.columns:
         (roles.numeric if is_numeric(table.frame[name].dtype) else roles.categorical).append(name)
     return roles
+
+
+def check_named(
+    names: Sequence[str], target: str | None, ignore: Sequence[str], categorical: Sequence[str], numeric: Sequence[str]
+) -> None:
+    """Raise TableError unless the columns that options name exist and have one role."""
+    lists = [("--ignore", ignore), ("--categorical", categorical), ("--numeric", numeric)]
+    for option, requested in [("--target", [target] if target is not None else []), *lists]:
+        for name in requested:
+            if name not in names:
+                known = did_you_mean(name, names) or f" The columns are {_list(names)}."
+                raise TableError(f"{option}: the table has no column {name!r}.{known}")
+    for name in categorical:
+        if name in numeric:
+            raise TableError(f"Column {name!r} is named by both --categorical and --numeric; keep one of them.")
 
 
 def _list(names: Sequence[str], most: int = 12) -> str:

@@ -24,7 +24,7 @@ def document(result: Result) -> str:
         "craftc": _about.version(),
         "table": result.table,
         "rows": len(roles.features),
-        "missing_values": int(roles.features.isna().to_numpy().sum()),
+        "missing_values": roles.n_missing,
         "columns": {
             "numeric": roles.numeric,
             "categorical": roles.categorical,

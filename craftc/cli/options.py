@@ -138,6 +138,10 @@ def _columns(name: str, help: str) -> Callable[[Any], Any]:
 def _reading(command: Any) -> Any:
     """The options of reading a table."""
     for option in (
+        click.option(
+            "--out-of-core/--in-memory", "in_batches", default=None,
+            help="Whether Parquet and Arrow files are read in batches (default: folders, and files that are large for the memory).",
+        ),
         click.option("--threads", type=int, metavar="N", help="Number of threads (default: all processors)."),
         click.option(
             "--header", type=click.Choice(("infer", "yes", "no")), default="infer", show_default=True,
@@ -192,6 +196,7 @@ class _ClusterCommand(_Command):
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
 @click.option("--out", metavar="DIR", help="Folder for labels.csv, summary.csv, model.craftc and report.html.")
+@click.option("--scratch", metavar="DIR", help="Folder for the scratch files of --out-of-core (default: that for temporary files).")
 @click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
 @_reading
 def cluster(**options: Any) -> None:
@@ -207,7 +212,7 @@ def cluster(**options: Any) -> None:
 @craftc.command(cls=_Command)
 @click.argument("model")
 @click.argument("table")
-@click.option("--out", metavar="FILE", help="CSV file to write (default: standard output).")
+@click.option("--out", metavar="FILE", help="CSV file to write (default: standard output); for a folder of tables, the folder of results.")
 @click.option("--quiet", is_flag=True, help="Print no notes.")
 @_reading
 def predict(**options: Any) -> None:

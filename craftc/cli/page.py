@@ -82,7 +82,7 @@ def page(layout: Layout, result: Result, *, details: bool, all_features: bool) -
 def _opening(layout: Layout, result: Result, brief: bool) -> list[str]:
     """One line of counts, the role of every column, and notes about reading."""
     roles = result.roles
-    missing = int(roles.features.isna().to_numpy().sum())
+    missing = roles.n_missing
     counts = (
         f"{plural(len(roles.features), 'row')}; {plural(len(roles.numeric), 'numeric column')}, "
         f"{plural(len(roles.categorical), 'categorical column')}, " + (plural(missing, "missing value") if missing else "no missing values")

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from craftc._common.atomic_write import replacing
 from craftc._common.threads import effective_n_threads
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.cluster import HEADERS
 from craftc.cli.columns import match_columns
+from craftc.cli.out_of_core import is_read_in_batches, result_names, streamed_assignments
 from craftc.cli.text import clean
 from craftc.cli.words import in_options
 from craftc.craft import CRAFT
 from craftc.model_file import load_model
+from craftc.table.out_of_core import files_of
 from craftc.table.read import open_table
 
 
 def run(
-    *, model: str, table: str, out: str | None, quiet: bool, na: Sequence[str], skip: int, header: str, threads: int | None
+    *, model: str, table: str, out: str | None, quiet: bool, na: Sequence[str], skip: int, header: str, threads: int | None,
+    in_batches: bool | None,
 ) -> None:
     """Run the command; the parameters are its options."""
     effective_n_threads(threads)
@@ -35,14 +39,44 @@ def run(
     if not isinstance(fitted, CRAFT):
         raise ValueError(f"{os.fspath(path)!r} holds a fitted {type(fitted).__name__}; craftc predict needs a CRAFT.")
     fitted.n_threads = threads
+    if is_read_in_batches(table, in_batches):
+        if na:
+            raise ValueError("--na needs a table in memory; pass --in-memory, or write the cells as null.")
+        _predict_files(fitted, table, out, quiet)
+        return
     raw = open_table(table, header=HEADERS[header], skip=skip)
     rows, notes = match_columns(raw, fitted.schema_, table, na)
-    if not quiet:
-        for note in notes:
-            print(f"craftc: note: {clean(in_options(note))}", file=sys.stderr)
+    _say(notes, quiet)
     frames = assignments(fitted, fitted.schema_.encode(rows, unknown=fitted.unknown, estimator_name="the model"))
     if out is None:
         write_csv(frames, sys.stdout)
     else:
         with replacing(out) as file:
             write_csv(frames, file)
+
+
+def _predict_files(fitted: Any, table: str, out: str | None, quiet: bool) -> None:
+    """Predict the rows of files in batches: one file into `out` or the standard output, a folder or pattern into the folder `out`."""
+    notes: dict[str, None] = {}
+    files = files_of(table)
+    if files == [table]:
+        frames = streamed_assignments(fitted, table, notes)
+        if out is None:
+            write_csv(frames, sys.stdout)
+        else:
+            with replacing(out) as file:
+                write_csv(frames, file)
+    elif out is None or (os.path.exists(out) and not os.path.isdir(out)):
+        raise ValueError(f"{table!r} has {len(files)} file(s), which give as many results: --out needs the name of a folder.")
+    else:
+        for path, name in zip(files, result_names(table, files), strict=True):
+            result = Path(out) / name
+            result.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(result) as file:
+                write_csv(streamed_assignments(fitted, path, notes), file)
+    _say(notes, quiet)
+
+
+def _say(notes: Iterable[str], quiet: bool) -> None:
+    for note in () if quiet else notes:
+        print(f"craftc: note: {clean(in_options(note))}", file=sys.stderr)

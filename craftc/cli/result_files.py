@@ -8,6 +8,7 @@ from typing import Any
 
 from craftc import report
 from craftc._common.atomic_write import replacing
+from craftc._common.optional import need_pandas
 from craftc.cli.answer import Answer, numbers_by_size
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.columns import ColumnRoles
@@ -33,11 +34,11 @@ def write_files(
     stability : Stability, optional
         Of the clusters of the answer.
     title : str
-        Of the report.
+        Of the report, which a table that was read in batches does not have.
     """
     folder.mkdir(parents=True, exist_ok=True)
     model = answer.model
-    shown = in_report(model)
+    shown = model if roles.in_batches else in_report(model)
     with replacing(folder / "labels.csv") as file:
         write_csv(_labelled(model, shown, roles, own_columns), file)
     with replacing(folder / "summary.csv") as file:
@@ -46,6 +47,8 @@ def write_files(
         summary["cluster"] = answer.numbers[summary["label"]]
         summary.sort_values("cluster", kind="stable").to_csv(file, index=False, lineterminator="\n")
     save_model(model, folder / "model.craftc")
+    if roles.in_batches:
+        return list(NAMES[:-1])
     report.write(
         model,
         roles.features,
@@ -69,8 +72,10 @@ def _labelled(model: Any, shown: Any, roles: ColumnRoles, own_columns: Any | Non
     If report.html shows other clusters, their numbers are the column `report`.
     """
     if own_columns is None:
-        own_columns = roles.features[[]] if roles.target is None else roles.target.to_frame()
-    table = model.schema_.encode(roles.features, unknown=model.unknown, estimator_name="the model")
+        own_columns = need_pandas().DataFrame(index=range(len(roles.features))) if roles.target is None else roles.target.to_frame()
+    table = roles.features
+    if not roles.in_batches:
+        table = model.schema_.encode(table, unknown=model.unknown, estimator_name="the model")
     first = 0
     for frame in assignments(model, table, model.labels_):
         own = own_columns.iloc[first : first + len(frame)].reset_index(drop=True)

@@ -7,6 +7,7 @@ however the process ends.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import tempfile
 from typing import Any
@@ -39,7 +40,7 @@ class Scratch:
     def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """An array in a new scratch file, whose space is reserved."""
         with self.file() as file:
-            self._reserve(file, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+            self._reserve(file, math.prod(shape) * np.dtype(dtype).itemsize)
             return mapped(file, shape, dtype)
 
     def file(self) -> Any:
@@ -62,10 +63,16 @@ class Scratch:
         """Extend a file to this size; a disk that is full must be reported here, not by a signal when the array is written."""
         try:
             if size and hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)
-            else:
-                for start in range(0, size, _ZEROS):
-                    file.write(bytes(min(_ZEROS, size - start)))
+                try:
+                    os.posix_fallocate(file.fileno(), 0, size)
+                    return
+                except OSError as error:
+                    if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):  # not by this file system
+                        raise
+            for start in range(0, size, _ZEROS):
+                zeros = memoryview(bytes(min(_ZEROS, size - start)))
+                while zeros:  # an unbuffered file may write less
+                    zeros = zeros[file.write(zeros) :]
         except OSError as error:
             raise self._named(error) from error
 
@@ -78,6 +85,6 @@ class Scratch:
 
 def mapped(file: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """The content of a scratch file as an array, which keeps the space of the file after it is closed."""
-    if not np.prod(shape):
+    if not math.prod(shape):
         return np.empty(shape, dtype)
     return np.asarray(np.memmap(file, dtype, "r+", shape=shape))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from craftc._common.estimator import frame_library
 from craftc.table.out_of_core import is_out_of_core, read_blocks
@@ -32,13 +32,9 @@ class DenseInput:
         known = None if reset else getattr(self, "feature_names_in_", None)
         read = read_blocks(X, [], None, None if known is None else known.tolist(), None)
         names = np.array(read.names, dtype=object)
-        if known is not None:
-            del self.feature_names_in_  # the block, whose columns have been chosen by name, has no names
-        try:
-            rows = np.asarray(validate_data(self, read.numeric, reset=reset, **checks))
-        finally:
-            if known is not None:
-                self.feature_names_in_ = known
+        if known is not None:  # the columns of the block have been chosen by name
+            return np.asarray(check_array(read.numeric, estimator=self, input_name="X", **checks))
+        rows = np.asarray(validate_data(self, read.numeric, reset=reset, **checks))
         if reset:
             self.feature_names_in_, self._frame_library = names, None
         return rows

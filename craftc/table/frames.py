@@ -129,7 +129,10 @@ class Source(ABC):
         block = np.empty((self.n_rows, len(positions)), dtype=dtype)
         with np.errstate(over="ignore"):  # `count_missing` raises on infinite values
             for d, j in enumerate(positions):
-                block[:, d] = self._number(j)
+                cells = self._number(j)
+                if dtype == np.float32 and getattr(cells, "dtype", dtype).kind in "iu":
+                    cells = cells.astype(np.float64)  # as in a column with missing values; direct conversion may round differently
+                block[:, d] = cells
         return block
 
     @abstractmethod
@@ -259,6 +262,8 @@ def _read_pyarrow(series: nw.Series[Any]) -> tuple[Array, list[Any], bool]:
     native = series.to_native()
     if series.dtype == nw.Categorical:  # its chunks may have different dictionaries, or nulls in them
         native = native.cast(native.type.value_type)
+    if str(native.type) == "halffloat":  # whose dictionaries pyarrow unifies as integers
+        native = native.cast("float32")
     array = native.dictionary_encode().unify_dictionaries().combine_chunks()
     codes = array.indices.cast("int64").fill_null(-1).to_numpy()
     return codes, array.dictionary.to_pylist(), False

@@ -39,6 +39,47 @@ def is_out_of_core(X: Any) -> bool:
     )
 
 
+def files_of(paths: Any) -> list[str]:
+    """The Parquet or Arrow files that a path, a pattern, a folder or a list of these names, in the order in which they are read."""
+    return list(_dataset(paths).files)
+
+
+def column_types(paths: Any) -> dict[str, tuple[str, str]]:
+    """The columns of the first file: kind ("number", "level", "text", "empty" or "other") and type of each."""
+    file = files_of(paths)[0]
+    found = {}
+    for field_ in _physical_schema(file, next(_dataset(file).get_fragments())):
+        try:
+            kind, _ = _describe(file, field_)
+        except TypeError:
+            kind = "other"
+        found[field_.name] = kind, str(field_.type)
+    return found
+
+
+def tables_of(file: str) -> Iterator[Any]:
+    """The rows of a file with all its columns, of any type, as pyarrow tables of some rows each."""
+    import pyarrow as pa
+
+    fragment = next(_dataset(file).get_fragments())
+    names = _physical_schema(file, fragment).names
+    try:
+        for batch in _batches_of(fragment, names):
+            if len(batch):
+                yield pa.Table.from_batches([batch])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise OSError(f"{file!r} cannot be read: {error}") from error
+
+
+def decoded_size(paths: Any) -> int:
+    """Bytes of the files without compression, by the footers of Parquet files and the sizes of others."""
+    size = 0
+    for fragment in _dataset(paths).get_fragments():
+        groups = getattr(fragment, "row_groups", None)
+        size += os.path.getsize(fragment.path) if groups is None else sum(group.total_byte_size for group in groups)
+    return size
+
+
 @dataclass
 class Blocks:
     """A table as it was read in batches.
@@ -106,7 +147,7 @@ def read_blocks(X: Any, categorical: Any, dtype: Any, columns: Sequence[str] | N
                 for d, (j, known) in enumerate(zip(categorical_index.tolist(), levels, strict=True)):
                     codes[:, d] = known.codes(source.column(j))
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{where}: {error}" if where else str(error)) from error
+                raise _located(error, where) from error
             place.write(numbers, block)
             place.write(provisional, codes)
             n += len(block)
@@ -117,6 +158,12 @@ def read_blocks(X: Any, categorical: Any, dtype: Any, columns: Sequence[str] | N
     n_missing[categorical_index] = [each.n_missing for each in levels]
     columns_of_levels = [each.column(n) for each in levels]
     return Blocks(batches.names, numeric_index, categorical_index, numeric, columns_of_levels, n_missing, place, provisional_codes)
+
+
+def _located(error: TypeError | ValueError, where: str) -> TypeError | ValueError:
+    """The error with the name of the file in its message."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError  # subclasses may need further arguments
+    return kind(f"{where}: {error}" if where else str(error))
 
 
 def streamed(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,7 +179,7 @@ def streamed(method: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 parts.append(method(self, batch))
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{where}: {error}" if where else str(error)) from error
+                raise _located(error, where) from error
         if not parts:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
         return np.concatenate(parts)
@@ -215,14 +262,23 @@ class Batches:
         except ImportError as error:
             raise ImportError(_NEEDS.format("Parquet files")) from error
         self._reader = X if isinstance(X, pa.RecordBatchReader) else None
-        self._fragments: list[tuple[str, Any]] = []
+        self._fragments: list[tuple[str, Any, dict[str, Any]]] = []  # path, fragment, columns that the names of its folders give
         if self._reader is not None:
             schemas = [("", self._reader.schema)]
         else:
-            dataset = X if isinstance(X, ds.Dataset) else _dataset(X, ds)
+            dataset = X if isinstance(X, ds.Dataset) else _dataset(X)
+            if isinstance(X, ds.Dataset) and columns is None:
+                columns = dataset.schema.names
+            schemas = []
             for fragment in dataset.get_fragments():
-                self._fragments.append((getattr(fragment, "path", ""), fragment))
-            schemas = [(path, _physical_schema(path, fragment)) for path, fragment in self._fragments]
+                path = getattr(fragment, "path", "")
+                schema = _physical_schema(path, fragment)
+                keys = ds.get_partition_keys(fragment.partition_expression)
+                constant = {name: pa.scalar(keys[name], dataset.schema.field(name).type) for name in keys if name not in schema.names}
+                for name in constant:
+                    schema = schema.append(dataset.schema.field(name))
+                self._fragments.append((path, fragment, constant))
+                schemas.append((path, schema))
         if not schemas:
             raise ValueError("The dataset has no files.")
         self.names = _common_names(schemas, columns)
@@ -239,14 +295,25 @@ class Batches:
                 if len(batch):
                     yield "", pa.Table.from_batches([batch]).select(list(self.names))
             return
-        for path, fragment in self._fragments:
+        for path, fragment, constant in self._fragments:
+            inside = [name for name in self.names if name not in constant]
             try:
-                for batch in _batches_of(fragment, list(self.names)):
+                for batch in _batches_of(fragment, inside):
                     if len(batch):
-                        yield path, pa.Table.from_batches([batch]).select(list(self.names))
+                        yield path, _completed(pa.Table.from_batches([batch]).select(inside), constant, self.names)
             except (OSError, pa.ArrowInvalid) as error:
                 raise OSError(f"{path!r} cannot be read: {error}") from error
             pa.default_memory_pool().release_unused()  # which pyarrow would keep
+
+
+def _completed(part: Any, constant: dict[str, Any], names: Sequence[str]) -> Any:
+    """A batch with the columns of one value that its file does not hold."""
+    import pyarrow as pa
+
+    if not constant:
+        return part
+    columns = [pa.repeat(constant[name], len(part)) if name in constant else part[name] for name in names]
+    return pa.Table.from_arrays(columns, names=list(names))
 
 
 def _batches_of(fragment: Any, names: list[str]) -> Iterator[Any]:
@@ -262,20 +329,28 @@ def _batches_of(fragment: Any, names: list[str]) -> Iterator[Any]:
         yield from content.iter_batches(_ROWS, row_groups=groups, columns=names)
 
 
-def _dataset(paths: Any, ds: Any) -> Any:
+def _dataset(paths: Any) -> Any:
     """The files that a path, a pattern, a folder or a list of these names, in the order of their names."""
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+    except ImportError as error:
+        raise ImportError(_NEEDS.format("Parquet files")) from error
     files: list[str] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
         if os.path.splitext(text)[1] and not (_format_of(text) or glob.has_magic(text) or os.path.isdir(text)):
             raise TypeError(f"A file that is not Parquet or Arrow was passed; pass the table craftc.read_table({text[:200]!r}).")
         if os.path.isdir(text):
-            inside = glob.glob(os.path.join(glob.escape(text), "**"), recursive=True)
-            found = [each for each in inside if _format_of(each)]
+            found = _files_in(text)
         elif os.path.isfile(text):
             found = [text]
         else:
-            found = [each for each in glob.glob(text, recursive=True) if os.path.isfile(each)]
+            matches = glob.glob(text, recursive=True)
+            found = [each for each in matches if os.path.isfile(each)]
+            for folder in matches:  # as Spark writes a table; those that the pattern enters itself are not read twice
+                if os.path.isdir(folder) and _format_of(folder):
+                    found += [each for each in _files_in(folder) if each not in found]
         if not found:
             raise FileNotFoundError(f"No Parquet, Feather or Arrow file matches {text!r}; pass the path of a file or folder, or a pattern.")
         files += sorted(found)
@@ -287,7 +362,16 @@ def _dataset(paths: Any, ds: Any) -> Any:
             f"Files are read in batches if all are Parquet (.parquet) or all Arrow (.arrow, .feather), but {problem}; craftc.read_table "
             "reads other files."
         )
-    return ds.dataset(files, format=formats.pop())
+    return ds.dataset(files, schema=pa.schema([]), format=formats.pop())  # the schema of each file is read by itself
+
+
+def _files_in(folder: str) -> list[str]:
+    """The files of a folder and of those in it; as elsewhere, names that begin with an underscore or a dot are no part of a table."""
+    found = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        found += [os.path.join(parent, name) for name in names if _format_of(name) and not name.startswith(("_", "."))]
+    return found
 
 
 def _format_of(path: str) -> str | None:
@@ -306,12 +390,16 @@ def _physical_schema(path: str, fragment: Any) -> Any:
 def _common_names(schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | None) -> tuple[str, ...]:
     """The columns of the first file, or those that were asked for; every file must have them, and no others unless some were chosen."""
     first, schema = schemas[0]
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a sequence of names, got {columns!r}; pass [{columns!r}].")
     names = tuple(schema.names if columns is None else columns)
     if len(set(names)) < len(names):
         raise ValueError(f"Column names must be unique, got {list(names)}; rename the columns.")
     for path, each in schemas:
         absent = [name for name in names if name not in each.names]
         extra = [name for name in each.names if name not in names] if columns is None else []
+        if len(set(each.names)) < len(each.names):
+            raise ValueError(f"{path or 'The stream'}: column names must be unique, got {list(each.names)}; rename the columns.")
         if absent:
             raise ValueError(f"{path or 'The stream'} lacks column {absent[0]!r}" + (f", which {first} has." if columns is None else "."))
         if extra:

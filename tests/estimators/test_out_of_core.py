@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,73 @@ def test_files_that_do_not_fit_are_named(tmp_path, change, error, message):
         MixedTable.from_parquet(drifted(tmp_path, change))
 
 
+def test_folders_as_spark_writes_them(tmp_path):
+    """Every match of a pattern counts, files and folders of that name; temporary files do not."""
+    whole = table(90)
+    for i, name in enumerate(("one.parquet/part-0", "three", "two.parquet/part-0")):
+        path = tmp_path / "all" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(whole.slice(30 * i, 30), path)
+    expected = MixedTable.from_data(whole)
+    equal(MixedTable.from_parquet(str(tmp_path / "all" / "**" / "*.parquet")), expected)
+    for name in ("_temporary", ".hidden"):
+        (tmp_path / "all" / name).mkdir()
+        pq.write_table(whole, tmp_path / "all" / name / "part.parquet")
+    for X in (tmp_path / "all", str(tmp_path / "all" / "*.parquet")):
+        equal(MixedTable.from_parquet(X), expected)
+
+
+def test_columns_from_the_names_of_folders(tmp_path):
+    whole = table(60)
+    for year in (2024, 2025):
+        (tmp_path / f"year={year}").mkdir()
+        pq.write_table(whole.slice(30 * (year - 2024), 30), tmp_path / f"year={year}" / "part.parquet")
+    dataset = ds.dataset(tmp_path, partitioning="hive")
+    equal(MixedTable.from_parquet(dataset), MixedTable.from_data(dataset.to_table()))
+    chosen = MixedTable.from_parquet(dataset, columns=["year", "plain"], categorical=["year"])
+    equal(chosen, MixedTable.from_data(dataset.to_table(columns=["year", "plain"]), categorical=["year"]))
+    part = ds.dataset(tmp_path, schema=whole.select(["plain", "text"]).schema)
+    assert MixedTable.from_parquet(part).schema.columns == ("plain", "text")
+
+
+def test_rounding_does_not_depend_on_missing_values(tmp_path):
+    """An integer beyond 2^53 that float64 rounds to the middle of two float32."""
+    whole = pa.table({"a": pa.array([2**60 + 2**36 + 1, 5, None, 7], pa.int64()), "b": [1.0, 2.0, 3.0, 4.0]})
+    equal(MixedTable.from_parquet(whole.to_reader(2), dtype="f4"), MixedTable.from_data(whole, dtype="f4"))
+
+
+def test_half_precision_as_categories():
+    """Chunks with different dictionaries, which pyarrow would unify as integers."""
+    half = pa.chunked_array([np.array(cells, np.float16) for cells in ([1.5, -2.0], [0.5, 1.5], [4.0, -2.0])])
+    read = MixedTable.from_data(pa.table({"half": half}), categorical=["half"])
+    assert read.levels == ((-2.0, 0.5, 1.5, 4.0),)
+    equal(MixedTable.from_parquet(pa.table({"half": half}).to_reader(), categorical=["half"]), read)
+
+
+def test_names_and_texts_that_are_wrong(tmp_path):
+    pq.write_table(table(20).select(["plain", "text"]), tmp_path / "a.parquet")
+    twice = pa.Table.from_arrays([pa.array([1.0, 2.0])] * 2 + [pa.array(["x", "y"])], names=["plain", "plain", "text"])
+    pq.write_table(twice, tmp_path / "b.parquet")
+    for options in ({}, {"columns": ["plain"]}):
+        with pytest.raises(ValueError, match=r"b\.parquet: column names must be unique"):
+            MixedTable.from_parquet(tmp_path, **options)
+    with pytest.raises(TypeError, match=r"sequence of names, got 'text'; pass \['text'\]"):
+        MixedTable.from_parquet(tmp_path / "a.parquet", columns="text")
+    offsets = pa.py_buffer(np.array([0, 1, 2, 3], np.int32).tobytes())
+    pq.write_table(pa.table({"text": pa.StringArray.from_buffers(3, offsets, pa.py_buffer(b"a\xffb"))}), tmp_path / "c.parquet")
+    with pytest.raises(ValueError, match=r"c\.parquet.*decode"):
+        MixedTable.from_parquet(tmp_path / "c.parquet")
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the space of files cannot be reserved here")
+def test_a_file_system_that_cannot_reserve_space(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "posix_fallocate", refused)
+    assert not blocks.Scratch(tmp_path).empty((37, 3), np.float64).any()
+
+
 def test_refusals(tmp_path):
     whole = table()
     folder = write(tmp_path / "parts", whole, (300,))
@@ -220,6 +288,9 @@ def test_estimators_of_numbers(tmp_path, estimator):
     assert model.objective_ == again.objective_
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(model.predict(folder), again.predict(X))
+    with ThreadPoolExecutor(4) as threads:  # predict leaves the estimator unchanged
+        for labels in threads.map(model.predict, [folder] * 8):
+            np.testing.assert_array_equal(labels, again.predict(X))
     shuffled = write(tmp_path / "more", whole.select(["c", "a", "b"]).append_column("d", whole["a"]), ())
     np.testing.assert_array_equal(model.predict(shuffled), again.predict(X))
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
