@@ -53,6 +53,8 @@ def run(
 ) -> None:
     """Run the command; the parameters are its options."""
     effective_n_threads(threads)
+    if out is not None and not out.strip():
+        raise ValueError("--out needs the name of a folder, got an empty one.")
     if out is not None and Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"--out {out!r} is a file; pass the name of a folder.")
     with ProgressBar(on=not quiet) as bar, warnings.catch_warnings(record=True) as caught:
@@ -70,6 +72,8 @@ def run(
         else:
             raw = open_table(table, header=HEADERS[header], skip=skip)
             roles = assign_roles(raw, **chosen)
+        if roles.target is not None:
+            roles.target = targets.without_infinities(roles.target, roles.notes)
         model = CRAFT(
             clusters if isinstance(clusters, int) else None,
             price_factor=price_factor,

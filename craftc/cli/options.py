@@ -187,7 +187,7 @@ class _ClusterCommand(_Command):
     help="Factor of the price of clusters and parameters; larger values give fewer clusters (default: 1 up to 1,000 rows, otherwise "
     "rows / 1000).",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Random seed.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S", help="Random seed.")
 @click.option(
     "--stability", type=click.IntRange(min=1), metavar="N", help="Refit N times on 80 % of the rows, and report how far the clusters agree."
 )

@@ -202,7 +202,8 @@ def _overview(layout: Layout, result: Result, most: int | None) -> list[str]:
     for position, cluster in enumerate(shown):
         cells = [str(cluster.number), name_of(cluster.name), f"{cluster.rows:,.0f}", percent(cluster.share), _margin(cluster)]
         if stability is not None:
-            cells.append(f"{stability.mean[cluster.label]:.2f}")
+            mean = stability.mean[cluster.label]
+            cells.append("-" if np.isnan(mean) else f"{mean:.2f}")
         if target is not None:
             cells.append(shortened(target.of_cluster(position), _WIDEST_CLASS))
         rows.append(cells)
@@ -242,8 +243,8 @@ def _agreement(layout: Layout, result: Result) -> list[str]:
 def _stability(stability: Any) -> str:
     """The meaning of the overview's column, and how often refits and other seeds agree."""
     text = (
-        f"Stability: overlap (Jaccard) of a cluster with its best match in {len(stability.n_clusters)} refits on 80 % of the rows, on "
-        f"average; from 0.75 a cluster is found again. The refits have {_range(stability.n_clusters)} clusters."
+        f"Stability: overlap (Jaccard) of a cluster with its best match in {plural(len(stability.n_clusters), 'refit')} on 80 % of the "
+        f"rows, on average; from 0.75 a cluster is found again. The refits have {_range(stability.n_clusters)} clusters."
     )
     if len(stability.agreement):
         text += f" Agreement (ARI) with {plural(len(stability.agreement), 'other seed')}: {float(np.mean(stability.agreement)):.2f}."

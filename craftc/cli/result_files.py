@@ -53,7 +53,7 @@ def write_files(
         model,
         roles.features,
         folder / "report.html",
-        target=roles.target,
+        target=roles.target if roles.target is not None and roles.target.notna().any() else None,
         stability=stability if shown is model else None,
         title=title,
     )

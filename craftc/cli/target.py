@@ -114,6 +114,16 @@ class Amounts:
         return {"kind": "numbers", "mean": self.mean, "deviation": self.deviation, "explained_variance": self.explained}
 
 
+def without_infinities(target: Any, notes: list[str]) -> Any:
+    """A target whose infinite values are missing, which adds a note."""
+    if not need_pandas().api.types.is_float_dtype(target.dtype):
+        return target
+    infinite = np.isinf(target.to_numpy(np.float64, na_value=np.nan))
+    if infinite.any():
+        notes.append(f"{str(target.name)!r} is infinite in {int(infinite.sum())} row(s), which are taken as rows without a value.")
+    return target.mask(infinite)
+
+
 def compare(name: str, target: Any, positions: NDArray[np.int32], n_clusters: int) -> Classes | Amounts:
     """Compare the clusters of the rows with a target.
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.labels import chunks
 from craftc._common.typing import Floats, Labels
+from craftc._common.validation import check_weight
 from craftc.craft.clusters import Clusters
 from craftc.craft.estimator import CRAFT
 from craftc.craft.probabilities import is_a_density
@@ -34,7 +36,7 @@ class Comparison:
         Input columns.
     feature_drift : ndarray (D,) of float64
         Nats per row by which the cells of a column differ, inside the clusters, from the distributions of the model, beyond what chance
-        gives.
+        gives; and by which the share of its missing cells has changed, among them levels that the fit has not seen.
     labels : ndarray (n,) of int32
         Clusters of the new rows.
     """
@@ -70,7 +72,7 @@ class Comparison:
         return output_frame({"feature": [self.columns[d] for d in order], "drift": self.feature_drift[order]}, self._library)
 
 
-def compare(model: CRAFT, table: Any) -> Comparison:
+def compare(model: CRAFT, table: Any, *, sample_weight: ArrayLike | None = None) -> Comparison:
     """Compare another table with the one on which a CRAFT was fitted: cluster sizes then and now, and columns that have changed.
 
     Parameters
@@ -79,6 +81,8 @@ def compare(model: CRAFT, table: Any) -> Comparison:
         Fitted; not one of the paper's models.
     table : data frame, array (n, D) or MixedTable
         New rows, with the columns of the model: customers of another quarter, say.
+    sample_weight : array (n,), optional
+        Weights of the new rows in the shares of the clusters; the drift of the columns counts every row of weight > 0 once.
 
     Returns
     -------
@@ -108,10 +112,13 @@ def compare(model: CRAFT, table: Any) -> Comparison:
     rows = model._read_new(table)
     labels = labels_of(model._clusters, rows)
     sizes = np.asarray(model.cluster_sizes_, np.float64)
-    parts = _drift(model._clusters, rows, labels)
+    weight = check_weight(sample_weight, len(rows))
+    counted = slice(None) if weight is None else np.flatnonzero(weight)
+    parts = _drift(model._clusters, rows if weight is None else rows.take(counted), labels[counted])
     drift = np.zeros(model.n_features_in_)
     np.add.at(drift, model._encoding.source, parts)
-    now = np.bincount(labels, minlength=len(sizes)) / len(labels)
+    now = np.bincount(labels, weight, minlength=len(sizes))
+    now = now / now.sum()
     names = list(model.schema_.columns)
     return Comparison(model.cluster_names_, sizes / sizes.sum(), now, names, drift, labels, model._frame_library)
 
@@ -152,4 +159,18 @@ def _drift(clusters: Clusters, table: MixedTable, labels: NDArray[np.int32]) -> 
         share = np.divide(counts, size * expected, out=np.ones_like(counts), where=known)
         free = np.maximum((expected > 0).sum(axis=1) - 1, 0) * (size[:, 0] > 0)
         out[grid.p + c] = (counts * np.log(share)).sum() - 0.5 * free.sum()
-    return np.where(background.usable > 0, np.maximum(out, 0.0), 0.0) / len(table)
+    present = np.concatenate([count.sum(axis=0), [levels[:, a : b - 1].sum() for a, b in pairwise(ends)]])
+    out = np.where(background.usable > 0, np.maximum(out, 0.0), 0.0) + _drift_of_presence(clusters, present, len(table))
+    return np.asarray(out / len(table))
+
+
+def _drift_of_presence(clusters: Clusters, present: Floats, n: int) -> Floats:
+    """(D,) nats by which the numbers of cells with a value differ from the share of such cells in the fit, beyond what chance gives."""
+    total, background = clusters.moments.total(), clusters.background
+    size = total.sizes[0]
+    then = np.concatenate([total.present[0], background.level_present(total.counts)[0]])
+    share = (then + 0.5) / (size + 1.0)
+    out = np.full(len(share), -0.5)
+    for cells, expected in ((present, n * share), (n - present, n * (1.0 - share))):
+        out += cells * np.log(np.where(cells > 0, cells, 1.0) / np.where(cells > 0, expected, 1.0))
+    return np.asarray(np.maximum(out, 0.0))

@@ -466,10 +466,14 @@ class CRAFT(
     # ---- new rows ----
 
     def _read_new(self, X: Any) -> MixedTable:
+        return self._encoding.apply(self._read_columns(X))
+
+    def _read_columns(self, X: Any) -> MixedTable:
+        """The columns of the model in their original units."""
         check_is_fitted(self)
         if self.unusable == "drop":
             X = known_columns(X, self.schema_.columns)
-        return self._encoding.apply(self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__))
+        return self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
 
     @streamed
     def predict(self, X: Any) -> NDArray[np.int32]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import frame_library
@@ -13,6 +13,7 @@ from craftc._common.typing import Floats
 from craftc._common.validation import check_number
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.diagnostics import contribution_columns
+from craftc.craft.levels import weights_of_fit
 from craftc.craft.naming import cluster_names
 from craftc.craft.probabilities import is_a_density
 from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, extremes_of
@@ -148,7 +149,9 @@ class Interpretation(HtmlOverview):
         is_a_density(self)
         return bhattacharyya(self._clusters)
 
-    def stability(self: Any, X: Any, n: int = 20, *, n_seeds: int = 5, random_state: int = 0) -> Stability:
+    def stability(
+        self: Any, X: Any, n: int = 20, *, n_seeds: int = 5, random_state: int = 0, sample_weight: ArrayLike | None = None
+    ) -> Stability:
         """How firm the clusters are: whether refits on parts of the rows, and with other seeds, find them again.
 
         Parameters
@@ -161,6 +164,8 @@ class Interpretation(HtmlOverview):
             Refits on all rows with other seeds.
         random_state : int, default=0
             Seed of the draws.
+        sample_weight : array (n,), optional
+            The weights of `fit`; rows of weight 0 are left out.
 
         Returns
         -------
@@ -185,7 +190,10 @@ class Interpretation(HtmlOverview):
         check_is_fitted(self)
         check_number("n", n, least=1, whole=True)
         check_number("n_seeds", n_seeds, least=0, whole=True)
-        return refits(self, X, int(n), int(n_seeds), int(random_state))
+        check_number("random_state", random_state, least=0, whole=True)
+        table = self._read_columns(X)
+        weights = weights_of_fit(self, len(table), sample_weight)
+        return refits(self, table, weights, int(n), int(n_seeds), int(random_state))
 
 
 def _kept(model: Any, rows: Any, n: int, most: int) -> Any:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.merge_path import MergePath, objectives_of, saving_of, suggested_n_clusters
 from craftc._common.typing import Labels
-from craftc._common.validation import Choice, Number
+from craftc._common.validation import Choice, Number, check_weight
 from craftc.craft.dependence import ColumnLinks
 from craftc.craft.path_clusters import PathClusters
 from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, MeanMargins, RowExtremes, row_scores
@@ -45,7 +46,7 @@ class Levels:
         labels: Labels = self.merge_path_[step_of(self, n_clusters)].labels
         return labels
 
-    def at(self: Any, n_clusters: int | str, X: Any = None) -> Any:
+    def at(self: Any, n_clusters: int | str, X: Any = None, sample_weight: ArrayLike | None = None) -> Any:
         """The model at a smaller number of clusters, from the merge path, without a new fit.
 
         Parameters
@@ -54,6 +55,8 @@ class Levels:
             As in `cut`.
         X : data frame, array (n, D) or MixedTable, optional
             The table of `fit`. With it the result has `margins_`, and typical and unusual rows, which depend on the rows.
+        sample_weight : array (n,), optional
+            The weights of `fit`.
 
         Returns
         -------
@@ -64,7 +67,7 @@ class Levels:
         Raises
         ------
         ValueError
-            More clusters than the model has, or a model without a merge path.
+            More clusters than the model has, a model without a merge path, or not the table or the weights of `fit`.
 
         Examples
         --------
@@ -84,7 +87,8 @@ class Levels:
             model._go_to(step)
         model.n_clusters = model.n_clusters_
         if X is not None:
-            model._set_rows(model._read_new(X), model.labels_, None)
+            table = model._read_new(X)
+            model._set_rows(table, model.labels_, weights_of_fit(model, len(table), sample_weight))
         return model
 
     def _set_path(self: Any, path: MergePath | None, along: PathClusters | None, links: ColumnLinks) -> None:
@@ -128,6 +132,19 @@ class Levels:
         for name in ("margins_", "cluster_margins_"):  # of the rows, which a model does not hold
             if hasattr(self, name):
                 delattr(self, name)
+
+
+def weights_of_fit(model: Any, n_rows: int, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
+    """Weights that are passed again with the table of `fit`; raise if that table has other rows, or the weights are others."""
+    n = len(model.labels_)
+    if n_rows != n:
+        raise ValueError(f"X has {n_rows} rows, but the model was fitted on {n}; pass the table of fit.")
+    weights = check_weight(sample_weight, n)
+    whole = float(np.sum(model.cluster_sizes_))
+    given = float(n) if weights is None else float(weights.sum())
+    if not math.isclose(given, whole, rel_tol=1e-9):
+        raise ValueError(f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the sample_weight of fit.")
+    return weights
 
 
 def step_of(model: Any, n_clusters: int | str) -> int:

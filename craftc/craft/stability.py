@@ -39,49 +39,55 @@ class Stability:
 
     @property
     def mean(self) -> Floats:
-        """(K,) mean overlap of every cluster."""
-        return np.asarray(np.nanmean(self.overlap, axis=0))
+        """(K,) mean overlap of every cluster; NaN for one without rows in any part."""
+        return self._known(np.nanmean)
 
     @property
     def lowest(self) -> Floats:
-        """(K,) lowest overlap of every cluster."""
-        return np.asarray(np.nanmin(self.overlap, axis=0))
+        """(K,) lowest overlap of every cluster; NaN for one without rows in any part."""
+        return self._known(np.nanmin)
 
     @property
     def found(self) -> Floats:
-        """(K,) share of the refits whose overlap with the cluster is at least .75."""
-        known = ~np.isnan(self.overlap)
-        return np.asarray((self.overlap >= _FOUND).sum(axis=0) / known.sum(axis=0))
+        """(K,) share of the refits whose overlap with the cluster is at least .75; NaN for one without rows in any part."""
+        return self._known(lambda overlap, axis: (overlap >= _FOUND).sum(axis=axis) / (~np.isnan(overlap)).sum(axis=axis))
+
+    def _known(self, statistic: Any) -> Floats:
+        """A statistic of the overlaps of every cluster that has any."""
+        out, known = np.full(self.overlap.shape[1], np.nan), ~np.isnan(self.overlap).all(axis=0)
+        out[known] = statistic(self.overlap[:, known], axis=0)
+        return out
 
 
-def refits(model: Any, X: Any, n: int, n_seeds: int, seed: int) -> Stability:
-    """The stability of a fitted model by n refits on parts of the rows and n_seeds refits on all rows."""
+def refits(model: Any, table: MixedTable, weight: Floats | None, n: int, n_seeds: int, seed: int) -> Stability:
+    """The stability of a fitted model by n refits on parts of the rows and n_seeds refits on all rows of weight > 0."""
     from sklearn.metrics import adjusted_rand_score  # slow to import
 
-    table = model.schema_.encode(X, unknown=model.unknown, estimator_name=type(model).__name__)
-    if len(table) != len(model.labels_):
-        raise ValueError(f"X has {len(table)} rows, but the model was fitted on {len(model.labels_)}; pass the table of fit.")
+    own = model.labels_
+    if weight is not None:
+        counted = np.flatnonzero(weight)
+        table, own, weight = table.take(counted), own[counted], weight[counted]
     rows_of_part = max(int(_SHARE * len(table)), 1)
     overlap, n_clusters = np.empty((n, model.n_clusters_)), np.empty(n, np.intp)
     for i in range(n):
         order = np.argsort(uniform(seed, CraftStream.STABILITY_SAMPLE, i, np.arange(len(table))), kind="stable")
         rows = np.sort(order[:rows_of_part])
-        labels = _refit(model, table.take(rows), seed + i)
+        labels = _refit(model, table.take(rows), None if weight is None else weight[rows], seed + i)
         n_clusters[i] = labels.max() + 1
-        overlap[i] = jaccard(model.labels_[rows], labels, model.n_clusters_)
+        overlap[i] = jaccard(own[rows], labels, model.n_clusters_)
     others = [other for other in range(seed, seed + n_seeds + 1) if other != model.random_state][:n_seeds]
-    again = [_refit(model, table, other) for other in others]
-    return Stability(overlap, n_clusters, np.array([adjusted_rand_score(model.labels_, labels) for labels in again]))
+    again = [_refit(model, table, weight, other) for other in others]
+    return Stability(overlap, n_clusters, np.array([adjusted_rand_score(own, labels) for labels in again]))
 
 
-def _refit(model: Any, table: MixedTable, seed: int) -> Labels:
+def _refit(model: Any, table: MixedTable, weight: Floats | None, seed: int) -> Labels:
     """Labels of a fit with the parameters of the model, and another seed; its start partition, if one was given, is not used."""
     other = clone(model).set_params(random_state=seed, categorical="auto", unusable="error", verbose=0)
     if not isinstance(model.init, str):
         other.set_params(init="auto")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit of the model has given them
-        labels: Labels = other.fit(table).labels_
+        labels: Labels = other.fit(table, sample_weight=weight).labels_
     return labels
 
 

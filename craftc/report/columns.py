@@ -145,9 +145,9 @@ def _numbers(name: str, place: int, x: NDArray[Any], labels: Labels, n_clusters:
     distinct, frequency = seen[new], np.diff(np.append(new, len(seen)))
     column = Column(name, True, place, "curve", [], np.empty(0, np.uint8), 2)
     column.whole = bool((distinct == np.round(distinct)).all())
-    column.least, column.most = float(seen[0]), float(seen[-1])
+    column.least, column.most = (float(seen[0]), float(seen[-1])) if len(seen) else (math.nan, math.nan)
     _moments(column, x, absent, labels, n_clusters)
-    top = int(frequency.argmax())
+    top = int(frequency.argmax()) if len(seen) else 0
     if len(distinct) <= FEW:
         column.style, column.labels = "values", [number(float(v)) for v in distinct]
         column.n_parameters = min(2, max(1, len(distinct) - 1))

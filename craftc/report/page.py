@@ -161,6 +161,9 @@ class Page:
         if self.stability is None:
             return None
         overlap = np.asarray(self.stability.overlap, dtype=np.float64)[:, label]
+        overlap = overlap[~np.isnan(overlap)]
+        if not len(overlap):  # no row of the cluster is in any refit
+            return None
         mean = float(overlap.mean())
         reading = next((word for least, word in _STABLE if mean >= least), "unstable")
         return Overlap(mean, float(overlap.min()), float((overlap >= 0.75).mean()), reading)
@@ -196,10 +199,14 @@ class Page:
         """How clear and how firm the groups are."""
         clearly = "clear" if self.clear >= 0.9 else "soft at the borders"
         placed = f"{percent(self.clear)} of the rows are placed with at least {percent(CLEAR)} probability"
-        overlaps = [card.overlap for card in self.cards if card.overlap is not None]
+        overlaps, sizes = [], []
+        for card, size in zip(self.cards, self.sizes, strict=True):
+            if card.overlap is not None:
+                overlaps.append(card.overlap)
+                sizes.append(size)
         if not overlaps:
             return f"The groups are {clearly}: {placed}. Whether they come back without some of the rows has not been computed."
-        mean = float(np.average([overlap.mean for overlap in overlaps], weights=self.sizes))
+        mean = float(np.average([overlap.mean for overlap in overlaps], weights=sizes))
         firm = mean >= _STABLE[0][0] and min(overlap.mean for overlap in overlaps) >= _STABLE[1][0]
         back = "come back" if firm else "mostly come back" if mean >= _STABLE[1][0] else "come back only in part"
         return (

@@ -84,18 +84,18 @@ def take_target(table: Any, target: Any) -> tuple[Any, str, Any]:
 
 
 def read_target(name: str, values: Any, labels: Labels, n_clusters: int) -> Target:
-    """The target by cluster: classes, or a number with more than eight distinct values."""
+    """The target by cluster: classes, or a number with more than eight distinct values; infinite values are errors."""
     source = open_source(values)
     if source.n_rows != len(labels) or len(source.names) != 1:
         raise ValueError(f"target must hold one value for each of the {len(labels)} rows of the table, got {source.n_rows}.")
-    if source.kinds[0] == "empty":
-        raise ValueError(f"The target {name!r} has no value; leave it out.")
     if source.kinds[0] == "number":
         x = source.numbers(np.array([0]), np.dtype(np.float64))[:, 0]
         if len(np.unique(x[~np.isnan(x)])) > _MOST_CLASSES:
             return _numbers(name, x, labels, n_clusters)
     column = source.column(0)
     levels = column.learn("ignore")
+    if not levels:
+        raise ValueError(f"The target {name!r} has no value; leave it out.")
     codes = column.translate(levels, "ignore")[0][column.codes]
     return _classes(name, codes, [level_text(level) for level in levels], labels, n_clusters)
 

@@ -35,6 +35,7 @@ _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PARTS = ("year", "month", "weekday", "day number")
 _TIMES = ("datetime", "datetime64", "date", "period", "timedelta", "timedelta64")
 _ONE_DATE = "one value in every row with a date"
+_EXACT_INTEGERS = 2.0**53  # from which on float64 skips whole numbers
 _MANY = 20  # rows from which distinct whole numbers are worth a note
 _SHOWN = 5  # cells, levels or columns that a note lists
 
@@ -398,7 +399,7 @@ class _Reader:
         elif whole and len(distinct) <= MAX_INTEGER_CODES and 2 * len(distinct) <= present:
             self._put(name, self._number_levels(values))
             self._codes.append(name)
-        elif whole and name in self._roles.kept:
+        elif whole and name in self._roles.kept and np.abs(distinct).max() < _EXACT_INTEGERS:
             self._put(name, self._pd.array(values, dtype="Int64"))
         else:
             reason = self._id(name, values, distinct) if whole else ""

@@ -464,3 +464,25 @@ def test_rows_of_labels_are_those_of_the_file(run, tmp_path):
     run("cluster", path, "--out", tmp_path)
     with open(Path(tmp_path) / "labels.csv", encoding="utf-8", newline="") as file:
         assert [int(row["row"]) for row in csv.DictReader(file)] == list(range(len(frame)))
+
+
+@pytest.mark.parametrize("cells", [["inf", "1.5", "2.5"], ["1e20", "7", "8"], ["", "", ""]])
+def test_targets_of_unusual_numbers(tmp_path, capsys, cells):
+    """Infinite values, numbers beyond int64, and no value at all."""
+    targets = [cells[i % 3] if i % 3 == 0 or not cells[i % 3] else float(cells[i % 3]) + i for i in range(60)]
+    lines = [f"{i % 7 + 10 * (i % 2)},{'uv'[i % 2]},{target}" for i, target in enumerate(targets)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,t", *lines]) + "\n")
+    assert main(["cluster", str(tmp_path / "t.csv"), "--target", "t", "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert "nan" not in shown
+    assert "inf " not in shown
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_refusals_before_the_fit(capsys):
+    for arguments, message in (
+        (["--out", ""], "--out needs the name of a folder, got an empty one."),
+        (["--seed", "99999999999999999999"], "--seed: 99999999999999999999 is not in the range 0<=x<=4294967295"),
+    ):
+        assert main(["cluster", "examples/heart.csv", *arguments]) == 2
+        assert message in capsys.readouterr().err

@@ -59,7 +59,7 @@ SIGNATURES = {
     "save_model": "(model, path)",
     "show_versions": "()",
     "cli.main": "(argv=None)",
-    "compare": "(model, table)",
+    "compare": "(model, table, *, sample_weight=None)",
     "covariates.correlation_similarity": "(X, n_neighbors=8)",
     "covariates.knn_similarity": "(embedding, n_neighbors=8)",
     "craft.Progress": "(share, elapsed_s, remaining_s, stage, n_clusters, objective)",

@@ -90,6 +90,21 @@ def test_margins_and_rows_need_the_rows():
     assert model.n_clusters_ == 5
 
 
+def test_rows_of_weight_zero_stay_out():
+    heart = load_heart().data
+    weight = np.random.default_rng(1).integers(0, 2, 270).astype(float)
+    model = CRAFT(4, random_state=0).fit(heart, sample_weight=weight)
+    same = model.at(4, heart, weight)
+    np.testing.assert_array_equal(same.cluster_margins_, model.cluster_margins_)
+    at = model.at(2, heart, sample_weight=weight)
+    assert (weight[at.outliers(20)] == 1).all()
+    assert all((weight[rows] == 1).all() for rows in at.representatives(5))
+    with pytest.raises(ValueError, match="pass the sample_weight of fit"):
+        model.at(2, heart)
+    with pytest.raises(ValueError, match="X has 10 rows, but the model was fitted on 270"):
+        model.at(2, heart.head(10))
+
+
 def test_at_suggested_and_refusals():
     heart = load_heart().data
     model = CRAFT(6, random_state=0).fit(heart)

@@ -179,6 +179,27 @@ def test_stability_tells_clusters_from_slices(fitted, people):
         fitted.stability(people.head(10))
 
 
+def test_stability_takes_the_weights_and_the_columns_of_fit(people):
+    weight = np.where(np.arange(320) < 100, 0.0, 1.0)
+    table = people.assign(when=pd.Timestamp("2026-01-01"), constant=1)
+    with pytest.warns(UserWarning, match="are not used"):
+        model = CRAFT(3, unusable="drop", random_state=0).fit(table, sample_weight=weight)
+    counted = CRAFT(3, random_state=0).fit(people[weight > 0])
+    found = model.stability(table, n=3, n_seeds=1, sample_weight=weight)
+    np.testing.assert_array_equal(found.overlap.shape, (3, 3))
+    assert found.mean.min() > 0.8
+    assert counted.n_clusters_ == model.n_clusters_
+    with pytest.raises(ValueError, match=r"weight of 220 in all, these one of 320; pass the sample_weight of fit"):
+        model.stability(table)
+
+
+def test_a_cluster_without_rows_in_a_part_has_no_overlap():
+    found = craftc.craft.stability.Stability(np.array([[0.5, np.nan], [1.0, np.nan]]), np.array([2, 2]), np.empty(0))
+    np.testing.assert_array_equal(found.mean, [0.75, np.nan])
+    np.testing.assert_array_equal(found.lowest, [0.5, np.nan])
+    np.testing.assert_array_equal(found.found, [0.5, np.nan])
+
+
 def test_jaccard_by_hand():
     found = jaccard(np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, 1]), 3)
     np.testing.assert_array_equal(found, [2 / 3, 2 / 3, np.nan])
@@ -201,6 +222,14 @@ def test_compare_two_quarters(fitted, people):
     assert features["drift"][0] > 1.0
     assert features["drift"][1] < 0.05
     assert list(taller.clusters()["cluster"]) == np.argsort(-fitted.cluster_sizes_).tolist()
+    for changed in (people.assign(work="new"), people.assign(work=None), people.assign(work=people["work"].where(people.index > 160))):
+        features = craftc.compare(fitted, changed).features()
+        assert features["feature"][0] == "work"
+        assert features["drift"][0] > 0.3
+    weight = (np.arange(320) >= 80).astype(float)
+    weighted = craftc.compare(fitted, people, sample_weight=weight)
+    np.testing.assert_allclose(weighted.now, fewer.now)
+    np.testing.assert_allclose(weighted.feature_drift, fewer.feature_drift)
     with pytest.raises(TypeError, match="needs a fitted CRAFT"):
         craftc.compare(craftc.DPMeans(), people)
     with pytest.raises(ValueError, match="0 sample"):
