@@ -313,6 +313,7 @@ def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
     assert all(c.isprintable() or c == "\n" for c in said)
 
 
+@pytest.mark.slow
 def test_long_cells_are_cheap(run, tmp_path, monkeypatch):
     """Of a name, level or class of 10 MB only the first characters are cleaned and measured."""
     cleaned = []
@@ -678,6 +679,7 @@ def program(*argv, **environment):
     )
 
 
+@pytest.mark.slow
 def test_program_with_an_ascii_terminal():
     process = program("cluster", HEART, "--clusters", "2", PYTHONIOENCODING="ascii")
     out, err = process.communicate(timeout=120)
@@ -686,6 +688,7 @@ def test_program_with_an_ascii_terminal():
     assert b" ###" in out
 
 
+@pytest.mark.slow
 def test_program_with_standard_input(model, tmp_path):
     out = write(tmp_path / "p.csv", "old")
     for command, first in ((("cluster", "-"), b"standard input: 270 rows"), (("predict", str(model), "-", "--out", str(out)), b"")):

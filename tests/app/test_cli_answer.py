@@ -57,6 +57,7 @@ def groups(n_groups, rows_each=40, columns=4, seed=0):
 # ---- length ----
 
 
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("target", [False, True])
 def test_at_most_60_lines_of_many_clusters(run, tmp_path, target):
     frame, group = groups(45)
@@ -80,6 +81,7 @@ def test_at_most_60_lines_of_many_clusters(run, tmp_path, target):
     assert "--details" not in long
 
 
+@pytest.mark.slow
 def test_at_most_60_lines_of_many_columns_and_notes(run, tmp_path):
     rng = random.Random(0)
     columns = {f"a column with a long name, number {j}": [rng.gauss(3 * (i % 2), 1) for i in range(80)] for j in range(120)}

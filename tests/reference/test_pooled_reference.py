@@ -60,6 +60,7 @@ def jaccard(a, b):
 # The objective -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_except(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_gains_are_those_of_clusters(seed):
     _, _, t, _, stats = random_partition(seed, weighted=True)
@@ -69,6 +70,7 @@ def test_gains_are_those_of_clusters(seed):
         np.testing.assert_allclose([pooled.gain(t, d, own) for own in sums], expected[:, d], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow_except(20)
 @pytest.mark.parametrize("price_factor", [1.0, 2.5])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(20))
@@ -83,6 +85,7 @@ def test_objective_from_rows_and_from_sums(seed, weighted, price_factor):
         assert pooled.objective(t, stats, mask) == pytest.approx(from_rows, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow_except(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_never_above_the_background_of_the_table(seed):
     _, _, t, _, stats = random_partition(seed)
@@ -94,6 +97,7 @@ def test_never_above_the_background_of_the_table(seed):
     assert pooled.best_masks(t, stats)[0] <= J + 1e-9
 
 
+@pytest.mark.slow_except(8)
 @pytest.mark.parametrize("seed", range(20))
 def test_one_cluster_has_the_objective_of_the_table(seed):
     table, labels, *_ = random_partition(seed)
@@ -171,12 +175,14 @@ def test_rule_finds_the_optimum_of_random_labels(seed):
     assert_optimal(t, stats)
 
 
+@pytest.mark.slow_except(8)
 @pytest.mark.parametrize("seed", range(40))
 def test_rule_finds_the_optimum_of_clusters(seed):
     _, t, _, stats = clustered_partition(seed)
     assert_optimal(t, stats)
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("layout", ["2a", "3a", "4a", "4c"])
 @pytest.mark.parametrize("seed", range(2))
 def test_rule_finds_the_optimum_of_the_figures(layout, seed):
@@ -223,6 +229,7 @@ def test_of_two_clusters_the_larger_one_is_the_rest(seed):
     assert pooled.objective(t, stats, np.ones_like(mask)) == pytest.approx(J, rel=1e-12)
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_order_of_clusters_does_not_matter(seed):
     _, t, labels, stats = clustered_partition(seed)
@@ -236,6 +243,7 @@ def test_order_of_clusters_does_not_matter(seed):
     assert pooled.objective(t, automatic.sums(t, t.rows, np.argsort(order)[labels], len(stats)), permuted) == pytest.approx(J, rel=1e-12)
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_start_is_never_made_worse(seed):
     _, t, _, stats = clustered_partition(seed)
@@ -249,6 +257,7 @@ def test_a_start_is_never_made_worse(seed):
 # Passes --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize("seed", range(10))
 def test_row_costs_are_differences_of_the_likelihood(seed):
     """Cost of a row under k minus under l: its cells under the parameters in force, and the sizes."""
@@ -264,6 +273,7 @@ def test_row_costs_are_differences_of_the_likelihood(seed):
     np.testing.assert_allclose(costs - costs[:, :1], full - full[:, :1], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow_except(8)
 @pytest.mark.parametrize("seed", range(30))
 def test_a_pass_never_raises_the_objective(seed):
     if seed % 2:
