@@ -337,6 +337,8 @@ def _dataset(paths: Any) -> Any:
     except ImportError as error:
         raise ImportError(_NEEDS.format("Parquet files")) from error
     files: list[str] = []
+    if not isinstance(paths, str | os.PathLike) and not len(paths):
+        raise ValueError("An empty list of paths was passed; pass at least one path.")
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
         if os.path.splitext(text)[1] and not (_format_of(text) or glob.has_magic(text) or os.path.isdir(text)):
@@ -430,11 +432,23 @@ def _describe(path: str, field: Any) -> tuple[str, bool]:
     )
 
 
+def _family(kind: Any) -> str:
+    """What the levels of a categorical column are: 1, "1" and True in different files are not the same level."""
+    import pyarrow.types as types
+
+    values = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_boolean(values):
+        return "boolean"
+    return "level of numbers" if types.is_integer(values) or types.is_floating(values) or types.is_decimal(values) else "level"
+
+
 def _common_kind(name: str, found: Sequence[tuple[str, bool]], schemas: Sequence[tuple[str, Any]]) -> str:
     """The kind of a column in all files."""
     kinds = ["level" if kind == "text" else kind for kind, _ in found]
+    families = [kind if kind != "level" else _family(schema.field(name).type) for kind, (_, schema) in zip(kinds, schemas, strict=True)]
     decided = next((kind for kind in kinds if kind != "empty"), "number")
-    for kind, (path, schema) in zip(kinds, schemas, strict=True):
-        if kind not in (decided, "empty"):
+    family = next((family for family in families if family != "empty"), "number")
+    for own, (path, schema) in zip(families, schemas, strict=True):
+        if own not in (family, "empty"):
             raise TypeError(f"Column {name!r} holds {schema.field(name).type} in {path}, but other types in other files; convert it.")
     return decided

@@ -204,8 +204,21 @@ def test_a_file_system_that_cannot_reserve_space(tmp_path, monkeypatch):
     assert not blocks.Scratch(tmp_path).empty((37, 3), np.float64).any()
 
 
+def test_levels_of_other_types_are_not_mixed(tmp_path):
+    """The levels 1, "1" and True would depend on the order of the files."""
+    feather = pytest.importorskip("pyarrow.feather")
+    cells = {"text": pa.array(["1", "0"] * 5), "whole": pa.array([1, 0] * 5).dictionary_encode(), "flag": pa.array([True, False] * 5)}
+    for name, column in cells.items():
+        feather.write_feather(pa.table({"a": column}), tmp_path / f"{name}.arrow")
+    for pair in (("text", "whole"), ("whole", "flag"), ("flag", "text")):
+        with pytest.raises(TypeError, match=rf"Column 'a' holds .* in .*{pair[1]}\.arrow, but other types in other files"):
+            MixedTable.from_parquet([tmp_path / f"{name}.arrow" for name in pair])
+
+
 def test_refusals(tmp_path):
     whole = table()
+    with pytest.raises(ValueError, match="empty list of paths"):
+        MixedTable.from_parquet([])
     folder = write(tmp_path / "parts", whole, (300,))
     with pytest.raises(FileNotFoundError, match="matches"):
         CRAFT().fit(tmp_path / "nothing" / "*.parquet")
