@@ -471,7 +471,9 @@ class CRAFT(
     def _read_columns(self, X: Any) -> MixedTable:
         """The columns of the model in their original units."""
         check_is_fitted(self)
-        if self.unusable == "drop":
+        if is_out_of_core(X):  # the table of fit; new rows come in batches
+            X = read_input(X, list(self.schema_.categorical_names), self.missing)
+        elif self.unusable == "drop":
             X = known_columns(X, self.schema_.columns)
         return self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
 

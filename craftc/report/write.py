@@ -80,6 +80,8 @@ def write(
     cells = _cells(model, table)
     many = model.n_clusters_ > _MANY and model.n_clusters is None and len(model.merge_path_) > 0
     shown = model.at("suggested") if many else model
+    if stability is not None and not hasattr(stability, "overlap"):
+        raise TypeError(f"stability must be the result of model.stability(table), got {type(stability).__name__}.")
     if stability is not None and np.shape(stability.overlap)[1:] != (shown.n_clusters_,):
         raise ValueError(
             f"The page shows {shown.n_clusters_} clusters, stability is of {np.shape(stability.overlap)[1]}; pass the stability of "

@@ -268,7 +268,7 @@ class Batches:
         else:
             dataset = X if isinstance(X, ds.Dataset) else _dataset(X)
             if isinstance(X, ds.Dataset) and columns is None:
-                columns = dataset.schema.names
+                columns = [name for name in dataset.schema.names if name not in _stored_index(dataset.schema)]
             schemas = []
             for fragment in dataset.get_fragments():
                 path = getattr(fragment, "path", "")
@@ -394,12 +394,13 @@ def _common_names(schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | N
     first, schema = schemas[0]
     if isinstance(columns, str):
         raise TypeError(f"columns must be a sequence of names, got {columns!r}; pass [{columns!r}].")
-    names = tuple(schema.names if columns is None else columns)
+    index = set().union(*(_stored_index(each) for _, each in schemas))
+    names = tuple([name for name in schema.names if name not in index] if columns is None else columns)
     if len(set(names)) < len(names):
         raise ValueError(f"Column names must be unique, got {list(names)}; rename the columns.")
     for path, each in schemas:
         absent = [name for name in names if name not in each.names]
-        extra = [name for name in each.names if name not in names] if columns is None else []
+        extra = [name for name in each.names if name not in names and name not in index] if columns is None else []
         if len(set(each.names)) < len(each.names):
             raise ValueError(f"{path or 'The stream'}: column names must be unique, got {list(each.names)}; rename the columns.")
         if absent:
@@ -409,6 +410,11 @@ def _common_names(schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | N
     if not names:
         raise ValueError("Found array with 0 feature(s) (shape=(0, 0)) while a minimum of 1 is required.")
     return names
+
+
+def _stored_index(schema: Any) -> set[str]:
+    """The columns that hold the index of a data frame, which pandas has written; it is no column of the table."""
+    return {name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)}
 
 
 def _describe(path: str, field: Any) -> tuple[str, bool]:

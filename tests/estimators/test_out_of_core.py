@@ -311,3 +311,25 @@ def test_estimators_of_numbers(tmp_path, estimator):
         model.predict(write(tmp_path / "fewer", whole.select(["b", "c"]), ()))
     with pytest.raises(TypeError, match=r"part00.*'text'"):
         clone(estimator).fit(write(tmp_path / "text", table(20).select(["text"]), ()))
+
+
+def test_a_stored_index_is_no_column(tmp_path):
+    pd = pytest.importorskip("pandas", reason="pandas writes the index")
+    frame = table().to_pandas().astype({"level": object})
+    frame.index = np.arange(len(frame)) * 3 % 1000 + 5
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.rename_axis("customer").to_parquet(tmp_path / "b.parquet")
+    for name in ("a", "b"):
+        equal(MixedTable.from_parquet(tmp_path / f"{name}.parquet"), MixedTable.from_data(pd.read_parquet(tmp_path / f"{name}.parquet")))
+        equal(MixedTable.from_parquet(ds.dataset(tmp_path / f"{name}.parquet")), MixedTable.from_data(frame))
+
+
+def test_the_table_of_fit_again(tmp_path):
+    """Methods that need the rows of the fit read the files once more."""
+    folder = write(tmp_path / "parts", table(), (300,))
+    model = CRAFT(4, n_init=2, random_state=0).fit(folder)
+    again = CRAFT(4, n_init=2, random_state=0).fit(table())
+    np.testing.assert_array_equal(model.at(2, folder).margins_, again.at(2, table()).margins_)
+    np.testing.assert_array_equal(model.stability(folder, n=2, n_seeds=0).overlap, again.stability(table(), n=2, n_seeds=0).overlap)
+    with pytest.raises(ValueError, match=r"pass the table of fit|another schema"):
+        model.at(2, folder / "part00.parquet")
