@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,17 @@ def _labelled(model: Any, shown: Any, roles: ColumnRoles, own_columns: Any | Non
         frame = frame.drop(columns="cost")
         if shown is not model:
             frame["report"] = numbers_by_size(shown.cluster_sizes_)[shown.labels_[first : first + len(frame)]]
-        own.columns = [f"{name}.table" if name in frame.columns else name for name in own.columns]
+        own.columns = _free_names(own.columns, frame.columns)
         yield frame.join(own)
         first += len(frame)
+
+
+def _free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """The names, with ".table" behind those that are taken."""
+    used, out = set(taken), []
+    for name in names:
+        while name in used:
+            name = f"{name}.table"
+        used.add(name)
+        out.append(name)
+    return out

@@ -486,3 +486,11 @@ def test_refusals_before_the_fit(capsys):
     ):
         assert main(["cluster", "examples/heart.csv", *arguments]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_kept_columns_have_names_of_their_own(tmp_path):
+    lines = [f"{i % 2 * 9 + i % 3},{i % 5},{'uv'[i % 2]}" for i in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["cluster,cluster.table,b", *lines]) + "\n")
+    assert main(["cluster", str(tmp_path / "t.csv"), "--quiet", "--keep", "--out", str(tmp_path / "out")]) == 0
+    head = (tmp_path / "out" / "labels.csv").read_text().splitlines()[0].split(",")
+    assert head[-3:] == ["cluster.table", "cluster.table.table", "b"]
