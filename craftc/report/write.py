@@ -76,6 +76,8 @@ def write(
         raise ValueError(f"A report needs probabilities, which model={model.model!r} does not define; fit with model='likelihood'.")
     name = None
     if target is not None:
+        if isinstance(target, str) and target in model.schema_.columns:
+            raise ValueError(f"The target {target!r} is a column of the model; name a column that took no part in the fit.")
         table, name, target = take_target(table, target)
     cells = _cells(model, table)
     many = model.n_clusters_ > _MANY and model.n_clusters is None and len(model.merge_path_) > 0

@@ -496,3 +496,13 @@ def test_bad_input(heart, tmp_path, monkeypatch):
 
 def test_report_is_imported_when_it_is_used():
     assert craftc.report is report
+
+
+def test_a_target_that_the_model_uses(tmp_path):
+    heart = load_heart().data
+    model = CRAFT(2, n_init=1, random_state=0).fit(heart)
+    with pytest.raises(ValueError, match="'sex' is a column of the model"):
+        report.write(model, heart, tmp_path / "r.html", target="sex")
+    with pytest.raises(TypeError, match="must be the result of model.stability"):
+        report.write(model, heart, tmp_path / "r.html", stability=5)
+    assert not (tmp_path / "r.html").exists()
