@@ -55,7 +55,7 @@ def write(
         Jinja2 is not installed.
     NotFittedError, ValueError, TypeError
         The model is no CRAFT, is not fitted or defines no probabilities; the table is not that of `fit`; the target has no values, or not
-        one for each row; the stability is of other clusters.
+        one for each row, or is a column of the model; the stability is of other clusters.
 
     Examples
     --------

@@ -503,6 +503,6 @@ def test_a_target_that_the_model_uses(tmp_path):
     model = CRAFT(2, n_init=1, random_state=0).fit(heart)
     with pytest.raises(ValueError, match="'sex' is a column of the model"):
         report.write(model, heart, tmp_path / "r.html", target="sex")
-    with pytest.raises(TypeError, match="must be the result of model.stability"):
+    with pytest.raises(TypeError, match=r"must be the result of model.stability"):
         report.write(model, heart, tmp_path / "r.html", stability=5)
     assert not (tmp_path / "r.html").exists()
