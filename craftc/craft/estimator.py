@@ -466,7 +466,8 @@ class CRAFT(
     # ---- new rows ----
 
     def _read_new(self, X: Any) -> MixedTable:
-        return self._encoding.apply(self._read_columns(X))
+        table = self._read_columns(X)
+        return self._encoding.apply(table)
 
     def _read_columns(self, X: Any) -> MixedTable:
         """The columns of the model in their original units."""
