@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import craftc
-from craftc import embed, table
+from craftc import craft, embed, table
 
 
 def of(cls: type) -> dict[str, list[str]]:
@@ -30,5 +30,5 @@ def of(cls: type) -> dict[str, list[str]]:
 def of_all() -> dict[str, dict[str, list[str]]]:
     """The same for all public classes, keyed by their name in the API reference."""
     classes = {f"craftc.{name}": getattr(craftc, name) for name in craftc.__all__ if inspect.isclass(getattr(craftc, name))}
-    classes |= {"craftc.embed.CraftCosts": embed.CraftCosts, "craftc.table.Schema": table.Schema}
+    classes |= {"craftc.craft.Progress": craft.Progress, "craftc.embed.CraftCosts": embed.CraftCosts, "craftc.table.Schema": table.Schema}
     return {name: of(cls) for name, cls in classes.items()}
