@@ -293,6 +293,7 @@ def test_an_estimator_of_a_newer_craftc(saved):
         load_model(saved)
 
 
+@pytest.mark.slow_except(20)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -204,6 +204,7 @@ LENGTH_IS_FREE = {"objective_path", "labels", "assignments", "components", "clas
 POSSIBLE = {("infinity", "penalty_interval"), ("numbers that are too large", "classes"), ("numbers that are too large", "counts")}
 
 
+@pytest.mark.slow_except(10)
 def test_every_array_is_checked(fitted, tmp_path):
     model, _ = fitted
     path = tmp_path / "m"
@@ -221,6 +222,7 @@ def test_every_array_is_checked(fitted, tmp_path):
             assert refused(path), f"{name}: {word}"
 
 
+@pytest.mark.slow_except(12)
 def test_every_value_of_the_head_is_checked(fitted, tmp_path):
     model, _ = fitted
     path = tmp_path / "m"

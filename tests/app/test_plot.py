@@ -115,6 +115,7 @@ def test_without_matplotlib(monkeypatch):
         plot.features(model, (2, 2))
 
 
+@pytest.mark.slow
 def test_the_module_is_light():
     script = "import sys, craftc; craftc.plot; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -170,6 +170,7 @@ def separate():
     return np.repeat(100.0 * rng.normal(size=(120, 6)), 10, axis=0) + rng.normal(size=(1200, 6))
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("K", LANES)
 def test_craft_with_as_many_clusters_as_allowed(separate, K):
     model = CRAFT(max_clusters=K, numeric="raw", n_init=2, random_state=0).fit(separate)

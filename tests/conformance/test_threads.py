@@ -44,6 +44,7 @@ def shared(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.slow_except(10)
 @pytest.mark.parametrize("name", MODELS)
 def test_one_fitted_estimator(name, shared):
     fitted = fit(name, shared)

@@ -44,6 +44,7 @@ ONE_UNIT = {
 }
 
 
+@pytest.mark.slow_except(2)
 @pytest.mark.parametrize("method", METHODS, ids=lambda model: type(model).__name__)
 def test_the_methods_warn(method):
     wide, narrow = UNITS["mass"].std(ddof=0), UNITS["depth"].std(ddof=0)

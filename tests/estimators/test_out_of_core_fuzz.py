@@ -104,6 +104,7 @@ def same_table(a, b):
     np.testing.assert_array_equal(a.codes, b.codes)
 
 
+@pytest.mark.slow_except(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_equal_or_refused_alike(tmp_path, seed, monkeypatch):
     rng = np.random.default_rng([seed, 22])

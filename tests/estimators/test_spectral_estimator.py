@@ -163,6 +163,7 @@ def test_clone_and_pickle(name):
     assert_same_bits(copy.fit(X), model)
 
 
+@pytest.mark.slow
 def test_a_refit_leaves_nothing_behind():
     first, second = table(P=3, holes=0.1), table(4, 50, 2, 1)
     unnamed = MixedTable.from_data(second.to_numpy(object), categorical=[2])
