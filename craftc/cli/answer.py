@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from craftc._common.typing import Floats
 from craftc.cli.text import Parts, after, name_of
 from craftc.craft.summary import differing_features
-from craftc.table.cluster_summary import LEADING, number
+from craftc.table.cluster_summary import LEADING, short_number
 from craftc.table.column_statistics import CategoricalColumn, NumericColumn, column_statistics
 
 _NEARLY_ALL = 0.995  # share of the cells from which only the leading level is shown
@@ -146,10 +146,5 @@ def typical(centre: float, around: float, unit: float) -> str:
     if abs(centre) < 1e-6 * unit:
         centre = 0.0
     if around < 1e-6 * unit:
-        return f"all {_short(centre)}" if unit > 0 else _short(centre)
-    return f"{_short(centre)} ± {_short(around)}"
-
-
-def _short(value: float) -> str:
-    text = number(value)
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+        return f"all {short_number(centre)}" if unit > 0 else short_number(centre)
+    return f"{short_number(centre)} ± {short_number(around)}"

@@ -12,8 +12,8 @@ from craftc._common.optional import need_pandas
 from craftc.cli.answer import Answer, numbers_by_size
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.columns import ColumnRoles
-from craftc.cli.page import MANY_CLUSTERS
 from craftc.model_file import save_model
+from craftc.report.write import shown_model
 
 NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
 
@@ -61,9 +61,9 @@ def write_files(
 
 
 def in_report(model: Any) -> Any:
-    """The model whose clusters report.html shows: of more than 15 clusters that nobody asked for, the suggested number."""
-    many = model.n_clusters_ > MANY_CLUSTERS and model.n_clusters is None and model.suggested_n_clusters_ < model.n_clusters_
-    return model.at("suggested") if many else model
+    """The model whose clusters report.html shows; the model itself, if these are all of its clusters."""
+    shown = shown_model(model)
+    return shown if shown.n_clusters_ < model.n_clusters_ else model
 
 
 def _labelled(model: Any, shown: Any, roles: ColumnRoles, own_columns: Any | None) -> Iterator[Any]:

@@ -464,9 +464,7 @@ class MergeSplitSearch:
 
     def moments(self, part: Partition) -> Moments:
         """Exact moments of a partition."""
-        moments = Moments(self.config.background.grid, self.config.background.count_weight, part.K)
-        moments.groups[:] = part.groups[: part.K]
-        return moments
+        return Moments.of_groups(self.config.background.grid, self.config.background.count_weight, part.groups[: part.K])
 
 
 def common_parts(part: Partition, other: Partition, room: int) -> Labels:

@@ -199,9 +199,7 @@ def _moments(arrays: Arrays, prefix: str, schema: Schema, count_weight: float) -
     fits = groups.ndim == 2 and len(groups) > 0 and groups.shape[1] == grid.width
     demand(fits, "the sums do not fit the schema")
     demand(bool((groups[:, 0] > 0).all()), "a cluster is empty")
-    moments = Moments(grid, count_weight, len(groups))
-    moments.groups[:] = groups
-    return moments
+    return Moments.of_groups(grid, count_weight, groups)
 
 
 def _mask(arrays: Arrays, moments: Moments) -> Mask:

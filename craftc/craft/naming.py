@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from craftc.craft.summary import differing_features
-from craftc.table.cluster_summary import number
+from craftc.table.cluster_summary import short_number
 from craftc.table.column_statistics import in_units, level_shares
 from craftc.table.frames import MISSING_LEVEL
 
@@ -123,7 +123,7 @@ class _Facts:
         name, j = _shortened(str(self._schema.columns[order[0]])), self._numeric.get(order[0])
         if j is not None and self._deviations[k, j] < _NARROW * self._deviation[j]:
             digits = -math.floor(math.log10(0.1 * self._deviation[j]))  # to a tenth of the column's deviation
-            return f"{name} near {_trimmed(number(round(float(self._means[k, j]), digits)))}"
+            return f"{name} near {short_number(round(float(self._means[k, j]), digits))}"
         return f"another distribution of {name}"
 
     def _of_number(self, k: int, d: int) -> Fact | None:
@@ -133,7 +133,7 @@ class _Facts:
             return None
         if self._deviations[k, j] < _EXACT * unit:
             exact = 0.0 if abs(mean) < _ROUNDED * unit else mean  # the mean of equal values is exact up to the grid of the sums
-            return Fact(d, f"{name} {_trimmed(number(exact))}")
+            return Fact(d, f"{name} {short_number(exact)}")
         apart = (mean - self._mean[j]) / unit
         return Fact(d, f"{'high' if apart > 0 else 'low'} {name}") if abs(apart) >= _APART else None
 
@@ -163,10 +163,6 @@ class _Facts:
         """Whether a level is understood without its column: a word, and a level of this column alone."""
         text = level.casefold()
         return len(text) >= 3 and any(c.isalpha() for c in text) and text not in _NOT_WORDS and self._columns_of_level[text] == 1
-
-
-def _trimmed(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 def _shortened(text: str) -> str:

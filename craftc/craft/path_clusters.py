@@ -109,8 +109,10 @@ class PathClusters:
 
     def at(self, step: int, moments: Moments, original_units: Moments, cross: CrossProducts | None) -> tuple[Any, ...]:
         """Moments, moments in original units, mask and sums of products at one step; the arguments are those of the first step."""
-        of_step = _moments_like(moments, self.sums.at(step))
-        original = of_step if self.original is None else _moments_like(original_units, self.original.at(step))
+        of_step = Moments.of_groups(moments.grid, moments.unit, self.sums.at(step))
+        original = of_step
+        if self.original is not None:
+            original = Moments.of_groups(original_units.grid, original_units.unit, self.original.at(step))
         mask = self.masks[step] if self.masks else None
         if cross is None or self.cross is None:
             return of_step, original, mask, None
@@ -120,13 +122,6 @@ class PathClusters:
         """The clusters from one step on."""
         cross, original = (None if sums is None else sums.after(start) for sums in (self.cross, self.original))
         return PathClusters(self.sums.after(start), self.masks[start:], cross, original)
-
-
-def _moments_like(moments: Moments, groups: Integers) -> Moments:
-    """Moments on the same grid."""
-    out = Moments(moments.grid, moments.unit, len(groups))
-    out.groups[:] = groups
-    return out
 
 
 def moment_sums(moments: Moments) -> CarriedSums:

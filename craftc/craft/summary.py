@@ -12,6 +12,7 @@ from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.description_length import feature_prices
 from craftc.table.cluster_summary import LEADING, number, summary_frame
+from craftc.table.column_statistics import in_units
 from craftc.table.moments import Moments
 
 
@@ -59,15 +60,11 @@ def differing_features(model: Any) -> NDArray[np.bool_]:
 def typical_values(moments: Moments, schema: Any) -> list[list[str]]:
     """Per group and input column: "mean ± sd" of a numeric column, the leading levels and their shares of a categorical one."""
     grid, counts = moments.grid, moments.counts
-    mean, deviations = moments.means()
+    means, deviations = in_units(moments)
     out = [[""] * schema.n_columns for _ in range(moments.n_clusters)]
     for j, d in enumerate(schema.numeric_index):
-        for k, weight in enumerate(moments.present[:, j]):
-            if weight > 0:
-                deviation = np.sqrt(deviations[k, j] / weight) / grid.scale[j]
-                out[k][d] = f"{number(grid.centre[j] + mean[k, j] / grid.scale[j])} ± {number(deviation)}"
-            else:
-                out[k][d] = "(all missing)"
+        for k, (mean, deviation) in enumerate(zip(means[:, j], deviations[:, j], strict=True)):
+            out[k][d] = "(all missing)" if np.isnan(mean) else f"{number(mean)} ± {number(deviation)}"
     for j, d in enumerate(schema.categorical_index):
         start, levels = grid.level_start[j], schema.levels[j]
         for k in range(moments.n_clusters):

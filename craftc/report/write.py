@@ -80,8 +80,7 @@ def write(
             raise ValueError(f"The target {target!r} is a column of the model; name a column that took no part in the fit.")
         table, name, target = take_target(table, target)
     cells = _cells(model, table)
-    many = model.n_clusters_ > _MANY and model.n_clusters is None and len(model.merge_path_) > 0
-    shown = model.at("suggested") if many else model
+    shown = shown_model(model)
     if stability is not None and not hasattr(stability, "overlap"):
         raise TypeError(f"stability must be the result of model.stability(table), got {type(stability).__name__}.")
     if stability is not None and np.shape(stability.overlap)[1:] != (shown.n_clusters_,):
@@ -94,6 +93,12 @@ def write(
     html = environment.get_template("report.html.j2").render(r=page, clear=CLEAR)
     with replacing(path) as file:
         file.write(html)
+
+
+def shown_model(model: Any) -> Any:
+    """The model whose clusters the page shows: of more than 15 that nobody has asked for, the suggested number."""
+    many = model.n_clusters_ > _MANY and model.n_clusters is None and len(model.merge_path_) > 0
+    return model.at("suggested") if many else model
 
 
 def _cells(model: Any, table: Any) -> MixedTable:

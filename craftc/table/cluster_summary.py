@@ -106,6 +106,12 @@ def typical_numbers(moments: ClusterMoments) -> list[list[str]]:
     ]
 
 
+def short_number(value: float) -> str:
+    """`number` without zeros at the end of its decimals."""
+    text = number(value)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
 def number(value: float) -> str:
     """A number for reading: four significant digits, thousands in full, no exponent where avoidable."""
     size = abs(value)

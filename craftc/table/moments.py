@@ -95,6 +95,13 @@ class Moments:
         _kernel.accumulate(table.numeric, table.codes, weight, labels, grid, partial, groups, threads)
         return moments
 
+    @classmethod
+    def of_groups(cls, grid: _kernel.Grid, unit: float, groups: Integers) -> Moments:
+        """Moments with a copy of these integers of all clusters."""
+        moments = cls(grid, unit, len(groups))
+        moments.groups[:] = groups
+        return moments
+
     @property
     def groups(self) -> Integers:
         """(K, width) integers of all clusters; src/_moments.h defines the layout."""
@@ -121,9 +128,7 @@ class Moments:
 
     def select(self, clusters: NDArray[Any]) -> Moments:
         """A copy of some clusters in the given order, without storage for threads, as kept in a fitted model."""
-        chosen = Moments(self.grid, self.unit, len(clusters))
-        chosen.groups[:] = self.groups[clusters]
-        return chosen
+        return Moments.of_groups(self.grid, self.unit, self.groups[clusters])
 
     def total(self) -> Moments:
         """Moments of the whole table."""
