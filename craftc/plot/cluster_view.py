@@ -12,6 +12,7 @@ from craftc._common.typing import Bits, Floats, Ints
 from craftc.craft.estimator import CRAFT
 from craftc.craft.summary import differing_features
 from craftc.mixture.estimator import FeatureSelectionMixture
+from craftc.table.cluster_summary import column_names
 from craftc.table.column_statistics import CategoricalColumn, NumericColumn, column_statistics
 
 #: Colour of a cluster, and of the whole table.
@@ -60,8 +61,7 @@ class ClusterView:
             self.statistics = column_statistics(model._moments_original_units, model.schema_)
             self.differs = differing_features(model)
         else:
-            named = getattr(model, "feature_names_in_", None)
-            self.columns = [f"x{d}" for d in range(model.n_features_in_)] if named is None else [str(name) for name in named]
+            self.columns = [str(name) for name in column_names(model)]
             scaling = model._posterior.scaling
             own = zip(model.means_.T, np.sqrt(model.variances_.T), scaling.mean, np.sqrt(scaling.variance), strict=True)
             self.statistics = [NumericColumn(means, deviations, float(mean), float(sd)) for means, deviations, mean, sd in own]
