@@ -72,6 +72,27 @@ cdef class CostTables:
         if categorical_.shape[0]:
             self.c.categorical = &categorical_[0]
 
+    def __reduce__(self):
+        rows = np.concatenate([self.base[None], self.constant[None], self.square, self.linear, self.offset, self.level])
+        centre, scale = self.centre[:self.c.p], self.scale[:self.c.p]
+        return _copied_tables, (self.c.n_clusters, self.grid, centre, scale, rows, self.numeric, self.categorical)
+
+
+def tables_in(n_clusters, grid, centre, scale, rows, numeric, categorical):
+    """Cost tables from the rows (2 + 3 p + n_levels, lanes) base, constant, square, linear, offset and level, on a cache line."""
+    p = grid.p
+    square, linear, offset = rows[2:2 + 3 * p].reshape(3, p, rows.shape[1])
+    return CostTables(n_clusters, grid, centre, scale, rows[0], rows[1], square, linear, offset, rows[2 + 3 * p:], numeric, categorical)
+
+
+def _copied_tables(n_clusters, grid, centre, scale, rows, numeric, categorical):
+    """Cost tables from rows that need not be on a cache line."""
+    room = np.empty(rows.size + CRAFT_PAD)
+    skip = (64 - room.ctypes.data % 64) % 64 // 8
+    copied = room[skip:skip + rows.size].reshape(rows.shape)
+    copied[:] = rows
+    return tables_in(n_clusters, grid, centre, scale, copied, numeric, categorical)
+
 
 def scratch_size(CostTables tables not None):
     """Doubles of scratch one thread needs."""

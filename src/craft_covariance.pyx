@@ -298,6 +298,10 @@ cdef class Blocks:
         self.half_log_precision, self.half_log_det = _doubles(half_log_precision), _doubles(half_log)
         self.mean_, self.sigma, self.inverse = _doubles(packed), _doubles(sigma), _doubles(inverse)
 
+    def __reduce__(self):
+        return Blocks, (self.columns, self.centre, self.scale, self.shift, self.precision, self.cluster, self.member, self.mean,
+                        self.covariance)
+
 
 cdef const double *_doubles(array) except? NULL:
     cdef const double[::1] view = array.reshape(-1)

@@ -10,6 +10,7 @@ from craftc._kernels._common cimport block_rows, omp_get_thread_num
 from craftc._kernels.craft cimport (
     CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, empty_lane, table_lane,
 )
+from craftc._kernels.craft import tables_in
 from craftc._kernels.craft_pooled cimport CONTINUE, price_pooled
 from craftc._kernels.craft_price cimport POOLED, Pricing, mixing_cost, parts_in, parts_t, price_all
 from craftc._kernels.moments cimport Grid, moments_merge, rows_of, table_rows
@@ -76,6 +77,56 @@ def passes(
             if least_fall > 0.0 and path[made - 1] - path[made] < least_fall:
                 moved = 0
     return K, made, moved == 0
+
+
+def pass_tables(
+    Pricing pricing not None,
+    const int64_t[:, ::1] groups not None,  # IN  (capacity, width)
+    Py_ssize_t K,
+    double[:, ::1] work not None,           # IN  (capacity, parts_size) as `price` has left it
+    const uint8_t[:, ::1] mask not None,    # IN  (capacity, D)
+    slab not None,                          # OUT (slab_size,) on a cache line, kept by the result
+):
+    """Cost tables of the next pass over K clusters, for rows that are elsewhere."""
+    cdef double[::1] slab_ = slab
+    cdef Grid grid = pricing.grid
+    if slab_.shape[0] < slab_size(pricing, K) or K > min(groups.shape[0], mask.shape[0], work.shape[0]):
+        raise ValueError(f"The buffers are too small for {K} clusters.")
+    cdef craft_tables tables = _tables(pricing, groups, K, work, mask, &slab_[0])
+    numeric = np.array([tables.numeric[d] for d in range(tables.n_numeric)], np.intp)
+    categorical = np.array([tables.categorical[d] for d in range(tables.n_categorical)], np.intp)
+    rows = slab[:tables.lanes * (2 + 3 * grid.p + grid.n_levels)].reshape(-1, tables.lanes)
+    centre, scale = (array[:grid.p] for array in (pricing.centre, pricing.scale))
+    return tables_in(K, grid, centre, scale, rows, numeric, categorical)
+
+
+def drop_empty(
+    int64_t[:, ::1] groups not None,        # INOUT (capacity, width)
+    uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
+    Py_ssize_t K,
+):
+    """Remove clusters without weight; returns how many are left, and the (K,) new number of every cluster or -1."""
+    number = np.empty(max(K, 1), np.int32)
+    if K > min(groups.shape[0], mask.shape[0]):
+        raise ValueError(f"The buffers are too small for {K} clusters.")
+    kept = _drop_empty(np.empty(0, np.int32), groups, mask, K, number)
+    return kept, number[:K]
+
+
+def price(
+    Pricing pricing not None,
+    int selection,
+    const int64_t[:, ::1] groups not None,  # IN    (capacity, width)
+    Py_ssize_t K,
+    double[:, ::1] work not None,           # OUT   (capacity, parts_size)
+    uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
+    double[::1] cost not None,              # OUT   (capacity,)
+    bint choose_given,
+):
+    """Masks and costs of all clusters as between two passes; returns J less the cost of the background."""
+    if K > min(groups.shape[0], mask.shape[0], cost.shape[0], work.shape[0]):
+        raise ValueError(f"The buffers are too small for {K} clusters.")
+    return _price(pricing, selection, groups, K, work, mask, cost, choose_given)
 
 
 cdef double _price(

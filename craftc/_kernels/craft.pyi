@@ -40,6 +40,15 @@ class CostTables:
         categorical: NDArray[np.intp],
     ) -> None: ...
 
+def tables_in(
+    n_clusters: int,
+    grid: Grid,
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    rows: NDArray[np.float64],
+    numeric: NDArray[np.intp],
+    categorical: NDArray[np.intp],
+) -> CostTables: ...
 def scratch_size(tables: CostTables) -> int: ...
 def cost_tables(
     groups: NDArray[np.int64],

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._kernels.craft import CostTables
 from craftc._kernels.craft_price import Pricing
 
 def slab_size(pricing: Pricing, capacity: int) -> int: ...
@@ -29,3 +30,22 @@ def passes(
     path: NDArray[np.float64],
     n_threads: int,
 ) -> tuple[int, int, bool]: ...
+def pass_tables(
+    pricing: Pricing,
+    groups: NDArray[np.int64],
+    K: int,
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+    slab: NDArray[np.float64],
+) -> CostTables: ...
+def drop_empty(groups: NDArray[np.int64], mask: NDArray[np.uint8], K: int) -> tuple[int, NDArray[np.int32]]: ...
+def price(
+    pricing: Pricing,
+    selection: int,
+    groups: NDArray[np.int64],
+    K: int,
+    work: NDArray[np.float64],
+    mask: NDArray[np.uint8],
+    cost: NDArray[np.float64],
+    choose_given: bool,
+) -> float: ...

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
-
-from craftc._common.labels import compact
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Labels
-from craftc.craft.clusters import assign_only
 from craftc.craft.covariance_search import CovarianceSearch, CovarianceState, covariance_step
 from craftc.craft.fitting import LARGE, CraftResult, FitConfig, n_parallel_starts, run_starts
 from craftc.craft.merge_path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
@@ -45,7 +42,7 @@ def automatic_fit(
     """
     background, constant = config.background, config.background.cost
     search = search_of(config, config.n_threads)
-    best = search.partition(np.zeros(len(config.table), np.int32))
+    best = search.partition(search.rows.one_cluster())
     path = [constant + best.objective]
     searchable = background.weight >= 10 and bool(background.usable.any())
     sampled = searchable and given is None and len(config.table) > LARGE
@@ -125,7 +122,7 @@ def with_covariances(search: CovarianceSearch, state: CovarianceState, path: lis
     )
 
 
-def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Labels:
+def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: str) -> Any:
     """A start for a large table: all starts are searched on a sample, and all rows are assigned to the clusters of the best.
 
     A price factor above 1 is multiplied by the sample's share of the table, but not below 1, because gains are proportional to the rows:
@@ -136,7 +133,7 @@ def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: s
     factor, share = config.spec.price_factor, sample.rows_weight / config.rows_weight
     sample = replace(sample, spec=replace(config.spec, price_factor=max(min(factor, 1.0), factor * share)))
     search = search_of(sample, sample.n_threads)
-    one = search.partition(np.zeros(LARGE, np.int32))
+    one = search.partition(search.rows.one_cluster())
     constant, meter = config.background.cost, config.meter
     meter.begin("starts", len(start_configs))
     best = best_of_starts(search, one, [replace(sample, callback=start.callback) for start in start_configs], None, init)
@@ -144,14 +141,11 @@ def from_a_sample(config: FitConfig, start_configs: Sequence[FitConfig], init: s
     meter.begin("forced_merges", half=_FORCED_PASSES)
     best = search.forced_merges(best)
     meter.stage_done(best.K, constant + best.objective)
-    tables = search.clusters(best).tables()
-    labels = np.full(n, -1, np.int32)
-    assign_only(config.table, tables, labels, config.threads(best.K))
-    return compact(labels)
+    return config.rows.assigned(search.clusters(best).tables(), config.threads(best.K))
 
 
 def best_of_starts(
-    search: MergeSplitSearch, best: Partition, start_configs: Sequence[FitConfig], given: list[Labels] | None, init: str
+    search: MergeSplitSearch, best: Partition, start_configs: Sequence[FitConfig], given: list[Any] | None, init: str
 ) -> Partition:
     """The best result of all starts; if no starts are given, it is crossed with the others in order of J (a small table: repeatedly)."""
     ends = search_starts(search, start_configs, given, init)
@@ -172,7 +166,7 @@ def best_of_starts(
 
 
 def search_starts(
-    search: MergeSplitSearch, start_configs: Sequence[FitConfig], given: list[Labels] | None, init: str
+    search: MergeSplitSearch, start_configs: Sequence[FitConfig], given: list[Any] | None, init: str
 ) -> list[Partition]:
     """The result of every start; `search` learns which splits they rejected."""
     n_starts = len(start_configs) if given is None else len(given)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import first_appearance, join, renumber
+from craftc._common.labels import join
 from craftc._common.merge_path import MergePath
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Labels, Mask
@@ -39,25 +40,18 @@ class CovarianceState:
 
     Attributes
     ----------
-    before : ndarray (n,) of int32
-        Labels before the latest merges; -1: a row of weight 0 without a cluster.
+    before : labels, as the rows hold them
+        Those before the latest merges; -1: a row of weight 0 without a cluster.
     place : ndarray of int32
         The present cluster of each of these; the last entry is that of -1.
     clusters : Clusters
     cross : CrossProducts
     """
 
-    before: Labels
+    before: Any
     place: NDArray[np.int32]
     clusters: Clusters
     cross: CrossProducts
-
-    @property
-    def labels(self) -> Labels:
-        """(n,) cluster of every row, a copy."""
-        labels = self.before.copy()
-        renumber(labels, self.place)
-        return labels
 
     @property
     def K(self) -> int:
@@ -81,22 +75,26 @@ class CovarianceSearch:
     """
 
     def __init__(self, config: FitConfig, columns: NDArray[np.intp]) -> None:
-        self.config, self.columns = config, columns
+        self.config, self.rows, self.columns = config, config.rows, columns
         self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
         self.n_passes = 0
 
-    def state(self, labels: Labels, moments: Moments, mask: Mask | None) -> CovarianceState:
+    def state(self, labels: Any, moments: Moments, mask: Mask | None) -> CovarianceState:
         """The state of a partition; `mask`: the masks from which the pooled background continues."""
         config, K = self.config, moments.n_clusters
         grid = config.background.grid
-        cross = CrossProducts.of_partition(self.columns, grid, config.table, config.weight, labels, K, config.n_threads)
+        cross = self.rows.cross_products(self.columns, grid, labels, K, config.n_threads)
         same = np.append(np.arange(K, dtype=np.int32), np.int32(-1))
         return self._priced(labels, same, moments, cross, mask)
 
     def _priced(
-        self, before: Labels, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask | None
+        self, before: Any, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask | None
     ) -> CovarianceState:
         return CovarianceState(before, place, Clusters(moments, self.config.background, self.config.spec, mask, cross), cross)
+
+    def labels_of(self, state: CovarianceState) -> Any:
+        """The present cluster of every row, a copy."""
+        return self.rows.renumbered(state.before.copy(), state.place)
 
     # ---- steps ----
 
@@ -107,14 +105,13 @@ class CovarianceSearch:
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
-            labels = state.labels
             self.n_passes += 1
-            moved = state.clusters.assign(config.table, config.weight, labels, config.threads(state.K * (1 + len(self.columns) // 2)))
+            threads = config.threads(state.K * (1 + len(self.columns) // 2))
+            labels, moved = self.rows.reassigned(state.clusters, self.labels_of(state), self.columns, threads)
             if not moved:
                 break
             moments = config.moments(labels, state.K)
-            left = np.flatnonzero(moments.groups[:, 0])
-            drop_empty(moments, labels)
+            labels, left = drop_empty(self.rows, moments, labels)
             new = self.state(labels, moments, state.clusters.diagonal_mask[left])
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
@@ -206,19 +203,19 @@ class CovarianceSearch:
     @cached_property
     def _sample(self) -> tuple[NDArray[np.intp], Floats, Floats]:
         """Rows, their weights and their cells (m, P) in units of the table, by which valleys are seen."""
-        table, weight, background = self.config.table, self.config.weight, self.config.background
-        n = len(table)
+        background, n = self.config.background, len(self.config.table)
         rows: NDArray[np.intp] = np.arange(n) if n <= LARGE else spread(n, LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
-        counts: Integers = weight[rows] if len(weight) else np.ones(len(rows), np.int64)
+        sample = self.config.of_rows(rows)
+        counts: Integers = sample.weight if len(sample.weight) else np.ones(len(rows), np.int64)
+        cells = np.asarray(sample.table.numeric[:, self.columns][counts > 0], dtype=np.float64)
         rows, counts = rows[counts > 0], counts[counts > 0]
-        cells = np.asarray(table.numeric[rows][:, self.columns], dtype=np.float64)
         z = (cells - background.centre[self.columns]) * background.scale[self.columns]
         return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
 
     def separated(self, state: CovarianceState, i: int, j: int) -> bool:
         """Whether the density along the discriminant of two clusters has a valley below a share of its lower peak."""
         rows, weight, z = self._sample
-        labels, moments = state.place[state.before[rows]], state.clusters.moments
+        labels, moments = state.place[self.rows.labels_at(state.before, rows)], state.clusters.moments
         of_i, of_j = np.flatnonzero(labels == i), np.flatnonzero(labels == j)
         if min(weight[of_i].sum(), weight[of_j].sum()) < _FEWEST_ROWS:
             return False
@@ -253,14 +250,14 @@ class CovarianceSearch:
 
     def number_by_first_appearance(self, state: CovarianceState) -> CovarianceState:
         """Assign rows of weight 0 whose cluster was dropped, then number the clusters by first appearance."""
-        labels, config = state.labels, self.config
-        lost = np.flatnonzero(labels < 0)
-        if len(lost):
+        labels, config = self.labels_of(state), self.config
+        if len(config.weight):
+            lost = np.flatnonzero(labels < 0)
             of_lost = labels[lost]
             state.clusters.assign(config.table.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
             labels[lost] = of_lost
-        order = first_appearance(labels, state.K)
-        renumber(labels, np.argsort(order).astype(np.int32))
+        order = self.rows.first_appearance(labels, state.K)
+        labels = self.rows.renumbered(labels, np.argsort(order).astype(np.int32))
         same = np.append(np.arange(state.K, dtype=np.int32), np.int32(-1))
         clusters = state.clusters
         return self._priced(labels, same, clusters.moments.select(order), state.cross.select(order), clusters.diagonal_mask[order])
@@ -270,7 +267,7 @@ class CovarianceSearch:
 
         A table of more than 16 384 rows is merged without passes, each of which would read all rows.
         """
-        path = MergePath(state.before, state.K, state.objective)
+        path = self.rows.merge_path(state.before, state.K, state.objective)
         clusters = PathClusters.begin(state.clusters.moments, self._mask(state), state.cross)
         while state.K > 1:
             if len(state.before) > LARGE:
@@ -278,7 +275,7 @@ class CovarianceSearch:
                 state = self.merge(state, i, j)
                 path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance
             else:
-                before = state.before.astype(np.uint8 if state.K <= 256 else np.int32)  # numbered by first appearance
+                before = self.rows.snapshot(state.before, state.K)  # numbered by first appearance
                 state, pair = self.merge_best(state)
                 state = self.number_by_first_appearance(state)
                 path.append(state.K, state.objective, before, state.before, pair)
@@ -298,14 +295,14 @@ class CovarianceSearch:
 
 
 def covariance_step(
-    config: FitConfig, labels: Labels, moments: Moments, mask: Mask, target: int | None
+    config: FitConfig, labels: Any, moments: Moments, mask: Mask, target: int | None
 ) -> tuple[CovarianceSearch, CovarianceState] | None:
     """The last step of the automatic search from a partition, clusters numbered by first appearance; None if no cluster holds a covariance.
 
     Parameters
     ----------
     config : FitConfig
-    labels : ndarray (n,) of int32
+    labels : labels, as the rows hold them
     moments : Moments
         Of the partition.
     mask : ndarray (K, D) of uint8

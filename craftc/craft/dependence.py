@@ -103,7 +103,7 @@ def column_links(
     chosen = _columns(np.asarray(config.table.n_levels), background.usable > 0, selected_gains)
     if len(chosen) < 2:
         return ColumnLinks()
-    design = _Design(config, _rows(config), chosen[chosen < p], chosen[chosen >= p] - p)
+    design = _Design(config.of_rows(_rows(config)), chosen[chosen < p], chosen[chosen >= p] - p)
     gains, parameters = design.pair_gains()
     N, M, h = background.weight, design.weight, half_log(background, config.spec)
     name = math.log(background.usable.sum() * (background.usable.sum() - 1) / 2 + 1)
@@ -212,24 +212,24 @@ class _Design:
     these; for every categorical column, one cell per level and one for a missing value.
     """
 
-    def __init__(self, config: FitConfig, rows: NDArray[np.intp], numeric: NDArray[np.intp], categorical: NDArray[np.intp]) -> None:
+    def __init__(self, config: FitConfig, numeric: NDArray[np.intp], categorical: NDArray[np.intp]) -> None:
         background, table = config.background, config.table
         self.p = len(numeric)
         widths = np.asarray(table.n_levels)[categorical] + 1
         ends = np.cumsum(widths)
         self.start = (ends - widths).astype(np.intp)
-        weight = config.weight[rows].astype(np.float64) if len(config.weight) else np.ones(len(rows))
+        weight = config.weight.astype(np.float64) if len(config.weight) else np.ones(len(table))
         self.weight = float(weight.sum()) * background.count_weight
         if len(config.weight):
             weight = np.rint(weight * min(_HEAVIEST / weight.sum(), 1.0))
         products = np.zeros((3 * self.p + int(widths.sum()),) * 2)
-        for first in range(0, len(rows), _ROWS):
+        for first in range(0, len(table), _ROWS):
             part = slice(first, first + _ROWS)
-            z = (table.numeric[rows[part]][:, numeric].astype(np.float64) - background.centre[numeric]) * background.scale[numeric]
+            z = (table.numeric[part][:, numeric].astype(np.float64) - background.centre[numeric]) * background.scale[numeric]
             z = np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST)
             cells = np.zeros((len(z), len(products)))
             cells[:, : 3 * self.p] = np.hstack([~np.isnan(z), np.nan_to_num(z), np.nan_to_num(z) ** 2])
-            np.put_along_axis(cells, 3 * self.p + self.start + table.codes[rows[part]][:, categorical].astype(np.intp), 1.0, axis=1)
+            np.put_along_axis(cells, 3 * self.p + self.start + table.codes[part][:, categorical].astype(np.intp), 1.0, axis=1)
             products += (cells * weight[part, None]).T @ cells if len(config.weight) else cells.T @ cells
         products[:, 3 * self.p + ends - 1] = products[3 * self.p + ends - 1] = 0.0  # missing values
         products *= self.weight / weight.sum()

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.estimator import FitResult
-from craftc._common.labels import renumber
 from craftc._common.merge_path import MergePath
 from craftc._common.random import uniform
 from craftc._common.threads import aligned, parallel_map, threads_for
@@ -27,6 +26,7 @@ from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.path_clusters import PathClusters
 from craftc.craft.progress import ProgressMeter
+from craftc.craft.row_store import rows_of
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
@@ -78,6 +78,11 @@ class FitConfig:
     meter: ProgressMeter = field(default_factory=ProgressMeter)
 
     @cached_property
+    def rows(self) -> Any:
+        """The rows of the table, as a search uses them."""
+        return rows_of(self.table, self.weight)
+
+    @cached_property
     def pricing(self) -> price_kernel.Pricing:
         """Prices and selection of features."""
         return pricing_of(self.background, self.spec, total_weight=self.total_weight)
@@ -115,9 +120,8 @@ class FitConfig:
     def moments(self, labels: Labels, n_clusters: int) -> Moments:
         """Exact moments of a partition."""
         background = self.background
-        return Moments.of_partition(
-            background.grid, background.count_weight, self.table, self.weight, labels, n_clusters, self.n_threads
-        )
+        moments: Moments = self.rows.moments(background.grid, background.count_weight, labels, n_clusters, self.n_threads)
+        return moments
 
     def of_rows(self, rows: NDArray[np.intp]) -> FitConfig:
         """The same configuration for some of the rows, with the background of the whole table."""
@@ -131,7 +135,7 @@ class FitConfig:
 class CraftResult(FitResult):
     """A partition, its clusters numbered by first appearance, and how it was found."""
 
-    labels: Labels
+    labels: Any  # as the rows hold them
     moments: Moments
     spec: ModelSpec
     merge_path: MergePath | None = None
@@ -141,14 +145,18 @@ class CraftResult(FitResult):
     cross: CrossProducts | None = None  # if clusters hold covariances
 
 
-def drop_empty(moments: Moments, labels: Labels) -> None:
-    """Remove clusters without weight; the others keep their order. Rows of weight 0 in them get label -1."""
+def drop_empty(rows: Any, moments: Moments, labels: Any) -> tuple[Any, NDArray[np.intp]]:
+    """Remove clusters without weight; the others keep their order. Rows of weight 0 in them get label -1.
+
+    Returns the labels and the clusters that are left.
+    """
     kept = np.flatnonzero(moments.groups[:, 0])
     if len(kept) < moments.n_clusters:
         number = np.full(moments.n_clusters + 1, -1, np.int32)
         number[kept] = np.arange(len(kept), dtype=np.int32)
-        renumber(labels, number)
+        labels = rows.renumbered(labels, number)
         moments.keep(kept)
+    return labels, kept
 
 
 def assign_zero_weight_rows(config: FitConfig, tables: craft_kernel.CostTables, labels: Labels) -> None:

@@ -101,7 +101,7 @@ def descend(config: FitConfig, thresholds: OpeningThresholds, labels: Labels | N
         path = []
     else:
         moments = config.moments(labels, int(labels.max()) + 1)
-        drop_empty(moments, labels)
+        drop_empty(config.rows, moments, labels)
         clusters = Clusters(moments, background, spec)
         tables, descent.mask, path = clusters.tables(), clusters.mask, [clusters.objective]
 
@@ -110,7 +110,7 @@ def descend(config: FitConfig, thresholds: OpeningThresholds, labels: Labels | N
     def one_pass() -> tuple[State, float]:
         nonlocal tables
         moved = descent.one_pass(tables, labels, moments)
-        drop_empty(moments, labels)
+        drop_empty(config.rows, moments, labels)
         clusters = Clusters(moments, background, spec)
         tables, descent.mask = clusters.tables(), clusters.mask
         state: State = "moving" if moved else "converged"

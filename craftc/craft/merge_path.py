@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from craftc._common.labels import first_appearance, renumber
 from craftc._common.merge_path import MergePath
 from craftc.craft.fitting import assign_zero_weight_rows
-from craftc.craft.merge_split import MergeSplitSearch, Partition
+from craftc.craft.merge_split import MergeSplitSearch, Partition, best_split
 from craftc.craft.path_clusters import PathClusters
 
 
@@ -24,7 +23,8 @@ def reach_n_clusters(search: MergeSplitSearch, part: Partition, target_n_cluster
 
 def _split_best(search: MergeSplitSearch, part: Partition) -> bool:
     """The cheapest split that remains after passes over all rows; if there is none, the cheapest split without passes."""
-    splits = [(split.delta, k, split) for k in range(part.K) if (split := search.best_split(part, k, at_any_price=True)) is not None]
+    found = [best_split(each) for each in search.splits(part, range(part.K), at_any_price=True)]
+    splits = [(split.delta, k, split) for k, split in enumerate(found) if split is not None]
     splits.sort(key=lambda entry: entry[:2])
     for _, k, split in splits:
         trial = part.copy()
@@ -51,8 +51,8 @@ def number_by_first_appearance(search: MergeSplitSearch, part: Partition) -> Non
     config = search.config
     if len(config.weight) and (part.labels < 0).any():
         assign_zero_weight_rows(config, search.clusters(part).tables(), part.labels)
-    order = first_appearance(part.labels, part.K)
-    renumber(part.labels, np.argsort(order).astype(np.int32))
+    order = search.rows.first_appearance(part.labels, part.K)
+    search.relabel(part, np.argsort(order).astype(np.int32))
     for array in (part.groups, part.cost, part.mask):
         array[: part.K] = array[order]
 
@@ -60,11 +60,11 @@ def number_by_first_appearance(search: MergeSplitSearch, part: Partition) -> Non
 def merge_path(search: MergeSplitSearch, part: Partition) -> tuple[MergePath, PathClusters]:
     """The partition, numbered by first appearance, and every partition on the way down to one cluster; and their clusters."""
     constant, pooled = search.config.background.cost, search.config.spec.pooled
-    path = MergePath(part.labels, part.K, constant + part.objective)
+    path = search.rows.merge_path(part.labels, part.K, constant + part.objective)
     clusters = PathClusters.begin(search.moments(part), part.mask[: part.K] if pooled else None)
     part = part.copy()
     while part.K > 1:
-        before = part.labels.astype(np.uint8 if part.K <= 256 else np.int32)
+        before = search.rows.snapshot(part.labels, part.K)
         pair = merge_best(search, part)
         number_by_first_appearance(search, part)
         path.append(part.K, constant + part.objective, before, part.labels, pair)
@@ -76,7 +76,7 @@ def n_clusters_at(search: MergeSplitSearch, part: Partition, factor: float) -> i
     """Clusters that are left of a partition if clusters are merged while that lowers J at `factor` times the price."""
     spec = replace(search.config.spec, price_factor=factor * search.config.spec.price_factor)
     scaled = type(search)(replace(search.config, spec=spec), 1)
-    part = replace(part, labels=np.empty(0, np.int32)).copy()
+    part = replace(part, labels=None).copy()
     scaled.price(part)
     scaled.merge_while_cheaper(part)
     return part.K

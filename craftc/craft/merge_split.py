@@ -6,23 +6,25 @@ the rows are read only by passes, which are fully parallel because no clusters o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import compact, join, renumber
-from craftc._common.random import CraftStream, spread
-from craftc._common.threads import aligned, threads_for
+from craftc._common.labels import compact, join
+from craftc._common.random import CraftStream
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
-from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels import moments as moments_kernel
+from craftc.craft.candidate_splits import Candidates, Cells
 from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.description_length import feature_prices, pricing_of
 from craftc.craft.fitting import LARGE, FitConfig, drop_empty
+from craftc.craft.row_store import ClusterRows, Passes, PassSpace
 from craftc.craft.split_screening import MOST_ROWS, net_gains
 from craftc.table.moments import Moments
 
@@ -37,7 +39,6 @@ _SPLIT_SAMPLE = 2048  # rows by which the candidates of a cluster are ranked
 _CELLS_AT_ONCE = 200_000_000  # cell visits between two checks for an interrupt, a fraction of a second
 _MERGE_TOLERANCE, _SPLIT_TOLERANCE = 1e-9, 1e-6  # nats by which a merge, or a split with the passes after it, must lower J
 _ROUNDING = 2.0**-46  # of N D nats: a smaller change of J may be rounding, and a search that accepts it may not end
-_NO_ROWS = np.empty(0, np.int32)
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Partition:
     Arrays over clusters have room for `capacity` clusters; the first `K` entries are in use.
     """
 
-    labels: Labels
+    labels: Any  # as the rows hold them
     groups: Integers
     K: int
     cost: Floats
@@ -62,22 +63,8 @@ class Partition:
         return float(np.add.reduce(self.cost[: self.K])) if self.shared is None else self.excess
 
     def copy(self) -> Partition:
-        return replace(self, labels=self.labels.copy(), groups=self.groups.copy(), cost=self.cost.copy(), mask=self.mask.copy())
-
-
-@dataclass
-class Candidates:
-    """Numbered candidate splits of a cluster: the rows with one level, or the rows above the mean, leave it."""
-
-    level_slot: NDArray[np.int32]  # (n_levels,) number of the candidate, or -1
-    numeric_slot: NDArray[np.int32]  # (p,) number of the candidate, or -1
-    threshold: Floats  # (p,) the mean, in standard deviations of the table
-
-    def some(self, chosen: NDArray[np.intp]) -> Candidates:
-        """Some of the candidates, in ascending order, numbered anew."""
-        number = np.full(max(self.level_slot.max(initial=-1), self.numeric_slot.max(initial=-1)) + 2, -1, np.int32)
-        number[chosen] = np.arange(len(chosen))  # the last entry is that of "no candidate", -1
-        return Candidates(number[self.level_slot], number[self.numeric_slot], self.threshold)
+        labels = None if self.labels is None else self.labels.copy()
+        return replace(self, labels=labels, groups=self.groups.copy(), cost=self.cost.copy(), mask=self.mask.copy())
 
 
 @dataclass
@@ -85,7 +72,7 @@ class Split:
     """A split of a cluster in two, after its local passes."""
 
     delta: float
-    moved: NDArray[np.int32]  # rows that leave
+    moved: Any  # the rows that leave, as the rows of the search take them
     groups: Integers  # (2, width) what stays, what leaves
     cost: Floats  # (2,)
     mask: Mask  # (2, D)
@@ -110,10 +97,8 @@ class MergeSplitSearch:
         grid, D = config.background.grid, self.pricing.D
         rounding = _ROUNDING * config.background.weight * D
         self._merge_tolerance, self._split_tolerance = max(_MERGE_TOLERANCE, rounding), max(_SPLIT_TOLERANCE, rounding)
-        self._slab = aligned((passes_kernel.slab_size(self.pricing, self.capacity),))
-        self._scratch = aligned((n_threads, passes_kernel.pass_scratch_size(self.pricing, self.capacity)))
-        self._partial = np.zeros((n_threads if n_threads > 1 else 0, self.capacity, grid.width), np.int64)
-        self._work = np.empty((max(self.capacity, n_threads), price_kernel.parts_size(self.pricing)))
+        self.rows, self._space = config.rows, PassSpace(self.pricing, self.capacity, n_threads)
+        self._work = self._space.work
         self._union = np.empty((n_threads, grid.width), np.int64)
         self._mask = np.empty((max(n_threads, 2), D), np.uint8)
         self._rejected: set[bytes] = set()
@@ -121,14 +106,11 @@ class MergeSplitSearch:
 
     # ---- steps ----
 
-    def partition(self, labels: Labels) -> Partition:
+    def partition(self, labels: Any) -> Partition:
         """A partition from labels 0..K-1, priced."""
-        config = self.config
-        K = int(labels.max()) + 1
-        moments = Moments.of_partition(
-            config.background.grid, config.background.count_weight, config.table, config.weight, labels, K, self.n_threads
-        )
-        drop_empty(moments, labels)
+        background = self.config.background
+        moments = self.rows.moments(background.grid, background.count_weight, labels, self.rows.n_clusters(labels), self.n_threads)
+        labels, _ = drop_empty(self.rows, moments, labels)
         K = moments.n_clusters
         groups = np.zeros((max(self.capacity, K), moments.grid.width), np.int64)
         groups[:K] = moments.groups
@@ -144,20 +126,20 @@ class MergeSplitSearch:
 
     def passes(self, part: Partition, selection: int | None = None, max_passes: int = MAX_PASSES) -> int:
         """Batch passes until convergence (see `FitConfig.least_fall`); returns their number."""
-        config, table = self.config, self.config.table
-        grid = config.background.grid
-        work = pass_work(len(table), grid.p + grid.q, part.K)
+        config, grid = self.config, self.config.background.grid
+        work = pass_work(len(self.rows), grid.p + grid.q, part.K)
         threads, path = threads_for(self.n_threads, work), np.empty(max_passes + 1)
         at_once = max(1, min(max_passes, int(_CELLS_AT_ONCE // max(work, 1))))
+        clusters = Passes(
+            part.groups, part.K, part.mask, part.cost, self.pricing, self.selection if selection is None else selection, True,
+            config.least_fall,
+        )  # fmt: skip
         made, part.converged = 0, False
         while made < max_passes and not part.converged:
             if config.stop.is_set():
                 raise KeyboardInterrupt
-            part.K, last, part.converged = passes_kernel.passes(
-                table.numeric, table.codes, config.weight, _NO_ROWS, part.labels, part.groups, part.K, self.pricing,
-                self.selection if selection is None else selection, True, min(at_once, max_passes - made), config.least_fall,
-                self._slab, self._scratch, self._partial, self._work, part.mask, part.cost, path, threads,
-            )  # fmt: skip
+            part.labels, last = self.rows.passes(part.labels, clusters, min(at_once, max_passes - made), path, self._space, threads)
+            part.K, part.converged = clusters.K, clusters.converged
             made += last
             if config.callback:
                 config.callback(last, part.K, config.background.cost + float(path[last]))
@@ -184,7 +166,7 @@ class MergeSplitSearch:
             deltas = self._merge(part, i, j, deltas)
             join(place, i, j)
         if before > part.K:
-            relabel(part.labels, place)
+            self.relabel(part, place)
         return before > part.K
 
     def pair_deltas(self, part: Partition, only: int = -1, deltas: Floats | None = None) -> Floats:
@@ -221,8 +203,7 @@ class MergeSplitSearch:
     def split_while_cheaper(self, part: Partition) -> None:
         """Split all clusters whose best split lowers J, merge until stable, and repeat until no such cluster is left."""
         while True:
-            splits = [(split.delta, k, split) for k, split in self._accepted_splits(part)]
-            splits.sort(key=lambda entry: entry[:2])
+            splits = sorted(self._accepted_splits(part), key=lambda entry: entry[:2])
             splits = splits[: max(self.config.max_clusters - part.K, 0)]
             if not splits:
                 return
@@ -235,80 +216,79 @@ class MergeSplitSearch:
                 vars(part).update(vars(before))
                 return
 
-    def _accepted_splits(self, part: Partition) -> Iterator[tuple[int, Split]]:
-        """Clusters whose best split lowers J, with that split; a cluster that has none is not tried again."""
-        if self.config.max_clusters <= part.K:
-            return
-        for k in range(part.K):
-            key = part.groups[k].tobytes()
-            if key in self._rejected or part.groups[k, 0] * self.pricing.count_weight < 4:
-                continue
-            split = self.best_split(part, k)
+    def _accepted_splits(self, part: Partition) -> list[tuple[float, int, Split]]:
+        """J, number and split of the clusters whose best split lowers J; a cluster that has none is not tried again."""
+        clusters = self.splittable(part) if self.config.max_clusters > part.K else []
+        accepted = []
+        for k, splits in zip(clusters, self.splits(part, clusters), strict=True):
+            split = best_split(splits)
             if split is not None and split.delta < -self._split_tolerance:
-                yield k, split
+                accepted.append((split.delta, k, split))
             else:
-                self._rejected.add(key)
+                self._rejected.add(part.groups[k].tobytes())
+        return accepted
 
-    def best_split(self, part: Partition, k: int, at_any_price: bool = False) -> Split | None:
-        """The best split of a cluster; if all are rejected and `at_any_price` is set, the most promising one without its local passes."""
-        best: Split | None = None
-        splits = self.splits(part, k, at_any_price)
-        for split in splits:
-            if best is None or split.delta < best.delta - 1e-9:
-                best = split
-        return best
+    def splittable(self, part: Partition) -> list[int]:
+        """The clusters of at least four rows whose splits have not been rejected."""
+        groups, unit = part.groups, self.pricing.count_weight
+        return [k for k in range(part.K) if groups[k].tobytes() not in self._rejected and groups[k, 0] * unit >= 4]
 
-    def splits(self, part: Partition, k: int, at_any_price: bool = False) -> list[Split]:
+    def splits(self, part: Partition, clusters: Sequence[int], at_any_price: bool = False) -> list[list[Split]]:
+        """The most promising splits of each of some clusters, see `_splits_of`."""
+        return self.rows.together(self._splits_of(part, k, at_any_price) for k in clusters)
+
+    async def _splits_of(self, part: Partition, k: int, at_any_price: bool) -> list[Split]:
         """The three most promising splits of a cluster, each after its local passes; without those of which the passes empty a side.
 
-        Of a cluster of more than 16 384 rows only the most promising one: most are found on the sample of the table.
+        Of a cluster of more than 16 384 rows only the most promising one: most are found on the sample of the table. If all are rejected
+        and `at_any_price` is set: the most promising one without its local passes.
         """
-        grid = self.pricing.grid
-        candidates = Candidates(np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p))
-        n_candidates = splits_kernel.propose_splits(
-            part.groups[k], self.pricing, candidates.level_slot, candidates.numeric_slot, candidates.threshold
-        )
-        if n_candidates == 0:
+        candidates, n = Candidates.of_group(part.groups[k], self.pricing)
+        if n == 0:
             return []
-        rows = np.flatnonzero(part.labels == k).astype(np.int32)
-        if n_candidates > _MOST_CANDIDATES:
-            candidates, n_candidates = self._screened(part, k, rows, candidates, n_candidates), _SCREENED
-        sides, score = self._scored(part, k, rows, candidates, n_candidates)
-        promising, found = three_best(score)[: 1 if len(rows) > LARGE else 3], []
+        cluster = await self.rows.cluster(part.labels, k)
+        seed = self.config.seed
+        if n > _MOST_CANDIDATES:
+            cells = await cluster.sample(MOST_ROWS, seed, CraftStream.SCREENING_SAMPLE)
+            candidates, n = self._screened(part, k, cells, candidates, n), _SCREENED
+        cells = await cluster.sample(_SPLIT_SAMPLE, seed, CraftStream.SPLIT_SAMPLE)
+        every_row = len(cells) == len(cluster)
+        sides, score = self._scored(part, k, cells, every_row, candidates, n)
+        found = []
+        promising = three_best(score)[: 1 if len(cluster) > LARGE else 3]
         for c in promising:
             one = candidates.some(np.array([c]))
-            moments = sides[c] if len(rows) <= _SPLIT_SAMPLE else self._leaving_moments(rows, one)
-            split = self._local_passes(part, k, rows, self._sides_of(rows, one), moments, _LOCAL_PASSES)
+            moments = sides[c] if every_row else await cluster.leaving_moments(self.pricing, one, self.n_threads)
+            split = await self._local_passes(part, k, cluster, one, moments, _LOCAL_PASSES)
             if split is not None:
                 found.append(split)
         if not found and at_any_price and promising:
             one = candidates.some(np.array(promising[:1]))
-            split = self._local_passes(part, k, rows, self._sides_of(rows, one), self._leaving_moments(rows, one), 0)
+            moments = await cluster.leaving_moments(self.pricing, one, self.n_threads)
+            split = await self._local_passes(part, k, cluster, one, moments, 0)
             found = [] if split is None else [split]
         return found
 
-    def _screened(self, part: Partition, k: int, rows: NDArray[np.int32], candidates: Candidates, n: int) -> Candidates:
+    def _screened(self, part: Partition, k: int, cells: Cells, candidates: Candidates, n: int) -> Candidates:
         """The most promising candidates of a wide table, by chi-squared; a sample represents a cluster of many rows."""
-        table, config, grid = self.config.table, self.config, self.pricing.grid
-        if len(rows) > MOST_ROWS:
-            rows = rows[spread(len(rows), MOST_ROWS, config.seed, CraftStream.SCREENING_SAMPLE, len(rows))]
+        table, config, grid, rows = cells.table, self.config, self.pricing.grid, cells.rows
         z = (table.numeric[rows].astype(np.float64) - self.pricing.centre[: grid.p]) * self.pricing.scale[: grid.p]
-        weight = config.weight[rows] if len(config.weight) else np.ones(len(rows), np.int64)
         scores = net_gains(
-            z, table.codes[rows], weight, grid.level_start, grid.n_levels, self._leaving_rows(rows, candidates, n),
+            z, table.codes[rows], cells.weights, grid.level_start, grid.n_levels, cells.leaving_rows(self.pricing, candidates, n),
             feature_prices(config.background, config.spec)[0], float(part.groups[k, 0]) * self.pricing.count_weight,
         )  # fmt: skip
         return candidates.some(np.sort(np.argsort(-scores, kind="stable")[:_SCREENED]))
 
-    def _scored(self, part: Partition, k: int, rows: NDArray[np.int32], candidates: Candidates, n: int) -> tuple[Integers, Floats]:
+    def _scored(
+        self, part: Partition, k: int, cells: Cells, every_row: bool, candidates: Candidates, n: int
+    ) -> tuple[Integers, Floats]:
         """(n, width) moments of the leaving rows and (n,) change of J of every candidate; a sample represents a large cluster."""
         group, cost, pricing = part.groups[k], part.cost[k], self.pricing
-        if len(rows) <= _SPLIT_SAMPLE:
-            sides = self._sides(rows, candidates, n, -1)
+        if every_row:
+            sides = cells.leaving_moments(pricing, candidates, n, n_threads=self.n_threads)
         else:
             config = self.config
-            sample = rows[spread(len(rows), _SPLIT_SAMPLE, config.seed, CraftStream.SPLIT_SAMPLE, len(rows))]
-            sides = self._sides(sample, candidates, n + 1, n)
+            sides = cells.leaving_moments(pricing, candidates, n + 1, n, self.n_threads)
             scale_up = float(group[0]) / max(float(sides[n, 0]), 1.0)
             pricing = pricing_of(config.background, config.spec, scale_up, config.total_weight)
             pricing.shared, pricing.relative = self.pricing.shared, self.pricing.relative
@@ -324,63 +304,27 @@ class MergeSplitSearch:
         )  # fmt: skip
         return sides, score
 
-    def _sides(self, rows: NDArray[np.int32], candidates: Candidates, n: int, everything: int) -> Integers:
-        """(n, width) moments of the rows that leave under every candidate, and of all rows as number `everything`."""
-        grid, table = self.pricing.grid, self.config.table
-        threads = threads_for(self.n_threads, len(rows) * n * (grid.p + grid.q))
-        sides = np.zeros((threads, n, grid.width), np.int64)
-        work = np.empty((threads, splits_kernel.split_work_size(self.pricing)))
-        splits_kernel.split_moments(
-            table.numeric, table.codes, self.config.weight, rows, self.pricing, candidates.level_slot, candidates.numeric_slot,
-            candidates.threshold, everything, sides, work, threads,
-        )  # fmt: skip
-        first: Integers = sides[0]
-        return first
-
-    def _leaving_moments(self, rows: NDArray[np.int32], candidate: Candidates) -> Integers:
-        """(width,) moments of the rows that leave under one candidate, numbered 0."""
-        leaving: Integers = self._sides(rows, candidate, 1, -1)[0]
-        return leaving
-
-    def _leaving_rows(self, rows: NDArray[np.int32], candidates: Candidates, n: int) -> NDArray[np.uint8]:
-        """(m, n) 1 for the rows that leave under every candidate."""
-        table, grid, pricing = self.config.table, self.pricing.grid, self.pricing
-        leaving = np.zeros((len(rows), n), np.uint8)
-        for d in np.flatnonzero(candidates.numeric_slot >= 0):
-            z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
-            leaving[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
-        for position in np.flatnonzero(candidates.level_slot >= 0):
-            column = int(np.searchsorted(grid.level_start, position, side="right")) - 1
-            leaving[:, candidates.level_slot[position]] = table.codes[rows, column] == position - grid.level_start[column]
-        return leaving
-
-    def _sides_of(self, rows: NDArray[np.int32], candidate: Candidates) -> Labels:
-        """(m,) 1 for the rows that leave under one candidate, numbered 0."""
-        return self._leaving_rows(rows, candidate, 1)[:, 0].astype(np.int32)
-
-    def _local_passes(
-        self, part: Partition, k: int, rows: NDArray[np.int32], side: Labels, leaving: Integers, max_passes: int
+    async def _local_passes(
+        self, part: Partition, k: int, cluster: ClusterRows, candidate: Candidates, leaving: Integers, max_passes: int
     ) -> Split | None:
         """Passes with two clusters over the rows of cluster k; None if one side takes all rows."""
-        table, grid = self.config.table, self.pricing.grid
+        grid = self.pricing.grid
         groups = np.stack([part.groups[k], leaving])
         subtract_group(groups[0], leaving, self.pricing)
-        mask = np.repeat(part.mask[:1], 2, axis=0)
-        cost, path = np.empty(2), np.empty(max_passes + 1)
-        threads = threads_for(self.n_threads, len(rows) * (grid.p + grid.q))
-        K, *_ = passes_kernel.passes(
-            table.numeric, table.codes, self.config.weight, rows, side, groups, 2, self.pricing, self.local_selection, False,
-            max_passes, 0.0, self._slab, self._scratch, self._partial, self._work, mask, cost, path, threads,
-        )  # fmt: skip
-        if K < 2:
+        mask, cost = np.repeat(part.mask[:1], 2, axis=0), np.empty(2)
+        halves = Passes(groups, 2, mask, cost, self.pricing, self.local_selection, False, 0.0)
+        threads = threads_for(self.n_threads, len(cluster) * (grid.p + grid.q))
+        sides = await cluster.sides(self.pricing, candidate)
+        sides = await cluster.passes(sides, halves, max_passes, self._space, threads)
+        if halves.K < 2:
             return None
         if self.local_selection != self.selection:
             price_kernel.price_groups(groups, self.pricing, self.selection, False, self._work[:2], mask, cost)
-        return Split(float(cost[0] + cost[1] - part.cost[k]), rows[side == 1], groups, cost, mask)
+        return Split(float(cost[0] + cost[1] - part.cost[k]), cluster.leavers(sides), groups, cost, mask)
 
     def apply_split(self, part: Partition, k: int, split: Split) -> None:
         """Split cluster k; the rows that leave become the last cluster."""
-        part.labels[split.moved] = part.K
+        part.labels = self.rows.moved(part.labels, split.moved, part.K)
         for side, cluster in ((0, k), (1, part.K)):
             part.groups[cluster], part.cost[cluster], part.mask[cluster] = split.groups[side], split.cost[side], split.mask[side]
         part.K, part.converged = part.K + 1, False
@@ -441,11 +385,16 @@ class MergeSplitSearch:
         place = np.arange(part.K, dtype=np.int32)
         join(place, i, j)
         self.merge_groups(part, i, j)
-        relabel(part.labels, place)
+        self.relabel(part, place)
+
+    def relabel(self, part: Partition, place: NDArray[np.int32]) -> None:
+        """Renumber the labels of a partition, if it has labels: cluster k becomes place[k]."""
+        if part.labels is not None:
+            part.labels = self.rows.renumbered(part.labels, np.append(place, np.int32(-1)))
 
     # ---- the search ----
 
-    def run(self, labels: Labels, soft: bool) -> Partition:
+    def run(self, labels: Any, soft: bool) -> Partition:
         """Merges and splits from a start partition.
 
         `soft` first runs passes at no price, for a random partition, which would collapse to one cluster at once under prices.
@@ -490,6 +439,15 @@ def best_pair(deltas: Floats) -> tuple[int, int]:
     return i, j
 
 
+def best_split(splits: list[Split]) -> Split | None:
+    """The split that lowers J most; within 1e-9 the earlier."""
+    best: Split | None = None
+    for split in splits:
+        if best is None or split.delta < best.delta - 1e-9:
+            best = split
+    return best
+
+
 def three_best(score: Floats) -> list[int]:
     """Positions of up to three finite scores, lowest first; within 1e-9 the earlier position is first."""
     chosen: list[int] = []
@@ -498,11 +456,6 @@ def three_best(score: Floats) -> list[int]:
         chosen.append(int(np.argmax(score <= score.min() + 1e-9)))
         score[chosen[-1]] = np.inf
     return chosen
-
-
-def relabel(labels: Labels, place: NDArray[np.int32]) -> None:
-    """labels = place[labels] in place; -1 stays."""
-    renumber(labels, np.append(place, np.int32(-1)))
 
 
 def add_group(group: Integers, other: Integers, pricing: price_kernel.Pricing) -> None:

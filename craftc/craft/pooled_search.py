@@ -7,6 +7,7 @@ which the masks of all clusters are chosen again.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -19,7 +20,7 @@ from craftc._kernels import craft_price as price_kernel
 from craftc.craft.clusters import Clusters
 from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import FitConfig
-from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Split, add_group, relabel
+from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Split, add_group
 
 _TRIED_PAIRS = 4  # proposed merges of which the exact J is computed
 _TRIED_SPLITS = 2  # and splits of a cluster
@@ -112,7 +113,7 @@ class PooledSearch(MergeSplitSearch):
             else:
                 deltas, fresh = self.pair_deltas(part), True
         if before > part.K:
-            relabel(part.labels, place)
+            self.relabel(part, place)
         return before > part.K
 
     def pair_deltas(self, part: Partition, only: int = -1, deltas: Floats | None = None) -> Floats:
@@ -146,10 +147,10 @@ class PooledSearch(MergeSplitSearch):
         """Merge cluster j into i < j, all but the labels; later clusters shift down."""
         vars(part).update(vars(self.merged(part, i, j)))
 
-    def splits(self, part: Partition, k: int, at_any_price: bool = False) -> list[Split]:
-        """The most promising splits of a cluster, each after its local passes against the present shared distributions."""
+    def splits(self, part: Partition, clusters: Sequence[int], at_any_price: bool = False) -> list[list[Split]]:
+        """The most promising splits of each of some clusters, each after its local passes against the present shared distributions."""
         self._against(part)
-        return super().splits(part, k, at_any_price)
+        return super().splits(part, clusters, at_any_price)
 
     def apply_split(self, part: Partition, k: int, split: Split) -> None:
         """Split cluster k; both halves select what the cluster selected, or each what pays against the present shared distributions."""
@@ -165,8 +166,13 @@ class PooledSearch(MergeSplitSearch):
     def split_while_cheaper(self, part: Partition) -> None:
         """Split clusters while that lowers J, merge until stable, and repeat until no such cluster is left."""
         while self.config.max_clusters > part.K:
-            tried = {k: part.groups[k].tobytes() for k in self._splittable(part)}
-            proposed = [(split.delta, k, split) for k in tried for split in self._proposed(part, k)]
+            tried = {k: part.groups[k].tobytes() for k in self.splittable(part)}
+            proposed = [
+                (split.delta, k, split)
+                for k, splits in zip(tried, self.splits(part, list(tried)), strict=True)
+                for split in sorted(splits, key=lambda split: split.delta)[:_TRIED_SPLITS]
+                if split.delta < _HOPELESS
+            ]
             proposed.sort(key=lambda entry: entry[:2])
             done: set[int] = set()
             for _, k, split in proposed:
@@ -181,17 +187,6 @@ class PooledSearch(MergeSplitSearch):
             if not done:
                 return
             self.merge_until_stable(part)
-
-    def _splittable(self, part: Partition) -> list[int]:
-        return [
-            k
-            for k in range(part.K)
-            if part.groups[k].tobytes() not in self._rejected and part.groups[k, 0] * self.pricing.count_weight >= 4
-        ]
-
-    def _proposed(self, part: Partition, k: int) -> list[Split]:
-        splits = sorted(self.splits(part, k), key=lambda split: split.delta)[:_TRIED_SPLITS]
-        return [split for split in splits if split.delta < _HOPELESS]
 
     def clusters(self, part: Partition) -> Clusters:
         """The clusters of a partition, with the masks that the search has found."""
