@@ -15,6 +15,9 @@ from craftc._common.typing import Labels
 SHARE_KEPT = 0.9
 
 
+_NO_ROWS: Labels = np.empty(0, np.int32)
+
+
 class _Step(NamedTuple):
     n_clusters: int
     objective: float
@@ -48,14 +51,14 @@ class MergeStep(_Step):
         return step
 
 
-class _Change(NamedTuple):
+class Change(NamedTuple):
     """From one step of a path to the next."""
 
     merged: tuple[int, int]
     heirs: Labels
     place: Labels  # where most rows of every cluster went
-    moved: Labels  # the other rows
-    where: Labels  # and their clusters
+    moved: Labels = _NO_ROWS  # the other rows
+    where: Labels = _NO_ROWS  # and their clusters
 
 
 def objectives_of(path: Sequence[MergeStep]) -> list[tuple[int, float]]:
@@ -88,7 +91,7 @@ class MergePath(Sequence[MergeStep]):
     def __init__(self, labels: Labels, n_clusters: int, objective: float) -> None:
         self._labels = labels
         self._steps = [(n_clusters, objective)]
-        self._changes: list[_Change] = []
+        self._changes: list[Change] = []
 
     def append(
         self, n_clusters: int, objective: float, before: NDArray[Any], after: NDArray[Any], merged: tuple[int, int] | None = None
@@ -97,17 +100,11 @@ class MergePath(Sequence[MergeStep]):
 
         `merged` is the pair of clusters that were merged; None: the first two that continue as one.
         """
-        pairs = np.zeros((self._steps[-1][0], n_clusters), np.int64)
-        for rows in chunks(len(before)):
-            cell = before[rows].astype(np.intp) * n_clusters + after[rows]
-            pairs += np.bincount(cell, minlength=pairs.size).reshape(pairs.shape)
-        place = pairs.argmax(axis=1).astype(np.int32)
+        change = change_by(shared_rows(before, after, self._steps[-1][0], n_clusters), merged)
+        place = change.place
         moved = np.concatenate([rows.start + np.flatnonzero(place[before[rows]] != after[rows]) for rows in chunks(len(before))])
-        heirs = _heirs(pairs, merged)
-        if merged is None:
-            merged = next((i, j) for j in range(len(heirs)) for i in range(j) if heirs[i] == heirs[j])
         self._steps.append((n_clusters, objective))
-        self._changes.append(_Change(merged, heirs, place, moved.astype(np.int32), after[moved].astype(np.int32)))
+        self._changes.append(change._replace(moved=moved.astype(np.int32), where=after[moved].astype(np.int32)))
 
     def append_merge(self, objective: float, i: int, j: int) -> None:
         """Add a step in which cluster j joins cluster i < j and no other row moves; later clusters shift down."""
@@ -115,13 +112,13 @@ class MergePath(Sequence[MergeStep]):
         place = np.arange(n_clusters, dtype=np.int32)
         join(place, i, j)
         self._steps.append((n_clusters - 1, objective))
-        self._changes.append(_Change((i, j), place, place, np.empty(0, np.int32), np.empty(0, np.int32)))
+        self._changes.append(Change((i, j), place, place))
 
     def objectives(self) -> list[tuple[int, float]]:
         """(K, J) of every step, without its labels."""
         return list(self._steps)
 
-    def changes(self) -> list[_Change]:
+    def changes(self) -> list[Change]:
         """What leads from every step to the next."""
         return list(self._changes)
 
@@ -145,13 +142,34 @@ class MergePath(Sequence[MergeStep]):
         if isinstance(i, slice):
             return [self[j] for j in range(*i.indices(len(self)))]
         i = range(len(self))[i]
+        merged, heirs = self._changes[i - 1][:2] if i else (None, None)
+        n_clusters, objective = self._steps[i]
+        return MergeStep(n_clusters, objective, self._labels_at(i), merged, heirs)
+
+    def _labels_at(self, i: int) -> Any:
+        """Labels of a step."""
         labels = self._labels.copy()
         for change in self._changes[:i]:
             renumber(labels, change.place)
             labels[change.moved] = change.where
-        merged, heirs = self._changes[i - 1][:2] if i else (None, None)
-        n_clusters, objective = self._steps[i]
-        return MergeStep(n_clusters, objective, labels, merged, heirs)
+        return labels
+
+
+def shared_rows(before: NDArray[Any], after: NDArray[Any], n_before: int, n_after: int) -> NDArray[np.int64]:
+    """(n_before, n_after) rows that every two clusters of two partitions share."""
+    pairs = np.zeros((n_before, n_after), np.int64)
+    for rows in chunks(len(before)):
+        cell = before[rows].astype(np.intp) * n_after + after[rows]
+        pairs += np.bincount(cell, minlength=pairs.size).reshape(pairs.shape)
+    return pairs
+
+
+def change_by(pairs: NDArray[np.int64], merged: tuple[int, int] | None) -> Change:
+    """The change between two partitions by the rows that their clusters share, without the rows that moved by themselves."""
+    heirs = _heirs(pairs, merged)
+    if merged is None:
+        merged = next((i, j) for j in range(len(heirs)) for i in range(j) if heirs[i] == heirs[j])
+    return Change(merged, heirs, pairs.argmax(axis=1).astype(np.int32))
 
 
 def _heirs(pairs: NDArray[np.int64], merged: tuple[int, int] | None) -> Labels:

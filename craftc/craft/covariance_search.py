@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from craftc._common.labels import join
 from craftc._common.merge_path import MergePath
 from craftc._common.random import CraftStream, spread
-from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._common.typing import Floats, Integers, Mask
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts, covariance_columns, unions
 from craftc.craft.fitting import LARGE, FitConfig, drop_empty
@@ -237,7 +237,7 @@ class CovarianceSearch:
             merged = self.shortest_merges(state, fewest)
             if merged.K < state.K:
                 state = self.passes(merged, fewest)
-            elif len(state.before) <= LARGE:
+            elif len(self.rows) <= LARGE:
                 state = self.shorter_after_passes(state, fewest)
         while target is not None and target < state.K:
             state, _ = self.merge_best(state, target)
@@ -270,7 +270,7 @@ class CovarianceSearch:
         path = self.rows.merge_path(state.before, state.K, state.objective)
         clusters = PathClusters.begin(state.clusters.moments, self._mask(state), state.cross)
         while state.K > 1:
-            if len(state.before) > LARGE:
+            if len(self.rows) > LARGE:
                 i, j = best_pair(self.pair_deltas(state)[0])
                 state = self.merge(state, i, j)
                 path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance

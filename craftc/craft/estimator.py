@@ -24,7 +24,7 @@ from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.covariance import CrossProducts, too_many_columns
 from craftc.craft.dependence import ColumnLinks, column_links
 from craftc.craft.diagnostics import diagnose
-from craftc.craft.fitting import CraftResult, FitConfig
+from craftc.craft.fitting import LARGE, CraftResult, FitConfig, rows_of
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.interpretation import Interpretation
 from craftc.craft.levels import Levels, step_of
@@ -32,18 +32,19 @@ from craftc.craft.parameters import (
     MODELS,
     ModelSpec,
     check_n_clusters,
+    check_partitioned,
     cluster_limit,
     given_starts,
     model_spec,
     target_n_clusters,
     warn_ignored,
 )
-from craftc.craft.path_clusters import sums_of_table
 from craftc.craft.probabilities import Probabilities
 from craftc.craft.progress import Progress, ProgressMeter
+from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import read_input, set_input_attributes
-from craftc.table.moments import Moments, integer_grid
+from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import NumericEncoding
 from craftc.table.out_of_core import is_out_of_core, streamed
 from craftc.table.unusable import known_columns, listed_reasons, usable_columns
@@ -298,19 +299,23 @@ class CRAFT(
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
+        client: Any = None,
         callback: Callable[[Progress], object] | None = None,
     ) -> CRAFT:
         """Find the clusters of a table.
 
         Parameters
         ----------
-        X : data frame, dict of columns, array (n, D), MixedTable, path, dataset or stream of record batches
+        X : data frame, dict of columns, array (n, D), MixedTable, path, dataset, stream of record batches, or Dask collection
             pandas, polars or pyarrow frame (columns keep their types), dict of columns, numeric array, or MixedTable. Parquet or Arrow
             files (a path, pattern, folder or list of these), a pyarrow Dataset and a RecordBatchReader are read in batches into scratch
-            files.
+            files. The rows of a Dask data frame or array stay on the workers, as do those of `craftc.distributed.Partitions`; `labels_`
+            and `margins_` are lazy collections then.
         y : ignored
         sample_weight : array (n,), optional
-            Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row twice.
+            Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row twice. Not for collections.
+        client : distributed.Client, optional
+            The Dask cluster on which a collection lies; None: the current one.
         callback : callable, optional
             Called with a `craftc.craft.Progress` (share done, seconds left, ...) at most ten times a second, one call at a time, from this
             thread or a worker. What it raises ends the fit. It does not change the result.
@@ -340,41 +345,47 @@ class CRAFT(
         if self.unusable == "drop":
             if is_out_of_core(X):
                 raise ValueError("unusable='drop' needs a table in memory; choose columns by MixedTable.from_parquet(path, columns=[...]).")
+            if is_partitioned(X):
+                raise ValueError("unusable='drop' needs a table in memory; choose the columns of the collection.")
             X, categorical, unusable = usable_columns(X, categorical)
             if unusable:
                 warnings.warn(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.", UserWarning, stacklevel=2)
-        source = read_input(X, categorical, self.missing)
+        n_threads = effective_n_threads(self.n_threads)
+        if not is_partitioned(X):
+            return self._fit(X, read_input(X, categorical, self.missing), sample_weight, meter, spec, n_threads)
+        check_partitioned(self, spec, sample_weight)
+        source = read_partitions(X, client, categorical, self.missing, n_threads)
+        with source.engine:
+            return self._fit(X, source, None, meter, spec, n_threads)
+
+    def _fit(
+        self, X: Any, source: Any, sample_weight: ArrayLike | None, meter: ProgressMeter, spec: ModelSpec, n_threads: int
+    ) -> CRAFT:
+        """Find the clusters of a table that has been read: a MixedTable, or a table in partitions."""
         weights = check_weight(sample_weight, len(source))
         check_countable(weights)
         weight, count_weight = integer_weights(weights)
-        source_grid = integer_grid(source, weight)
+        source_rows = rows_of(source, weight)
+        source_grid = source_rows.grid()
         target = target_n_clusters(self.n_clusters, spec)
-        check_n_clusters(target, source, spec)
+        check_n_clusters(target, source_rows, spec)
         limit = cluster_limit(self, spec)
         given = given_starts(self.init, len(source), limit)
         warn_ignored(self, spec, None if given is None else len(given))
-        n_threads = effective_n_threads(self.n_threads)
         numeric = "raw" if self.numeric == "auto" and not spec.coherent else self.numeric
-        encoding = NumericEncoding.fit(source, weights, numeric, n_threads)
-        table = encoding.apply(source)
+        encoding = source_rows.fit_encoding(weights, numeric, n_threads)
+        table = source if encoding.identity else source_rows.encoded(encoding)
+        rows = rows_of(table, weight)
 
-        grid = source_grid if encoding.identity else integer_grid(table, weight)
-        total = Moments.of_partition(grid, count_weight, table, weight, np.zeros(len(table), np.int32), 1, n_threads)
+        grid = source_grid if encoding.identity else rows.grid()
+        total = rows.moments(grid, count_weight, rows.one_cluster(), 1, n_threads)
         background = Background(total)
         spec = spec.with_price_factor(self.price_factor, background.weight)
+        capped = np.minimum(weight * count_weight, 1.0) if len(weight) else None
         config = FitConfig(
-            table,
-            weight,
-            background,
-            spec,
-            max_clusters=limit,
-            max_iter=int(self.max_iter),
-            seed=seed_of(self.random_state),
-            n_threads=n_threads,
-            capped_weight=np.minimum(weight * count_weight, 1.0) if len(weight) else None,
-            callback=meter.of_part(0),
+            table, weight, background, spec, limit, int(self.max_iter), seed_of(self.random_state), n_threads, capped, meter.of_part(0),
             meter=meter,
-        )
+        )  # fmt: skip
         result = self._search(config, given, target)
         if not result.converged and not (spec.by_length and target):  # passes may undo the last splits up to n_clusters
             otherwise = "use model='likelihood' and a selection other than 'threshold', which converge"
@@ -383,44 +394,47 @@ class CRAFT(
         labels, moments = result.labels, result.moments
         original_units = moments
         if not encoding.identity:
-            original_units = Moments.of_partition(source_grid, count_weight, source, weight, labels, moments.n_clusters, n_threads)
+            original_units = source_rows.moments(source_grid, count_weight, labels, moments.n_clusters, n_threads)
             original_units = original_units.select(np.arange(moments.n_clusters))
         before = dict(vars(self))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
-        self.labels_ = labels
+        self.labels_ = rows.in_form_of_input(labels)
         gains = np.where(self._clusters.mask, self._clusters.gains, 0.0).sum(axis=0)
         path, along = result.merge_path, result.path_clusters
         if path is not None and along is not None and not encoding.identity:
-            along.original = sums_of_table(path, original_units, source, weight, n_threads)
+            along.original = source_rows.sums_along(path, original_units, n_threads)
         categorical_columns = np.asarray(source.schema.categorical_index)
         links = column_links(config, encoding.source, gains, categorical_columns) if spec.by_length else ColumnLinks()
         self._set_path(path, along, links)
         if self.n_clusters == "suggested":
-            self._go_to(step_of(self, "suggested"))
-        self._set_rows(table, self.labels_, weights)
+            step = step_of(self, "suggested")
+            self._go_to(step)
+            labels = rows.labels_of_step(path, step)
+        self._set_rows(table, labels, weights)
         messages = diagnose(source, self, result.n_clusters_at_4) if spec.by_length else []
         if self.covariance == "full":
             messages += too_many_columns(config.background, total, spec)
         meter.finish(self, before)
         for message in messages:
-            warnings.warn(message, UserWarning, stacklevel=2)
+            warnings.warn(message, UserWarning, stacklevel=3)
         return self
 
     def _search(self, config: FitConfig, given: list[Labels] | None, target: int | None) -> CraftResult:
-        """The best of all starts."""
+        """The best of all starts. Few rows in partitions are gathered."""
+        if config.rows.is_partitioned and len(config.rows) <= LARGE:
+            here: CraftResult = config.rows.searched_here(config, lambda gathered: self._search(gathered, None, target))
+            return here
         init = self.init if isinstance(self.init, str) else "auto"
         n_starts = len(given) if given is not None else 1 if init == "single" and config.spec.coherent else int(self.n_init)
-        if config.spec.by_length:
-            return automatic_fit(config, self._start_configs(config, n_starts), given, init, target)
         n_expected = min(_N_EXPECTED if target is None else target, config.max_clusters, len(config.table))
-        config = at_price(config, self.cluster_price, target, n_expected)
-        return fixed_price_fit(self._start_configs(config, n_starts), given, init, n_expected)
-
-    def _start_configs(self, config: FitConfig, n_starts: int) -> list[FitConfig]:
-        """The configuration of every start, with its own callback."""
-        return [replace(config, callback=config.meter.of_part(start)) for start in range(n_starts)]
+        if not config.spec.by_length:
+            config = at_price(config, self.cluster_price, target, n_expected)
+        of_starts = [replace(config, callback=config.meter.of_part(start)) for start in range(n_starts)]
+        if config.spec.by_length:
+            return automatic_fit(config, of_starts, given, init, target)
+        return fixed_price_fit(of_starts, given, init, n_expected)
 
     def _set_state(
         self,

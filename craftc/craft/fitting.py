@@ -26,7 +26,7 @@ from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.path_clusters import PathClusters
 from craftc.craft.progress import ProgressMeter
-from craftc.craft.row_store import rows_of
+from craftc.craft.row_store import LocalRows
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
@@ -143,6 +143,15 @@ class CraftResult(FitResult):
     n_clusters_at_4: int | None = None  # clusters left at four times the price
     mask: Mask | None = None  # under the pooled background
     cross: CrossProducts | None = None  # if clusters hold covariances
+
+
+def rows_of(table: Any, weight: Integers) -> Any:
+    """The rows of a table, as a search uses them."""
+    if isinstance(table, MixedTable):
+        return LocalRows(table, weight)
+    from craftc.craft.partitioned_rows import PartitionedRows  # which ordinary tables do not need
+
+    return PartitionedRows(table)
 
 
 def drop_empty(rows: Any, moments: Moments, labels: Any) -> tuple[Any, NDArray[np.intp]]:

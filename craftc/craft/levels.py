@@ -14,8 +14,8 @@ from craftc._common.merge_path import MergePath, objectives_of, saving_of, sugge
 from craftc._common.typing import Labels
 from craftc._common.validation import Choice, Number, check_weight
 from craftc.craft.dependence import ColumnLinks
+from craftc.craft.fitting import rows_of
 from craftc.craft.path_clusters import PathClusters
-from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, MeanMargins, RowExtremes, row_scores
 from craftc.table import MixedTable
 
 
@@ -103,20 +103,15 @@ class Levels:
         self.dependence_ratio_ = links.ratio(saved)
         self.column_links_ = [(self.schema_.columns[a], self.schema_.columns[b], nats) for a, b, nats in links.pairs]
 
-    def _set_rows(self: Any, table: MixedTable, labels: Labels, weights: NDArray[np.float64] | None) -> None:
+    def _set_rows(self: Any, table: Any, labels: Any, weights: NDArray[np.float64] | None) -> None:
         """Set what the rows of the fit say: margins, and typical and unusual rows."""
-        is_density, K = self.model == "likelihood", self.n_clusters_
-        self.margins_ = np.empty(len(table), np.float32)
-        extremes, means = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL), MeanMargins(K)
-        most = np.finfo(np.float32).max if K > 1 else np.inf
-        for rows, scores in row_scores(self._clusters, table, densities=is_density):
-            own = None if weights is None else weights[rows]
-            self.margins_[rows] = np.minimum(scores.margins, most)
-            means.add(labels[rows], scores.margins, own)
-            if is_density:
-                extremes.add(rows.start, labels[rows], scores, None if own is None else own > 0)
-        self.cluster_margins_ = means.values()
-        self._typical, self._unusual = (extremes.typical, extremes.unusual) if is_density else (None, None)
+        statistics = rows_of(table, np.empty(0, np.int64)).statistics(self._clusters, labels, weights)
+        if isinstance(table, MixedTable):
+            self.margins_ = statistics.margins
+        else:
+            self.margins_ = table.collection.margins(self)
+        self.cluster_margins_, extremes = statistics.means.values(), statistics.extremes
+        self._typical, self._unusual = (None, None) if extremes is None else (extremes.typical, extremes.unusual)
 
     def _go_to(self: Any, step: int) -> None:
         """Become the model at a later step of the merge path."""

@@ -235,7 +235,8 @@ class MergeSplitSearch:
 
     def splits(self, part: Partition, clusters: Sequence[int], at_any_price: bool = False) -> list[list[Split]]:
         """The most promising splits of each of some clusters, see `_splits_of`."""
-        return self.rows.together(self._splits_of(part, k, at_any_price) for k in clusters)
+        found: list[list[Split]] = self.rows.together(self._splits_of(part, k, at_any_price) for k in clusters)
+        return found
 
     async def _splits_of(self, part: Partition, k: int, at_any_price: bool) -> list[Split]:
         """The three most promising splits of a cluster, each after its local passes; without those of which the passes empty a side.

@@ -299,25 +299,25 @@ def target_n_clusters(n_clusters: int | str | None, spec: ModelSpec) -> int | No
     return None if n_clusters is None or isinstance(n_clusters, str) else int(n_clusters)
 
 
-def check_n_clusters(n_clusters: int | None, table: MixedTable, spec: ModelSpec) -> None:
-    """Raise if the table cannot have as many clusters."""
+def check_n_clusters(n_clusters: int | None, rows: Any, spec: ModelSpec) -> None:
+    """Raise if the table of these rows cannot have as many clusters."""
     if n_clusters is None:
         return
-    if n_clusters > len(table):
-        raise ValueError(f"n_clusters={n_clusters} is more than the {len(table)} rows of the table; ask for fewer clusters.")
-    if spec.by_length and (found := distinct_rows(table, int(n_clusters))) < n_clusters:
+    if n_clusters > len(rows):
+        raise ValueError(f"n_clusters={n_clusters} is more than the {len(rows)} rows of the table; ask for fewer clusters.")
+    if spec.by_length and (found := rows.n_distinct(int(n_clusters))) < n_clusters:
         raise ValueError(f"n_clusters={n_clusters} is more than the {found} distinct rows of the table; ask for fewer clusters.")
 
 
-def distinct_rows(table: MixedTable, enough: int) -> int:
-    """Number of distinct rows, counted up to `enough`."""
+def distinct_rows(table: MixedTable, enough: int) -> set[bytes]:
+    """The cells of distinct rows, at most `enough` of them."""
     seen: set[bytes] = set()
     for rows in chunks(len(table)):
         for x, code in zip(table.numeric[rows], table.codes[rows], strict=True):
             seen.add(x.tobytes() + code.tobytes())
             if len(seen) >= enough:
-                return len(seen)
-    return len(seen)
+                return seen
+    return seen
 
 
 def given_starts(init: Any, n: int, limit: int) -> list[Labels] | None:
@@ -331,3 +331,16 @@ def given_starts(init: Any, n: int, limit: int) -> list[Labels] | None:
         if labels.max() >= limit:
             raise ValueError(f"init has {labels.max() + 1} clusters but at most {limit} are allowed; raise n_clusters or max_clusters.")
     return starts
+
+
+def check_partitioned(parameters: Any, spec: ModelSpec, sample_weight: Any) -> None:
+    """Raise ValueError if a fit on partitions is not defined with these parameters."""
+    problem = ""
+    if not spec.by_length:
+        problem = "the automatic price; pass cluster_price='auto' and model='likelihood'"
+    elif not (isinstance(parameters.init, str) and parameters.init == "auto"):
+        problem = f"init='auto', got {parameters.init!r}"
+    elif sample_weight is not None:
+        problem = "rows without weights; repeat rows instead of passing sample_weight"
+    if problem:
+        raise ValueError(f"A fit on Partitions or a Dask collection needs {problem}.")

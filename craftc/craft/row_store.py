@@ -1,7 +1,7 @@
 """The rows under a search, and everything that a search asks of them.
 
-A search holds exact moments, prices and decisions; the rows answer with integer sums, which do not depend on where the rows are. `LocalRows`
-are the arrays of one table. `craftc.craft.partitioned_rows` keeps the rows in partitions, of which each may be on another machine.
+A search holds exact moments, prices and decisions; the rows answer with integer sums, which do not depend on where the rows are.
+`LocalRows` are the arrays of one table. `craftc.craft.partitioned_rows` keeps the rows in partitions, each maybe on another machine.
 
 What concerns the rows of one cluster is asynchronous, so that the questions of several clusters can share one visit of the partitions.
 """
@@ -25,8 +25,12 @@ from craftc._kernels import craft_price as price_kernel
 from craftc.craft.candidate_splits import Candidates, Cells
 from craftc.craft.clusters import Clusters, assign_only
 from craftc.craft.covariance import CrossProducts
+from craftc.craft.parameters import distinct_rows
+from craftc.craft.path_clusters import CarriedSums, sums_of_table
+from craftc.craft.rows import RowStatistics
 from craftc.table import MixedTable
-from craftc.table.moments import Moments
+from craftc.table.moments import Moments, integer_grid
+from craftc.table.numeric_encoding import NumericEncoding
 
 T = TypeVar("T")
 
@@ -117,11 +121,17 @@ class LocalRows:
         Counts of the rows; empty: all one.
     """
 
+    is_partitioned = False
+
     def __init__(self, table: MixedTable, weight: Integers) -> None:
         self.table, self.weight = table, weight
 
     def __len__(self) -> int:
         return len(self.table)
+
+    def n_distinct(self, enough: int) -> int:
+        """Number of distinct rows, counted up to `enough`."""
+        return len(distinct_rows(self.table, enough))
 
     # ---- labels ----
 
@@ -161,9 +171,32 @@ class LocalRows:
         """The labels as they are now, in little memory."""
         return labels.astype(np.uint8 if n_clusters <= 256 else np.int32)
 
+    def labels_of_step(self, path: MergePath, step: int) -> Labels:
+        """The labels of a step of a merge path."""
+        labels: Labels = path[step].labels
+        return labels
+
+    def in_form_of_input(self, labels: Labels) -> Labels:
+        """The labels as a fitted model holds them."""
+        return labels
+
     def merge_path(self, labels: Labels, n_clusters: int, objective: float) -> MergePath:
         """A merge path that begins with these labels."""
         return MergePath(labels, n_clusters, objective)
+
+    # ---- numbers ----
+
+    def fit_encoding(self, weights: Floats | None, mode: str, n_threads: int) -> NumericEncoding:
+        """The encoding of every numeric column."""
+        return NumericEncoding.fit(self.table, weights, mode, n_threads)
+
+    def encoded(self, encoding: NumericEncoding) -> MixedTable:
+        """The table as the model sees it."""
+        return encoding.apply(self.table)
+
+    def grid(self) -> Any:
+        """The integer grid of the numeric columns."""
+        return integer_grid(self.table, self.weight)
 
     # ---- sums ----
 
@@ -174,6 +207,14 @@ class LocalRows:
     def cross_products(self, columns: NDArray[np.intp], grid: Any, labels: Labels, n_clusters: int, n_threads: int) -> CrossProducts:
         """Exact sums of products of columns, of every cluster of a partition."""
         return CrossProducts.of_partition(columns, grid, self.table, self.weight, labels, n_clusters, n_threads)
+
+    def sums_along(self, path: MergePath, moments: Moments, n_threads: int) -> CarriedSums:
+        """Moments of the table along a path, from those of its first step."""
+        return sums_of_table(path, moments, self.table, self.weight, n_threads)
+
+    def statistics(self, clusters: Clusters, labels: Labels, weights: Floats | None) -> RowStatistics:
+        """Margins, typical and unusual rows under a model."""
+        return RowStatistics.of_rows(clusters, self.table, labels, weights)
 
     # ---- passes ----
 
@@ -238,12 +279,8 @@ class LocalCluster:
         return sides
 
     def leavers(self, sides: Labels) -> NDArray[np.int32]:
-        return self.rows[sides == 1]
-
-
-def rows_of(table: Any, weight: Integers) -> Any:
-    """The rows of a table, as a search uses them."""
-    return LocalRows(table, weight)
+        leaving: NDArray[np.int32] = self.rows[sides == 1]
+        return leaving
 
 
 def _result(question: Coroutine[Any, Any, T]) -> T:

@@ -118,6 +118,16 @@ class RowExtremes:
             if len(self._unusual.keys) == self._most_unusual:
                 self._highest = self._unusual.keys[-1]
 
+    def join(self, later: RowExtremes) -> None:
+        """Take the extremes of later rows into account."""
+        for k, kept in enumerate(later._typical):
+            if later._rank[k] < self._rank[k]:
+                self._typical[k], self._rank[k] = kept, later._rank[k]
+            elif later._rank[k] == self._rank[k]:
+                joined = self._typical[k].joined(kept.rows, kept.keys)
+                self._typical[k] = joined.some(np.flatnonzero(np.diff(joined.keys, prepend=-np.inf) != 0.0)[: self._most_typical])
+        self._unusual = self._unusual.joined(later._unusual.rows, later._unusual.keys).some(slice(self._most_unusual))
+
     @property
     def typical(self) -> list[NDArray[np.intp]]:
         """Positions of the typical rows of every cluster, highest density first."""
@@ -177,8 +187,52 @@ class MeanMargins:
             self._weighted += np.bincount(labels, steps * weight, K)
             self._size += np.bincount(labels, weight, K)
 
+    def join(self, other: MeanMargins) -> None:
+        """Take the rows of another part of the table into account."""
+        self._total += other._total
+        self._size += other._size
+        self._weighted += other._weighted
+
     def values(self) -> Floats:
         """(K,) nats; inf with one cluster."""
         if len(self._size) == 1:
             return np.array([np.inf])
         return np.asarray((self._total + self._weighted) / _STEPS / self._size)
+
+
+@dataclass
+class RowStatistics:
+    """What the rows of a fit say: their margins, and the rows that are typical or unusual.
+
+    Parameters
+    ----------
+    margins : ndarray (n,) of float32
+    means : MeanMargins
+    extremes : RowExtremes or None
+        None under the paper's models, which are no densities.
+    """
+
+    margins: NDArray[np.float32]
+    means: MeanMargins
+    extremes: RowExtremes | None
+
+    @classmethod
+    def of_rows(cls, clusters: Clusters, table: MixedTable, labels: Labels, weights: Floats | None, first: int = 0) -> RowStatistics:
+        """The statistics of rows of which the first has this position."""
+        K, densities = len(clusters.mask), clusters.spec.coherent
+        margins, means = np.empty(len(table), np.float32), MeanMargins(K)
+        extremes = RowExtremes(K, MOST_TYPICAL, MOST_UNUSUAL) if densities else None
+        most = np.finfo(np.float32).max if K > 1 else np.inf
+        for rows, scores in row_scores(clusters, table, densities=densities):
+            own = None if weights is None else weights[rows]
+            margins[rows] = np.minimum(scores.margins, most)
+            means.add(labels[rows], scores.margins, own)
+            if extremes is not None:
+                extremes.add(first + rows.start, labels[rows], scores, None if own is None else own > 0)
+        return cls(margins, means, extremes)
+
+    def join(self, later: RowStatistics) -> None:
+        """Take later rows into account; the margins stay those of the first rows."""
+        self.means.join(later.means)
+        if self.extremes is not None and later.extremes is not None:
+            self.extremes.join(later.extremes)

@@ -20,13 +20,13 @@ def read_input(X: Any, categorical: Any, missing: str) -> MixedTable:
     return MixedTable.from_data(X, categorical=categorical, missing=missing)
 
 
-def set_input_attributes(estimator: Any, X: Any, table: MixedTable) -> None:
+def set_input_attributes(estimator: Any, X: Any, table: Any) -> None:
     """Set n_features_in_ and feature_names_in_ as scikit-learn does; called when nothing can be refused any more.
 
     The library of a data frame is kept as well, for tables that the estimator returns.
     """
     estimator._frame_library = frame_library(X)
-    if isinstance(X, MixedTable | Mapping) or is_out_of_core(X):
+    if isinstance(X, MixedTable | Mapping) or not isinstance(table, MixedTable) or is_out_of_core(X):
         estimator.n_features_in_ = table.schema.n_columns
         if table.schema.named:
             estimator.feature_names_in_ = np.array(table.schema.columns, dtype=object)

@@ -303,7 +303,7 @@ class MixedTable:
         -------
         MixedTable
         """
-        _check_reading(missing, dtype)
+        check_reading(missing, dtype)
         if isinstance(X, MixedTable):
             return X._check_arguments(categorical, missing, dtype)
 
@@ -370,7 +370,7 @@ class MixedTable:
             No file matches, a file cannot be read, the scratch folder is full, or the files do not have the same columns; the message
             names the file.
         """
-        _check_reading(missing, dtype)
+        check_reading(missing, dtype)
         read = read_blocks(path, categorical, dtype, columns, scratch)
         schema = Schema(
             columns=read.names,
@@ -454,7 +454,7 @@ class MixedTable:
         )
 
 
-def _check_reading(missing: str, dtype: Any) -> None:
+def check_reading(missing: str, dtype: Any) -> None:
     """Raise ValueError unless these are arguments of `from_data`."""
     if missing not in ("ignore", "category", "error"):
         raise ValueError(f"missing must be 'ignore', 'category' or 'error', got {missing!r}.")

@@ -33,6 +33,11 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
     p = table.numeric.shape[1]
     low, high = np.empty(p), np.empty(p)
     _kernel.column_ranges(table.numeric, weight, low, high)
+    return grid_of_ranges(table, low, high)
+
+
+def grid_of_ranges(table: Any, low: Floats, high: Floats) -> _kernel.Grid:
+    """The integer grid of a table with these (p,) smallest and largest numbers; inf and -inf where a column has none."""
     seen = low <= high
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
     half = high / 2 - low / 2

@@ -22,7 +22,7 @@ midrank is the weight below plus half of (weight of the ties + 1), hence (midran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -193,23 +193,16 @@ class NumericEncoding:
         if mode == "raw":
             return cls(table.schema, tuple(Recipe() for _ in columns))
         whole = None if weight is None else integer_weights(weight)[0]
-
-        def recipe_of(j: int) -> Recipe:
-            cells = table.numeric[:, j]
-            if len(cells) > SAMPLED_ABOVE:
-                return _decide(*_long_tally(cells, whole), mode == "rank")
-            if mode == "auto" and whole is None and _clearly_continuous(cells) and not _far_from_normal(_present(cells), *_range(cells)):
-                return Recipe()
-            return _decide(*_tally(cells, whole), mode == "rank")
-
-        return cls(table.schema, tuple(parallel_map(recipe_of, columns, threads_for(n_threads, table.numeric.size))))
+        cells = table.numeric.T
+        threads = threads_for(n_threads, table.numeric.size)
+        return cls(table.schema, tuple(parallel_map(lambda j: recipe_of(cells[j], whole, mode), columns, threads)))
 
     @classmethod
     def normal(cls, table: MixedTable) -> NumericEncoding:
         """Normal scores of the ranks of every numeric column, ties with their midrank."""
         recipes = []
         for cells in table.numeric.T:
-            values, counts = _tally(cells, None)
+            values, counts = tally(cells, None)
             recipes.append(Recipe((), (), "ranks", *_knots(values, normal_scores(counts))) if len(values) else Recipe())
         return cls(table.schema, tuple(recipes))
 
@@ -320,6 +313,17 @@ class NumericEncoding:
         return cls(schema, recipes)
 
 
+def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> Recipe:
+    """The encoding of a column with these cells, by the rules of "auto" or "rank"; `weight`: integers of the rows."""
+    if len(cells) > SAMPLED_ABOVE:
+        values, counts = _sampled_tally(cells, weight)
+        exact = few_values(cells, weight) if may_be_few(values) else None
+        return decide(*(exact or (values, counts)), mode)
+    if mode == "auto" and weight is None and _clearly_continuous(cells) and not _far_from_normal(_present(cells), *_range(cells)):
+        return Recipe()
+    return decide(*tally(cells, weight), mode)
+
+
 def normal_scores(counts: NDArray[Any]) -> Floats:
     """Normal scores Phi^-1((midrank - 1/2) / n) of distinct values in ascending order, from their counts."""
     upto = np.cumsum(counts)
@@ -354,7 +358,7 @@ def _range(cells: NDArray[Any]) -> tuple[float, float]:
     return float(np.fmin.reduce(cells)), float(np.fmax.reduce(cells))
 
 
-def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
+def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
     """Distinct observed values of rows with weight > 0, ascending, and the integer weight of each."""
     present = cells == cells
     if weight is not None:
@@ -379,32 +383,48 @@ def _tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArra
     return values, np.add.reduceat(weight, first)
 
 
-def _long_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
-    """The tally of a long column: of all cells if they have few distinct values, otherwise of a sample of 2^20 rows.
+def sampled_rows(n: int) -> NDArray[np.intp]:
+    """The rows by which a column of n > 2^20 rows is represented: they show shares to about .001, and ranks to less than a knot."""
+    rows: NDArray[np.intp] = spread(n, min(n, SAMPLED_ABOVE), 0, TableStream.QUANTILE_SAMPLE)
+    return rows
 
-    The sample shows shares to about .001, and ranks to less than the distance of two knots. A column whose sample has few distinct values
-    is tallied exactly, because the categories of a column must all be known.
-    """
-    counted = None if weight is None else np.flatnonzero(weight)
-    n = len(cells) if counted is None else len(counted)
-    rows = spread(n, min(n, SAMPLED_ABOVE), 0, TableStream.QUANTILE_SAMPLE)
-    rows = rows if counted is None else counted[rows]
-    values, counts = _tally(cells[rows], None if weight is None else weight[rows])
-    if len(values) > _FEW_VALUES:
-        return values, counts
+
+def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
+    """The tally of a sample of 2^20 rows of a long column."""
+    if weight is None:
+        return tally(cells[sampled_rows(len(cells))], None)
+    counted = np.flatnonzero(weight)
+    rows = counted[sampled_rows(len(counted))]
+    return tally(cells[rows], weight[rows])
+
+
+def may_be_few(values: Floats) -> bool:
+    """Whether a sample shows so few distinct values that the column is tallied exactly: the categories of a column must all be known."""
+    return len(values) <= _FEW_VALUES
+
+
+def few_values(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]] | None:
+    """The exact tally of a column by slices; None if it has many distinct values."""
+    slices = (slice(start, start + _ROWS) for start in range(0, len(cells), _ROWS))
+    return joined_tally(tally(cells[part], None if weight is None else weight[part]) for part in slices)
+
+
+def joined_tally(tallies: Iterable[tuple[Floats, NDArray[Any]] | None]) -> tuple[Floats, NDArray[Any]] | None:
+    """The tally of several parts of a column; None if there are many distinct values in all, or already in one part (None)."""
     total: dict[float, int] = {}
-    for start in range(0, len(cells), _ROWS):
-        part = slice(start, start + _ROWS)
-        for value, count in zip(*_tally(cells[part], None if weight is None else weight[part]), strict=True):
-            total[float(value)] = total.get(float(value), 0) + int(count)
+    for part in tallies:
+        if part is None:
+            return None
+        for value, count in zip(part[0].tolist(), part[1].tolist(), strict=True):
+            total[value] = total.get(value, 0) + count
         if len(total) > 2 * _FEW_VALUES:
-            return values, counts
-    exact = np.array(sorted(total))
-    return exact, np.array([total[value] for value in exact.tolist()], np.int64)
+            return None
+    values = np.array(sorted(total))
+    return values, np.array([total[value] for value in values.tolist()], np.int64)
 
 
-def _decide(values: Floats, counts: NDArray[Any], ranks: bool) -> Recipe:
-    """Apply the rules of the module's docstring to a column with these distinct values and weights."""
+def decide(values: Floats, counts: NDArray[Any], mode: str) -> Recipe:
+    """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values and weights."""
     if not len(values):
         return Recipe()  # no observed value: ignored later as a constant column
     total = int(counts.sum())
@@ -420,7 +440,7 @@ def _decide(values: Floats, counts: NDArray[Any], ranks: bool) -> Recipe:
             values, counts = np.delete(values, top), np.delete(counts, top)
     if len(values) <= MAX_DISCRETE_VALUES:
         return Recipe(tuple(spikes), tuple(shares), "values", values)
-    if ranks or _far_from_normal(_sliced(values, counts), float(values[0]), float(values[-1])):
+    if mode == "rank" or _far_from_normal(_sliced(values, counts), float(values[0]), float(values[-1])):
         knots, scores = _knots(values, normal_scores(counts))
         return Recipe(tuple(spikes), tuple(shares), "ranks", knots, scores)
     return Recipe(tuple(spikes), tuple(shares))

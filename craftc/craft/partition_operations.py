@@ -1,0 +1,236 @@
+"""What a partition does for the search of CRAFT: labels by recipes, and sums of its rows. All of it can be sent to a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import chunks
+from craftc._common.merge_path import shared_rows
+from craftc._common.threads import aligned
+from craftc._common.typing import Integers, Labels
+from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_covariance as covariance_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc._kernels import moments as moments_kernel
+from craftc.craft.candidate_splits import Candidates, Cells
+from craftc.craft.clusters import NO_MOMENTS, Clusters
+from craftc.craft.covariance import CrossProducts
+from craftc.craft.parameters import distinct_rows
+from craftc.craft.rows import RowStatistics
+from craftc.distributed.partitions import Part
+from craftc.table.moments import Moments
+
+_NO_WEIGHT = np.empty(0, np.int64)
+
+
+# ---- recipes of labels ----
+
+
+@dataclass(frozen=True)
+class OneCluster:
+    """All rows in cluster 0."""
+
+    def labels(self, part: Part) -> Labels:
+        return np.zeros(len(part), np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Labels of all rows of the whole table, which is small."""
+
+    given: Labels
+
+    def labels(self, part: Part) -> Labels:
+        return self.given[part.first : part.first + len(part)].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Every row in its cheapest cluster; a row that has a cluster keeps it unless another one is cheaper.
+
+    Parameters
+    ----------
+    tables : CostTables
+    blocks : Blocks or None
+        Covariances of clusters.
+    """
+
+    tables: craft_kernel.CostTables
+    blocks: covariance_kernel.Blocks | None = None
+
+    def labels(self, part: Part, *before: Labels) -> Labels:
+        table = part.table
+        labels = before[0].copy() if before else np.full(len(table), -1, np.int32)
+        if self.blocks is None:
+            scratch = aligned((part.n_threads, craft_kernel.scratch_size(self.tables)))
+            craft_kernel.assign(
+                table.numeric, table.codes, _NO_WEIGHT, self.tables, labels, np.empty(0), scratch, *NO_MOMENTS, part.n_threads
+            )
+        else:
+            scratch = aligned((part.n_threads, covariance_kernel.scratch_size(self.tables, self.blocks)))
+            covariance_kernel.assign(table.numeric, table.codes, _NO_WEIGHT, self.tables, self.blocks, labels, scratch, part.n_threads)
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class Renumbered:
+    """number[labels]; -1 is the last entry."""
+
+    number: NDArray[np.int32]
+
+    def labels(self, part: Part, before: Labels) -> Labels:
+        return self.number[before]
+
+
+@dataclass(frozen=True, eq=False)
+class RowsMoved:
+    """Some rows, ascending positions in the whole table, join cluster k."""
+
+    rows: NDArray[np.int64]
+    k: int
+
+    def labels(self, part: Part, before: Labels) -> Labels:
+        first, last = np.searchsorted(self.rows, (part.first, part.first + len(part)))
+        labels = before.copy()
+        labels[self.rows[first:last] - part.first] = self.k
+        return labels
+
+
+@dataclass(frozen=True)
+class SideMoved:
+    """The rows on side 1 of what was cluster `old` join cluster `new`."""
+
+    old: int
+    new: int
+
+    def labels(self, part: Part, before: Labels, of_rows: Labels, sides: Labels) -> Labels:
+        labels = before.copy()
+        labels[np.flatnonzero(of_rows == self.old)[sides == 1]] = self.new
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """For the rows of cluster k: 1 for those that leave under a candidate split."""
+
+    k: int
+    pricing: price_kernel.Pricing
+    candidate: Candidates
+
+    def labels(self, part: Part, of_rows: Labels) -> Labels:
+        cells = cluster_cells(part, of_rows, self.k)
+        return cells.leaving_rows(self.pricing, self.candidate, 1)[:, 0].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class SidesAssigned:
+    """Every row of cluster k on its cheaper side."""
+
+    k: int
+    tables: craft_kernel.CostTables
+
+    def labels(self, part: Part, of_rows: Labels, before: Labels) -> Labels:
+        sides, rows = before.copy(), np.flatnonzero(of_rows == self.k)
+        scratch = aligned((1, craft_kernel.scratch_size(self.tables)))
+        for some in chunks(len(rows)):
+            cells = part.table.take(rows[some])
+            craft_kernel.assign(cells.numeric, cells.codes, _NO_WEIGHT, self.tables, sides[some], np.empty(0), scratch, *NO_MOMENTS, 1)
+        return sides
+
+
+# ---- what a partition answers ----
+
+
+def cluster_cells(part: Part, labels: Labels, k: int) -> Cells:
+    return Cells(part.table, _NO_WEIGHT, np.flatnonzero(labels == k).astype(np.int32))
+
+
+def rows_per_cluster(part: Part, labels: Labels) -> NDArray[np.int64]:
+    return np.bincount(labels)
+
+
+def distinct(part: Part, enough: int) -> set[bytes]:
+    return distinct_rows(part.source, enough)
+
+
+def moments(part: Part, labels: Labels, stage: str, grid: moments_kernel.Grid, n_clusters: int) -> Integers:
+    table = part.source if stage == "source" else part.table
+    return Moments.of_partition(grid, 1.0, table, _NO_WEIGHT, labels, n_clusters, part.n_threads).groups
+
+
+def cross_products(part: Part, labels: Labels, columns: NDArray[np.intp], grid: moments_kernel.Grid, n_clusters: int) -> Integers:
+    return CrossProducts.of_partition(columns, grid, part.table, _NO_WEIGHT, labels, n_clusters, part.n_threads).sums
+
+
+def moved(part: Part, before: Labels, after: Labels, grid: moments_kernel.Grid, n_clusters: int) -> tuple[int, Integers]:
+    """Number of rows that moved, and what the moments of the clusters gain by it."""
+    stayed = before == after
+    n_moved = len(stayed) - int(np.count_nonzero(stayed))
+    gained = np.zeros((n_clusters, grid.width), np.int64)
+    if n_moved:
+        for labels, sign in ((after, 1), (before, -1)):
+            add_groups(gained, moments(part, np.where(stayed, np.int32(-1), labels), "table", grid, n_clusters), grid, sign)
+    return n_moved, gained
+
+
+def sides_moved(
+    part: Part, of_rows: Labels, before: Labels, after: Labels, k: int, grid: moments_kernel.Grid
+) -> tuple[int, Integers]:
+    """As `moved`, for the two sides of cluster k."""
+    rows = np.flatnonzero(of_rows == k)[before != after]
+    gained = np.zeros((2, grid.width), np.int64)
+    for sides, sign in ((after, 1), (before, -1)):
+        every = np.full(len(of_rows), -1, np.int32)
+        every[rows] = sides[before != after]
+        add_groups(gained, moments(part, every, "table", grid, 2), grid, sign)
+    return len(rows), gained
+
+
+def reassigned(
+    part: Part, before: Labels, after: Labels, columns: NDArray[np.intp], grid: moments_kernel.Grid, n_clusters: int
+) -> tuple[int, Integers, Integers]:
+    """Number of rows that moved, moments, and sums of products of columns."""
+    n_moved = int(np.count_nonzero(before != after))
+    return n_moved, moments(part, after, "table", grid, n_clusters), cross_products(part, after, columns, grid, n_clusters)
+
+
+def leaving(part: Part, labels: Labels, k: int, pricing: price_kernel.Pricing, candidate: Candidates) -> Integers:
+    moments: Integers = cluster_cells(part, labels, k).leaving_moments(pricing, candidate, 1, n_threads=part.n_threads)[0]
+    return moments
+
+
+def cells_of_cluster(part: Part, labels: Labels, k: int, positions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Cells of some rows of cluster k, or of all, and their positions in the whole table."""
+    rows = np.flatnonzero(labels == k)
+    rows = rows if positions is None else rows[positions]
+    return part.table.numeric[rows], part.table.codes[rows], part.first + rows
+
+
+def labels_at(part: Part, labels: Labels, rows: NDArray[np.int64]) -> Labels:
+    return labels[rows]
+
+
+def appearance(part: Part, labels: Labels) -> tuple[Labels, NDArray[np.int64]]:
+    """The clusters of a partition, and the position of the first row of each in the whole table."""
+    clusters, rows = np.unique(labels, return_index=True)
+    return clusters, part.first + rows
+
+
+def rows_shared(part: Part, before: Labels, after: Labels, n_before: int, n_after: int) -> NDArray[np.int64]:
+    """(n_before, n_after) rows that two clusters share."""
+    return shared_rows(before, after, n_before, n_after)
+
+
+def statistics(part: Part, labels: Labels, clusters: Clusters) -> RowStatistics:
+    statistics = RowStatistics.of_rows(clusters, part.table, labels, None, part.first)
+    statistics.margins = np.empty(0, np.float32)
+    return statistics
+
+
+def add_groups(groups: Integers, other: Integers, grid: moments_kernel.Grid, sign: int = 1) -> None:
+    for group, more in zip(groups, other, strict=True):
+        moments_kernel.merge(group, more, sign, grid.first_numeric)

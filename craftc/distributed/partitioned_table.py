@@ -1,0 +1,178 @@
+"""A mixed table whose rows lie in partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.typing import Floats, Labels
+from craftc._kernels import moments as moments_kernel
+from craftc.distributed.engines import Engine, Node, read_part, rebuilt
+from craftc.distributed.partitions import Call, Message, Part, Reading
+from craftc.table.mixed_table import MixedTable, Schema
+from craftc.table.numeric_encoding import (
+    SAMPLED_ABOVE,
+    NumericEncoding,
+    Recipe,
+    decide,
+    few_values,
+    joined_tally,
+    may_be_few,
+    recipe_of,
+    sampled_rows,
+    tally,
+)
+
+_COLUMNS_AT_ONCE = 8  # whose samples of 2^20 cells are gathered at once
+
+
+class PartitionedTable:
+    """A table whose rows lie in partitions, which an engine asks. It stands for a `MixedTable` where rows are not read one by one.
+
+    Parameters
+    ----------
+    schema : Schema
+    engine : Engine
+    starts : ndarray (n_partitions + 1,) of int64
+        First row of every partition, and the number of rows.
+    collection : object
+        The input, by which labels are returned in its own form.
+    stage : {"source", "table"}
+        The rows as they were read, or as the model sees them.
+    """
+
+    def __init__(self, schema: Schema, engine: Engine, starts: NDArray[np.int64], collection: Any, stage: str = "source") -> None:
+        self.schema, self.engine, self.starts, self.collection, self.stage = schema, engine, starts, collection, stage
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def numeric_names(self) -> tuple[str, ...]:
+        """Names of the numeric columns."""
+        return self.schema.numeric_names
+
+    @property
+    def n_levels(self) -> NDArray[Any]:
+        """Number of levels of each categorical column."""
+        return self.schema.n_levels
+
+    def by_partition(self, rows: NDArray[Any]) -> list[NDArray[np.int64]]:
+        """Ascending rows as positions inside every partition."""
+        ends = np.searchsorted(rows, self.starts)
+        each = zip(ends[:-1], ends[1:], self.starts[:-1], strict=True)
+        return [rows[first:last].astype(np.int64) - start for first, last, start in each]
+
+    def take(self, rows: Any) -> MixedTable:
+        """The table of some rows, in ascending order, in this process."""
+        found = self.engine.ask(_cells, (), self.stage, each=self.by_partition(np.asarray(rows)))
+        numeric, codes = (np.concatenate(blocks) for blocks in zip(*found, strict=True))
+        return MixedTable._trusted(numeric, codes, self.schema)
+
+    def column_ranges(self) -> tuple[Floats, Floats]:
+        """(p,) the smallest and the largest number of every column; inf and -inf without any."""
+        low, high = zip(*self.engine.ask(_ranges, (), self.stage), strict=True)
+        return np.min(low, axis=0), np.max(high, axis=0)
+
+    def fit_encoding(self, mode: str) -> NumericEncoding:
+        """What `NumericEncoding.fit` chooses for the whole table."""
+        p, n = len(self.schema.numeric_index), len(self)
+        if mode == "raw":
+            return NumericEncoding(self.schema, tuple(Recipe() for _ in range(p)))
+        if n <= SAMPLED_ABOVE:
+            return NumericEncoding(self.schema, tuple(recipe_of(self._cells_of([j], None)[:, 0], None, mode) for j in range(p)))
+        recipes: list[Recipe] = []
+        rows = self.by_partition(sampled_rows(n))
+        for first in range(0, p, _COLUMNS_AT_ONCE):
+            columns = list(range(first, min(first + _COLUMNS_AT_ONCE, p)))
+            samples = [tally(cells, None) for cells in self._cells_of(columns, rows).T]
+            short = [j for j, (values, _) in zip(columns, samples, strict=True) if may_be_few(values)]
+            exact: dict[int, Any] = dict.fromkeys(columns)
+            if short:
+                found = self.engine.ask(_few_values, (), short)
+                exact |= {j: joined_tally(of_column) for j, of_column in zip(short, zip(*found, strict=True), strict=True)}
+            for j, sample in zip(columns, samples, strict=True):
+                values, counts = exact[j] or sample
+                recipes.append(decide(values, counts, mode))
+        return NumericEncoding(self.schema, tuple(recipes))
+
+    def _cells_of(self, columns: list[int], rows: Any) -> NDArray[Any]:
+        """Numeric columns, of all rows or of some rows of every partition."""
+        return np.concatenate(self.engine.ask(_numbers, (), columns, each=[None] * self.engine.n_partitions if rows is None else rows))
+
+    def encoded(self, encoding: NumericEncoding) -> PartitionedTable:
+        """The table as the model sees it."""
+        if encoding.identity:
+            return self
+        self.engine.prepare(_encode, encoding)
+        return PartitionedTable(encoding.schema, self.engine, self.starts, self.collection, "table")
+
+    def output(self) -> Output:
+        """What makes labels of all rows again from the input."""
+        return Output(self.collection, self.engine.reading, list(self.engine.prelude))
+
+
+@dataclass(frozen=True)
+class Output:
+    """What makes labels of all rows again from the input, without the engine of the fit.
+
+    Parameters
+    ----------
+    collection : object
+        The input, which returns labels in its own form.
+    reading : Reading
+    prelude : list of Call
+    """
+
+    collection: Any
+    reading: Reading
+    prelude: list[Call]
+
+    def labels(self, node: Node) -> Any:
+        """Labels in the form of the collection."""
+        return self.collection.labels(self, [each.entry() for each in node.chain()])
+
+    def of_partition(self, index: int, content: Any, entries: list[Any]) -> Labels:
+        """Labels of one partition."""
+        part = read_part(index, self.reading, content)
+        last = entries[-1][0]
+        prelude = Message([], self.prelude, []).for_partition(index).calls
+        labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], []))[0]
+        return labels
+
+
+def labels_of(part: Part, labels: Labels) -> Labels:
+    """The labels of a partition."""
+    return labels
+
+
+def _table(part: Part, stage: str) -> MixedTable:
+    return part.source if stage == "source" else part.table
+
+
+def _cells(part: Part, stage: str, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    table = _table(part, stage)
+    return table.numeric[rows], table.codes[rows]
+
+
+def _ranges(part: Part, stage: str) -> tuple[Floats, Floats]:
+    table = _table(part, stage)
+    low, high = np.empty((2, table.numeric.shape[1]))
+    moments_kernel.column_ranges(table.numeric, np.empty(0, np.int64), low, high)
+    return low, high
+
+
+def _numbers(part: Part, columns: list[int], rows: Any) -> NDArray[Any]:
+    cells = part.source.numeric if rows is None else part.source.numeric[rows]
+    return np.ascontiguousarray(cells[:, columns])
+
+
+def _few_values(part: Part, columns: list[int]) -> list[Any]:
+    return [few_values(part.source.numeric[:, j], None) for j in columns]
+
+
+def _encode(part: Part, encoding: NumericEncoding) -> None:
+    part.table = encoding.apply(part.source)

@@ -1,0 +1,215 @@
+"""Partitions of a table, each with its encoded rows and labels, as a worker holds them.
+
+A worker holds no state that cannot be made again. The rows of a partition follow from its source, and its labels from recipes: "all rows in
+one cluster", "every row in its cheapest cluster of these cost tables", "renumbered by this array". A worker that meets a partition for the
+first time, because the one that held it was lost, reads the source and follows the recipes, and arrives at the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.typing import Array, Labels
+from craftc.table.blocks import Scratch
+from craftc.table.frames import Column, count_missing, open_source
+from craftc.table.mixed_table import MixedTable, Schema
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the partitions of a collection are read.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Columns.
+    numeric, categorical : tuple of int
+        Positions of the numeric and of the categorical columns.
+    dtype : str
+        Of the numeric block.
+    scratch : path or None
+        Folder in which workers keep the encoded rows; None: their folder for temporary files.
+    """
+
+    names: tuple[str, ...]
+    numeric: tuple[int, ...]
+    categorical: tuple[int, ...]
+    dtype: str
+    scratch: str | os.PathLike[str] | None = None
+
+
+@dataclass
+class Summary:
+    """What a partition says of itself when it is read.
+
+    Parameters
+    ----------
+    n_rows : int
+    n_missing : ndarray (D,) of intp
+        Missing values of every column.
+    values : list of (values, used, declared)
+        Of every categorical column: the distinct values, which of them occur, and whether their order is that of the codes.
+    digest : int
+        Checksum of the content.
+    """
+
+    n_rows: int
+    n_missing: Array
+    values: list[tuple[list[Any], Array, bool]]
+    digest: int
+
+
+class Recipe(Protocol):
+    """How the labels of a partition follow from earlier ones."""
+
+    @property
+    def labels(self) -> Callable[..., Labels]:
+        """A method (part, *labels of the parents) that returns the labels of the rows of a partition."""
+        ...
+
+
+class Part:
+    """One partition on the worker that holds it.
+
+    Parameters
+    ----------
+    reading : Reading
+    content : data frame, array or None
+        None: no rows.
+
+    Attributes
+    ----------
+    first : int
+        Position of its first row in the whole table.
+    source, table : MixedTable
+        The rows as they were read, and as the model sees them, in scratch files.
+    n_threads : int
+        Threads for the next operation.
+    """
+
+    source: MixedTable
+    table: MixedTable
+
+    def __init__(self, reading: Reading, content: Any) -> None:
+        self.first, self.n_threads = 0, 1
+        self.known: dict[int, Labels] = {}
+        self._scratch = Scratch(reading.scratch)
+        numeric_index, dtype = np.array(reading.numeric, np.intp), np.dtype(reading.dtype)
+        n_missing = np.zeros(len(reading.names), np.intp)
+        if content is None or not len(content):
+            numbers, columns = np.empty((0, len(numeric_index)), dtype), [_no_cells(reading.names[j]) for j in reading.categorical]
+        else:
+            source = open_source(content)
+            if len(source.names) != len(reading.names) or (source.named and source.names != reading.names):
+                raise ValueError(f"it has the columns {list(source.names)}, but the collection has {list(reading.names)}.")
+            numbers = source.numbers(numeric_index, dtype)
+            n_missing[numeric_index] = count_missing(numbers, [reading.names[j] for j in reading.numeric])
+            columns = [source.column(j) for j in reading.categorical]
+            n_missing[list(reading.categorical)] = [column.n_missing for column in columns]
+        self._numbers = self._stored(numbers)
+        codes = np.empty((len(numbers), len(columns)), np.result_type(np.int8, *(column.codes.dtype for column in columns)))
+        for d, column in enumerate(columns):
+            codes[:, d] = column.codes
+        codes = self._stored(codes)
+        for d, column in enumerate(columns):
+            column.codes = codes[:, d]
+        self._columns = columns
+        digest = zlib.crc32(_bytes(codes), zlib.crc32(_bytes(self._numbers)))
+        digest = zlib.crc32(repr([column.values for column in columns]).encode(), digest)
+        values = [(column.values[:-1], column.used[:-1], column.declared) for column in columns]
+        self.summary = Summary(len(numbers), n_missing, values, digest)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def _stored(self, block: Array) -> Array:
+        """The block in a scratch file."""
+        kept = self._scratch.empty(block.shape, block.dtype)
+        kept[:] = block
+        return kept
+
+    def encode(self, schema: Schema, first: int) -> None:
+        """Translate the categories to the codes of the whole table, in which the partition begins at row `first`."""
+        self.first = first
+        encoded = schema._table(self._numbers, self._columns, "ignore")
+        self.source = self.table = MixedTable._trusted(self._numbers, self._stored(encoded.codes), schema, self._scratch)
+        self._columns = []
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operation on all partitions.
+
+    Parameters
+    ----------
+    function : callable (part, *labels, *args)
+        A function of a module.
+    args : tuple
+    labels : tuple of int
+        Numbers of the labels that it takes.
+    each : sequence, optional
+        A further last argument for every partition.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    labels: tuple[int, ...] = ()
+    each: Sequence[Any] | None = None
+
+
+@dataclass
+class Message:
+    """What partitions are asked in one round.
+
+    Parameters
+    ----------
+    recipes : list of (number, recipe, numbers of the parents)
+        Labels to make first, in this order.
+    calls : list of Call
+    dropped : list of int
+        Labels that are not needed any more.
+    """
+
+    recipes: list[tuple[int, Recipe, tuple[int, ...]]] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+
+    def for_partition(self, index: int) -> Message:
+        """The message with the arguments of one partition only."""
+        calls = [call if call.each is None else Call(call.function, (*call.args, call.each[index]), call.labels) for call in self.calls]
+        return Message(self.recipes, calls, self.dropped)
+
+
+class Absent(Exception):
+    """A worker lacks a partition, or labels of it."""
+
+
+def answer(part: Part, message: Message) -> list[Any]:
+    """The results of the calls of a message for one partition. A message that is answered twice has the same answers."""
+    known = part.known
+    for number, recipe, parents in message.recipes:
+        if number not in known:
+            if any(parent not in known for parent in parents):
+                raise Absent
+            known[number] = recipe.labels(part, *(known[parent] for parent in parents))
+    if any(number not in known for call in message.calls for number in call.labels):
+        raise Absent
+    results = [call.function(part, *(known[number] for number in call.labels), *call.args) for call in message.calls]
+    for number in message.dropped:
+        known.pop(number, None)
+    return results
+
+
+def _no_cells(name: str) -> Column:
+    return Column(name, np.empty(0, np.int8), [], declared=True, strict=True)
+
+
+def _bytes(block: NDArray[Any]) -> Any:
+    return block.reshape(-1).view(np.uint8).data

@@ -1,0 +1,149 @@
+"""Reading of collections: all partitions together determine the schema of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from craftc._common.typing import Array
+from craftc.distributed.collections import is_collection
+from craftc.distributed.engines import Engine, SerialEngine
+from craftc.distributed.partitioned_table import Output, PartitionedTable
+from craftc.distributed.partitions import Part, Reading, Summary
+from craftc.table.frames import Column, column_mask, open_source
+from craftc.table.mixed_table import Schema, check_reading
+
+
+class Partitions:
+    """A table in parts, which `fit` treats as one table without joining them.
+
+    Parameters
+    ----------
+    contents : sequence of data frames or arrays
+        They have the same columns; some may be empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc import CRAFT
+    >>> from craftc.distributed import Partitions
+    >>> rows = np.random.default_rng(0).normal(size=(200, 2)) + np.repeat([[0.0], [9.0]], 100, axis=0)
+    >>> in_parts = CRAFT(random_state=0).fit(Partitions([rows[:70], rows[70:]]))
+    >>> bool((in_parts.labels_ == CRAFT(random_state=0).fit(rows).labels_).all())
+    True
+    """
+
+    def __init__(self, contents: Sequence[Any]) -> None:
+        if not len(contents):
+            raise ValueError("Partitions needs at least one data frame or array, got an empty list.")
+        self.contents = list(contents)
+
+    @property
+    def example(self) -> Any:
+        """A part with rows, by which the columns are known."""
+        return next((content for content in self.contents if len(content)), self.contents[0])
+
+    def engine(self, n_threads: int) -> Engine:
+        """The engine that asks the parts."""
+        return SerialEngine(self.contents, n_threads)
+
+    def labels(self, output: Output, entries: list[Any]) -> Array:
+        """Labels of all rows as one array."""
+        return np.concatenate([output.of_partition(i, content, entries) for i, content in enumerate(self.contents)])
+
+    def margins(self, model: Any) -> Array:
+        """The margins of all rows under a model as one array."""
+        margins = np.concatenate([model.margins(content) for content in self.contents if len(content)])
+        capped: Array = np.minimum(margins, np.finfo(np.float32).max if model.n_clusters_ > 1 else np.inf).astype(np.float32)
+        return capped
+
+
+def is_partitioned(X: Any) -> bool:
+    """Whether an input consists of partitions: `Partitions`, a Dask data frame or a Dask array."""
+    return isinstance(X, Partitions) or is_collection(X)
+
+
+def partitions_of(X: Any, client: Any) -> Any:
+    """The input as partitions."""
+    if isinstance(X, Partitions):
+        return X
+    from craftc.distributed.dask_engine import DaskPartitions
+
+    return DaskPartitions(X, client)
+
+
+def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threads: int) -> PartitionedTable:
+    """Read a table in partitions; the result stands for `MixedTable.from_data` of the whole table.
+
+    Parameters
+    ----------
+    X : Partitions, dask DataFrame or dask Array
+    client : distributed.Client or None
+        None: the current one.
+    categorical, missing
+        As in `MixedTable.from_data`.
+    n_threads : int
+        Threads for the rows of a partition in this process.
+    """
+    check_reading(missing, None)
+    collection = partitions_of(X, client)
+    source = open_source(collection.example)
+    mask = column_mask(categorical, source.names)
+    auto = mask is None
+    if mask is None:
+        mask = source.categorical_mask()
+    numeric, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
+    dtype = np.dtype(source.float_type(numeric))
+    reading = Reading(source.names, tuple(numeric.tolist()), tuple(categorical_index.tolist()), dtype.name)
+    engine = collection.engine(n_threads)
+    try:
+        summaries = engine.load(reading)
+        starts = np.concatenate([[0], np.cumsum([summary.n_rows for summary in summaries])]).astype(np.int64)
+        n = int(starts[-1])
+        if not n:
+            raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(source.names)})) while a minimum of 1 is required.")
+        if n >= 2**31:
+            raise ValueError(f"The collection has {n} rows, but at most {2**31 - 1} are supported.")
+        n_missing = np.sum([summary.n_missing for summary in summaries], axis=0)
+        columns = [_column(source.names[j], d, int(n_missing[j]), summaries) for d, j in enumerate(categorical_index.tolist())]
+        for j, column in zip(categorical_index.tolist(), columns, strict=True):
+            if auto and source.kinds[j] == "text" and len(column.present()) == n - n_missing[j] >= 3:
+                raise ValueError(
+                    f"Column {source.names[j]!r} has a different text in every row, so it cannot define clusters; drop it or pass it as "
+                    "Categorical."
+                )
+        schema = Schema(
+            columns=source.names,
+            named=source.named,
+            numeric_index=numeric,
+            categorical_index=categorical_index,
+            levels=tuple(column.learn(missing) for column in columns),
+            dtype=dtype,
+            missing=missing,
+        )
+        schema.check_missing(n_missing, n)
+        engine.prepare(_encode, schema, each=starts[:-1].tolist())
+    except BaseException:
+        engine.close()
+        raise
+    return PartitionedTable(schema, engine, starts, collection)
+
+
+def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> Column:
+    """A categorical column of the whole table, each value once; the order of its values is declared if all partitions declare the same."""
+    filled = [summary.values[d] for summary in summaries if summary.n_rows]
+    values, used, declared = filled[0]
+    if declared and all(is_declared and of_part == values for of_part, _, is_declared in filled):
+        used = np.any([is_used for _, is_used, _ in filled], axis=0)
+    else:
+        values = list(dict.fromkeys(value for of_part, is_used, _ in filled for value in compress(of_part, is_used)))
+        used, declared = np.ones(len(values), bool), False
+    codes = np.append(np.flatnonzero(used), np.full(int(n_missing > 0), -1))
+    return Column(name, codes, values, declared=declared, strict=True)
+
+
+def _encode(part: Part, schema: Schema, first: int) -> None:
+    part.encode(schema, first)
