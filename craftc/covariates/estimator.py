@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from craftc._common.labels import canonical
 from craftc._common.optional import need_pandas
+from craftc._common.row_products import row_products
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Number, check_parameters, check_penalties
@@ -326,7 +327,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         """
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        scores = rows @ self.coef_.T + self.intercept_
+        scores = row_products(rows, self.coef_.T) + self.intercept_
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
