@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from contextlib import nullcontext
 from functools import cache, partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ class Partitions:
 
     def __init__(self, frame, cuts):
         READ.clear()
-        self.parts = [frame.iloc[start:stop] for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+        self.parts = [frame.iloc[start:stop] for start, stop in pairwise(cuts)]
 
     def read(self, number):
         READ.append(number)
@@ -313,7 +313,7 @@ def test_other_columns_are_refused_at_once(name):
     for other in (X.drop(columns="a"), X.assign(more=1.0), X.rename(columns={"a": "A"})):
         with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
             method(other)
-    with pytest.raises(ValueError, match="X has 3 features, but .* is expecting"):
+    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting"):
         method(da.zeros((6, 3)))
     with pytest.raises(ValueError, match="Expected 2D array, got a Dask Array of 1 dimension"):
         method(da.zeros(3))
@@ -321,7 +321,7 @@ def test_other_columns_are_refused_at_once(name):
     with pytest.raises(ValueError, match="number of columns of the Dask Array is unknown"):
         method(square[:, square[0] == 0])
     for other in (X["b"], dask.delayed(frame)):
-        with pytest.raises(TypeError, match="takes a Dask DataFrame or a Dask Array of two dimensions, got a Dask (Series|Delayed)"):
+        with pytest.raises(TypeError, match=r"takes a Dask DataFrame or a Dask Array of two dimensions, got a Dask (Series|Delayed)"):
             method(other)
     assert READ == []
 
