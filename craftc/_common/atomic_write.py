@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+_TEMPORARY = ".{}.{}.tmp"  # of a file and a process
 
 
 @contextmanager
@@ -28,7 +31,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         with open(target, mode, **text) as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.tmp")
+    temporary = target.with_name(_TEMPORARY.format(target.name[:200], os.getpid()))
     try:
         with open(temporary, mode, **text) as file:
             yield file
@@ -36,3 +39,10 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_unfinished(path: str | os.PathLike[str]) -> None:
+    """Remove what processes that were killed have left of `replacing`; none may be writing this file."""
+    target = Path(os.path.realpath(path))
+    for temporary in target.parent.glob(_TEMPORARY.format(glob.escape(target.name[:200]), "*")):
+        temporary.unlink(missing_ok=True)

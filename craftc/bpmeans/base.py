@@ -17,6 +17,7 @@ from craftc._common.typing import Bits, Floats
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
+from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.cluster_summary import LEADING, column_names, number
 from craftc.table.dense_input import DenseInput
 from craftc.table.frame_output import output_frame
@@ -37,6 +38,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         "verbose": Number(least=0, whole=True),
         "n_trials": Number(least=1, most=bpmeans_kernel.TRIALS, whole=True, optional=True),
     }
+    _of_fit = ("init", "random_state", "assignments_", "objective_path_")
 
     feature_penalty: Any
     _frame_library: str | None
@@ -123,6 +125,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _n_features_out(self) -> int:
         return self.n_features_
 
+    @rowwise(feature_names_out, "bool")
     def predict(self, X: ArrayLike) -> Bits:
         """The memberships of every row in the fitted features: those whose sum is nearest to the row.
 
@@ -144,6 +147,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         masks = choose(table, self.features_, most_exact, effective_n_threads(self.n_threads))
         return unpack(masks, self.n_features_)
 
+    @rowwise(feature_names_out, "float64")
     def transform(self, X: ArrayLike) -> Floats:
         """`predict` as numbers 0 and 1.
 

@@ -214,6 +214,10 @@ def cluster(**options: Any) -> None:
 @click.argument("table")
 @click.option("--out", metavar="FILE", help="CSV file to write (default: standard output); for a folder of tables, the folder of results.")
 @click.option("--quiet", is_flag=True, help="Print no notes.")
+@click.option(
+    "--scheduler", metavar="ADDRESS",
+    help="Scheduler of a Dask cluster, as tcp://HOST:8786, whose workers read the Parquet or Arrow files and write the results.",
+)  # fmt: skip
 @_reading
 def predict(**options: Any) -> None:
     """Assign the rows of a table to the clusters of a model.

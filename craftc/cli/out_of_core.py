@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from craftc._common.atomic_write import replacing
 from craftc._common.optional import need_pandas
-from craftc.cli.assignments import assignments
+from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.columns import ColumnRoles, check_named, match_columns
 from craftc.table import MixedTable
 from craftc.table.files import RawTable, TableError, plain_frame
@@ -154,6 +155,14 @@ def result_names(table: str, files: Sequence[str]) -> list[str]:
     inside = [os.path.relpath(os.path.abspath(file), os.path.abspath(folder)) for file in files]
     short = [str(Path(name).with_suffix(".csv")) for name in inside]
     return [own if short.count(own) == 1 else f"{name}.csv" for own, name in zip(short, inside, strict=True)]
+
+
+def write_assignments(fitted: Any, file: str, result: str | os.PathLike[str]) -> dict[str, None]:
+    """Write the assignments of the rows of a file; returns what was noted about its columns."""
+    notes: dict[str, None] = {}
+    with replacing(result) as out:
+        write_csv(streamed_assignments(fitted, file, notes), out)
+    return notes
 
 
 def streamed_assignments(fitted: Any, file: str, notes: dict[str, None]) -> Iterator[Any]:

@@ -13,7 +13,8 @@ from craftc._common.threads import effective_n_threads
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.cluster import HEADERS
 from craftc.cli.columns import match_columns
-from craftc.cli.out_of_core import is_read_in_batches, result_names, streamed_assignments
+from craftc.cli.dask_cluster import write_on_cluster
+from craftc.cli.out_of_core import is_read_in_batches, result_names, streamed_assignments, write_assignments
 from craftc.cli.text import clean
 from craftc.cli.words import in_options
 from craftc.craft import CRAFT
@@ -24,7 +25,7 @@ from craftc.table.read import open_table
 
 def run(
     *, model: str, table: str, out: str | None, quiet: bool, na: Sequence[str], skip: int, header: str, threads: int | None,
-    in_batches: bool | None,
+    in_batches: bool | None, scheduler: str | None,
 ) -> None:
     """Run the command; the parameters are its options."""
     effective_n_threads(threads)
@@ -39,11 +40,15 @@ def run(
     if not isinstance(fitted, CRAFT):
         raise ValueError(f"{os.fspath(path)!r} holds a fitted {type(fitted).__name__}; craftc predict needs a CRAFT.")
     fitted.n_threads = threads
+    if scheduler is not None and in_batches is None:
+        in_batches = True
     if is_read_in_batches(table, in_batches):
         if na:
             raise ValueError("--na needs a table in memory; pass --in-memory, or write the cells as null.")
-        _predict_files(fitted, table, out, quiet)
+        _predict_files(fitted, table, out, quiet, scheduler)
         return
+    if scheduler is not None:
+        raise ValueError("--scheduler reads files in batches; leave out --in-memory.")
     raw = open_table(table, header=HEADERS[header], skip=skip)
     rows, notes = match_columns(raw, fitted.schema_, table, na)
     _say(notes, quiet)
@@ -55,25 +60,32 @@ def run(
             write_csv(frames, file)
 
 
-def _predict_files(fitted: Any, table: str, out: str | None, quiet: bool) -> None:
-    """Predict the rows of files in batches: one file into `out` or the standard output, a folder or pattern into the folder `out`."""
+def _predict_files(fitted: Any, table: str, out: str | None, quiet: bool, scheduler: str | None) -> None:
+    """Predict the rows of files in batches: one file into `out` or the standard output, a folder or pattern into the folder `out`.
+
+    With the address of a scheduler, the workers of its cluster read and write.
+    """
     notes: dict[str, None] = {}
     files = files_of(table)
-    if files == [table]:
-        frames = streamed_assignments(fitted, table, notes)
+    if files == [table] and scheduler is not None:
         if out is None:
-            write_csv(frames, sys.stdout)
-        else:
-            with replacing(out) as file:
-                write_csv(frames, file)
+            raise ValueError("The workers of --scheduler write the results: --out needs the name of a file.")
+        notes |= write_on_cluster(fitted, {table: Path(out)}, scheduler)
+    elif files == [table] and out is None:
+        write_csv(streamed_assignments(fitted, table, notes), sys.stdout)
+    elif files == [table]:
+        notes |= write_assignments(fitted, table, str(out))
     elif out is None or (os.path.exists(out) and not os.path.isdir(out)):
         raise ValueError(f"{table!r} has {len(files)} file(s), which give as many results: --out needs the name of a folder.")
     else:
-        for path, name in zip(files, result_names(table, files), strict=True):
-            result = Path(out) / name
+        results = {path: Path(out) / name for path, name in zip(files, result_names(table, files), strict=True)}
+        for result in results.values():
             result.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(result) as file:
-                write_csv(streamed_assignments(fitted, path, notes), file)
+        if scheduler is not None:
+            notes |= write_on_cluster(fitted, results, scheduler)
+        else:
+            for path, result in results.items():
+                notes |= write_assignments(fitted, path, result)
     _say(notes, quiet)
 
 

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from craftc._common.labels import canonical
 from craftc._common.optional import need_pandas
+from craftc._common.row_products import row_products
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Number, check_parameters, check_penalties
@@ -26,6 +27,7 @@ from craftc._fusion.graph import Graph, components, with_zero_node, zero_node_la
 from craftc._fusion.path import Optimum, RegularizationPath, follow
 from craftc.covariates.evidence import MapFit, carried, log_evidence, map_fit, sigma_by_folds
 from craftc.covariates.similarity import graph_of, zero_graph
+from craftc.distributed.collections import rowwise
 
 SOLVERS = ("certified", "admm", "paper")
 SELECTIONS = ("evidence", "evidence-full", "evidence-accuracy")
@@ -157,6 +159,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         "max_iter": Number(least=1, whole=True),
         "verbose": Number(least=0, whole=True),
     }
+    _of_fit = ("similarity", "best_", "_points", "_selection_points")  # of the path, not of the rows
 
     def __init__(
         self,
@@ -326,9 +329,10 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         """
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        scores = rows @ self.coef_.T + self.intercept_
+        scores = row_products(rows, self.coef_.T) + self.intercept_
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
 
+    @rowwise(lambda model: model.classes_, "float64")
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities of the classes.
 
@@ -345,6 +349,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
             scores = np.stack([np.zeros_like(scores), scores], axis=1)
         return np.asarray(softmax(scores, axis=1))
 
+    @rowwise("class", lambda model: model.classes_)
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class of every row.
 
@@ -359,6 +364,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    @rowwise(lambda model: range(model.n_clusters_), "float64")
     def transform(self, X: ArrayLike) -> Any:
         """Sums of the covariates of every cluster.
 

@@ -41,12 +41,16 @@ from craftc.craft.parameters import (
 )
 from craftc.craft.probabilities import Probabilities
 from craftc.craft.progress import Progress, ProgressMeter
+<<<<<<< HEAD
 from craftc.distributed.read import is_partitioned, read_partitions
+=======
+from craftc.distributed.collections import feature_names_out, rowwise
+>>>>>>> 9183c8dbf053e1d8c0ff9b1abdc26aaeb7b01d8a
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import read_input, set_input_attributes
 from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import NumericEncoding
-from craftc.table.out_of_core import is_out_of_core, streamed
+from craftc.table.out_of_core import is_out_of_core
 from craftc.table.unusable import known_columns, listed_reasons, usable_columns
 
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
@@ -239,6 +243,9 @@ class CRAFT(
         "max_iter": Number(least=1, whole=True),
         "n_clusters": Choice(("suggested",), "or a whole number >= 1, or None", Number(least=1, whole=True, optional=True)),
     }
+    _of_fit = (
+        "init", "random_state", "labels_", "margins_", "objective_path_", "merge_path_", "_path_clusters", "_typical", "_unusual",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -492,7 +499,7 @@ class CRAFT(
             X = known_columns(X, self.schema_.columns)
         return self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
 
-    @streamed
+    @rowwise("cluster", "int32")
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Cheapest cluster of every row; columns and levels are matched by name.
 
@@ -512,7 +519,7 @@ class CRAFT(
         self._clusters.assign(table, np.empty(0, np.int64), labels, threads)
         return labels
 
-    @streamed
+    @rowwise(feature_names_out, lambda model: model.schema_.dtype)
     def transform(self, X: Any) -> NDArray[Any]:
         """Cost of every row under every cluster.
 

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from craftc._common.typing import Floats
 from craftc.craft.rows import densities_of, margins_of
-from craftc.table.out_of_core import streamed
+from craftc.distributed.collections import rowwise
 
 
 def is_a_density(model: Any) -> bool:
@@ -29,7 +29,7 @@ class Probabilities:
     """
 
     @available_if(is_a_density)  # type: ignore[untyped-decorator]
-    @streamed
+    @rowwise(lambda model: range(model.n_clusters_), "float64")
     def predict_proba(self: Any, X: Any) -> Floats:
         """Probability of every cluster for every row: softmax of minus `transform`. Not with the paper's models.
 
@@ -59,7 +59,7 @@ class Probabilities:
         return np.asarray(softmax(-self._clusters.full_costs(table), axis=1))
 
     @available_if(is_a_density)  # type: ignore[untyped-decorator]
-    @streamed
+    @rowwise("score", "float64")
     def score_samples(self: Any, X: Any) -> Floats:
         """Log density of every row under the fitted mixture, in nats. Not with the paper's models.
 
@@ -92,7 +92,7 @@ class Probabilities:
         """
         return densities_of(self._clusters, self._read_new(X))
 
-    @streamed
+    @rowwise("margin", "float64")
     def margins(self: Any, X: Any) -> NDArray[np.float64]:
         """Margin of every row: nats by which it prefers its cluster to the second best; inf with one cluster.
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Labels
-from craftc.table.blocks import Scratch
+from craftc.table.blocks import Scratch, release_pages
 from craftc.table.frames import Column, count_missing, open_source
 from craftc.table.mixed_table import MixedTable, Schema
 
@@ -135,6 +135,14 @@ class Part:
         kept[:] = block
         return kept
 
+    def release_pages(self) -> None:
+        """Let the system drop the pages of the scratch files from the memory of the process, which Dask limits."""
+        blocks = [self._numbers]
+        for table in {getattr(self, name, None) for name in ("source", "table")} - {None}:
+            blocks += [table.numeric, table.codes]
+        for block in blocks:
+            release_pages(block)
+
     def encode(self, schema: Schema, first: int) -> None:
         """Translate the categories to the codes of the whole table, in which the partition begins at row `first`."""
         self.first = first
@@ -161,7 +169,7 @@ class Call:
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
     labels: tuple[int, ...] = ()
-    each: Sequence[Any] | None = None
+    each: Sequence[Any] | Mapping[int, Any] | None = None
 
 
 @dataclass
@@ -180,6 +188,13 @@ class Message:
     recipes: list[tuple[int, Recipe, tuple[int, ...]]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
+
+    def for_partitions(self, indices: list[int]) -> Message:
+        """The message with the arguments of some partitions only."""
+        calls = [
+            call if call.each is None else replace(call, each={index: call.each[index] for index in indices}) for call in self.calls
+        ]
+        return replace(self, calls=calls)
 
     def for_partition(self, index: int) -> Message:
         """The message with the arguments of one partition only."""

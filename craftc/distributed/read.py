@@ -70,7 +70,7 @@ def partitions_of(X: Any, client: Any) -> Any:
     """The input as partitions."""
     if isinstance(X, Partitions):
         return X
-    from craftc.distributed.dask_engine import DaskPartitions
+    from craftc.distributed.dask_partitions import DaskPartitions
 
     return DaskPartitions(X, client)
 

@@ -32,6 +32,7 @@ from craftc._common.validation import (
     check_weight,
 )
 from craftc._kernels import dpmeans as _kernel
+from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.dpmeans import gaussian
 from craftc.dpmeans.descent import Descent, SphericalFit, nearest
 from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample, farthest_first
@@ -158,6 +159,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
         "n_init": Number(least=1, whole=True),
         "max_iter": Number(least=1, whole=True),
     }
+    _of_fit = ("init", "random_state", "labels_", "objective_path_")
 
     def __init__(
         self,
@@ -462,6 +464,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
     def _n_features_out(self) -> int:
         return self.n_clusters_
 
+    @rowwise("cluster", "int32")
     def predict(self, X: ArrayLike, open_cluster: bool = False) -> Labels:
         """The nearest cluster of every row.
 
@@ -488,6 +491,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
             labels[squared > self.cluster_penalty_] = -1
         return labels
 
+    @rowwise(feature_names_out, "float64")
     def transform(self, X: ArrayLike) -> Floats:
         """Distances to the centres (with covariances: Mahalanobis distances).
 

@@ -195,9 +195,16 @@ def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
 
 
 def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
-    """(n,) squared Mahalanobis distance of every row to cluster k."""
-    step = solve_triangular(shapes.factors[k], (X.astype(np.float64) - shapes.means[k]).T, lower=True)
-    return np.asarray((step**2).sum(axis=0))
+    """(n,) squared Mahalanobis distance of every row to cluster k; the bits of a row depend on that row alone."""
+    factor, out = shapes.factors[k], np.zeros(len(X))
+    for first in range(0, len(X), _CHUNK):
+        rows = slice(first, first + _CHUNK)
+        step = np.ascontiguousarray((X[rows].astype(np.float64) - shapes.means[k]).T)
+        for d, white in enumerate(step):  # forward substitution
+            white /= factor[d, d]
+            out[rows] += white * white
+            step[d + 1 :] -= factor[d + 1 :, d, None] * white
+    return out
 
 
 def _own(X: NDArray[Any], labels: Labels, shapes: Shapes) -> Floats:

@@ -21,6 +21,7 @@ from craftc._common.random import seed_of
 from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_number, check_parameters, check_weight
+from craftc.distributed.collections import rowwise
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
@@ -171,6 +172,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         "tol": Number(least=0),
         "verbose": Number(least=0, whole=True),
     }
+    _of_fit = ("init", "random_state", "labels_", "objective_path_", "elbo_path_")
 
     def __init__(
         self,
@@ -311,6 +313,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     # ---- rows ----
 
+    @rowwise("cluster", "int32")
     def predict(self, X: ArrayLike) -> Labels:
         """The most probable cluster of every row.
 
@@ -325,6 +328,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         rows = self._new_rows(X)
         return self._posterior.labels(rows, effective_n_threads(self.n_threads))
 
+    @rowwise(lambda model: range(model.n_clusters_), "float64")
     def predict_proba(self, X: ArrayLike) -> Floats:
         """The responsibilities of the clusters for every row, under the fitted q.
 
@@ -340,6 +344,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         rows = self._new_rows(X)
         return self._posterior.proba(rows, effective_n_threads(self.n_threads))
 
+    @rowwise("score", "float64")
     def score_samples(self, X: ArrayLike) -> Floats:
         """The log predictive density of every row (Student's t, negative binomial, Bernoulli), in the units of the table.
 

@@ -18,6 +18,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import digamma, gammaln, softmax, xlogy
 
 from craftc._common.labels import chunks, renumber
+from craftc._common.row_products import row_products, row_sums
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import mixture_full, mixture_moves
 from craftc.mixture.posterior import Posterior
@@ -77,8 +78,7 @@ class NormalWishart:
 
     def squares(self, x: Floats) -> Floats:
         """(n,) (x - m)' Psi^-1 (x - m)."""
-        away = (x[:, self.column] - self.mean) @ self.inverse.T
-        return np.asarray(np.einsum("nq,nq->n", away, away))
+        return row_sums(row_products(x[:, self.column] - self.mean, self.inverse.T) ** 2)
 
     def log_density(self, x: Floats) -> Floats:
         """(n,) ln of the predictive density: multivariate Student's t."""
@@ -295,7 +295,7 @@ def row_scores(components: list[NormalWishart], weight: Floats, noise: Floats, c
     background = noise[0] + cells * noise[1] + cells**2 * noise[2]
     return np.stack(
         [
-            w + q.constant - 0.5 * q.freedom * q.squares(cells) - background[:, q.column].sum(axis=1)
+            w + q.constant - 0.5 * q.freedom * q.squares(cells) - row_sums(background[:, q.column])
             for w, q in zip(weight, components, strict=True)
         ],
         axis=1,
@@ -356,7 +356,7 @@ class FullPosterior(Posterior):
         return np.asarray(softmax(self.scores(X), axis=1))
 
     def _component_log_density(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
-        return np.asarray(self.components[k].log_density(x) + common[:, self.p[k] == 0].sum(axis=1))
+        return np.asarray(self.components[k].log_density(x) + row_sums(common[:, self.p[k] == 0]))
 
     def _draw_cells(self, k: int, cells: Floats, rng: np.random.RandomState) -> Floats:
         cells[:, self.components[k].column] = self.components[k].draw(rng, len(cells))

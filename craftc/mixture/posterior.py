@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
+from craftc._common.row_products import row_sums
 from craftc._common.typing import Floats, Labels
 from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import Priors
@@ -175,14 +176,14 @@ class Posterior:
             exposure = self.scaling.exposures(rows) if self.scaling.counts else None
             common = self.background.log_density(x, exposure)
             parts = np.stack([self._component_log_density(k, x, exposure, common) for k in range(len(self.weights))], axis=1)
-            out[first : first + _CHUNK] = logsumexp(parts, axis=1, b=self.weights) - ~np.isnan(x) @ size
+            out[first : first + _CHUNK] = logsumexp(parts, axis=1, b=self.weights) - row_sums(np.where(np.isnan(x), 0.0, size))
         return out
 
     def _component_log_density(self, k: int, x: Floats, exposure: Floats | None, common: Floats) -> Floats:
         """(n,) log density of rows under one cluster: in every column a mixture, weighted by the probability that it is selected."""
         own, p = self.clusters[k].log_density(x, exposure), self.p[k]
         with np.errstate(divide="ignore"):
-            return np.asarray(np.logaddexp(np.log(p) + own, np.log1p(-p) + common).sum(axis=1))
+            return np.asarray(row_sums(np.logaddexp(np.log(p) + own, np.log1p(-p) + common)))
 
     def draw(self, n: int, rng: np.random.RandomState) -> tuple[Floats, Labels]:
         """n rows in the model's units and their clusters."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import chunks
+from craftc._common.row_products import row_products
 from craftc._common.typing import Floats, Ints
 from craftc._kernels.spectral import MISSING
 from craftc.table import MixedTable, Schema
@@ -223,7 +224,7 @@ class Encoding:
         out = np.empty((table.n_rows, len(components)), table.schema.dtype)
         by_state = self.indicators() @ components[:, self.p1 :].T
         for rows in chunks(table.n_rows):
-            part = np.nan_to_num(self.scaled(table.take(rows)), nan=0.0) @ components[:, : self.p1].T
+            part = row_products(np.nan_to_num(self.scaled(table.take(rows)), nan=0.0), components[:, : self.p1].T)
             for d, first in zip(self.variable, self.first_state, strict=True):
                 part += by_state[first + table.codes[rows, d].astype(np.intp)]
             out[rows] = part

@@ -20,6 +20,7 @@ from craftc._common.random import seed_of, spread
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
+from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.spectral.encoding import Encoding, check_rows
 from craftc.spectral.factorization import Approximation, Factoriser, default_factors
 from craftc.spectral.laplacian import basis, laplacian
@@ -194,6 +195,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         "n_steps": Number(least=0, whole=True, optional=True),
         "n_factors": Number(least=1, whole=True, optional=True),
     }
+    _of_fit = ("random_state", "graph_", "spectrum_", "codes_", "_parameters", "objective_path_")
 
     def __init__(
         self,
@@ -430,6 +432,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
     # ---- rows ----
 
+    @rowwise(feature_names_out, lambda model: model._encoding.schema.dtype)
     def transform(self, X: Any) -> NDArray[Any]:
         """The features of rows.
 

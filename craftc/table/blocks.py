@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import math
+import mmap
 import os
 import tempfile
 from typing import Any
@@ -81,6 +82,15 @@ class Scratch:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else error.errno == errno.ENOSPC
         advice = "is full; pass another folder as scratch, or set TMPDIR" if full else f"cannot be written to ({error.strerror})"
         return OSError(error.errno, f"The scratch folder {advice}", self.folder)
+
+
+def release_pages(block: NDArray[Any]) -> None:
+    """Drop the pages of an array in a scratch file from the memory of the process; they are read again when they are used."""
+    base: Any = block
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def mapped(file: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

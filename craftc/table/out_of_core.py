@@ -10,11 +10,9 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.typing import Array
 from craftc.table.blocks import Scratch, mapped
@@ -147,7 +145,7 @@ def read_blocks(X: Any, categorical: Any, dtype: Any, columns: Sequence[str] | N
                 for d, (j, known) in enumerate(zip(categorical_index.tolist(), levels, strict=True)):
                     codes[:, d] = known.codes(source.column(j))
             except (TypeError, ValueError) as error:
-                raise _located(error, where) from error
+                raise located(error, where) from error
             place.write(numbers, block)
             place.write(provisional, codes)
             n += len(block)
@@ -160,31 +158,23 @@ def read_blocks(X: Any, categorical: Any, dtype: Any, columns: Sequence[str] | N
     return Blocks(batches.names, numeric_index, categorical_index, numeric, columns_of_levels, n_missing, place, provisional_codes)
 
 
-def _located(error: TypeError | ValueError, where: str) -> TypeError | ValueError:
-    """The error with the name of the file in its message."""
+def located(error: TypeError | ValueError, where: str) -> TypeError | ValueError:
+    """The error with the name of the file, or of another part of the table, in its message."""
     kind = TypeError if isinstance(error, TypeError) else ValueError  # subclasses may need further arguments
     return kind(f"{where}: {error}" if where else str(error))
 
 
-def streamed(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a fitted estimator that maps rows to rows, extended to inputs that are read in batches."""
-
-    @wraps(method)
-    def mapped_in_batches(self: Any, X: Any) -> Any:
-        if not is_out_of_core(X):
-            return method(self, X)
-        check_is_fitted(self)
-        parts = []
-        for where, batch in Batches(X, [str(name) for name in getattr(self, "feature_names_in_", ())] or None):
-            try:
-                parts.append(method(self, batch))
-            except (TypeError, ValueError) as error:
-                raise _located(error, where) from error
-        if not parts:
-            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-        return np.concatenate(parts)
-
-    return mapped_in_batches
+def in_batches(of_rows: Callable[[Any], Array], X: Any, columns: Sequence[str] | None) -> Array:
+    """The results of a function of rows, for an input that is read in batches of these columns; None: of all."""
+    parts = []
+    for where, batch in Batches(X, columns):
+        try:
+            parts.append(of_rows(batch))
+        except (TypeError, ValueError) as error:
+            raise located(error, where) from error
+    if not parts:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    return np.concatenate(parts)
 
 
 @dataclass

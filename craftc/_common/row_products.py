@@ -1,0 +1,35 @@
+"""Products of rows whose bits depend on the row alone, not on the rows that are computed with it, as those of BLAS do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from craftc._common.typing import Floats
+
+_CELLS = 1 << 18  # of the rows that are multiplied at a time
+
+
+def row_products(rows: Any, factor: NDArray[Any]) -> Floats:
+    """(n, m) product of rows (n, D), dense or sparse, and a factor (D, m); columns are added in their order."""
+    if issparse(rows):
+        return np.asarray(rows @ factor)
+    n, D = rows.shape
+    out = np.empty((n, factor.shape[1]))
+    step = max(1, _CELLS // max(D, 1))
+    for first in range(0, n, step):  # as a sparse matrix without zeros, whose rows are multiplied one by one
+        part = np.ascontiguousarray(rows[first : first + step], np.float64)
+        each = np.tile(np.arange(D), len(part)), np.arange(len(part) + 1) * D
+        out[first : first + step] = csr_array((part.reshape(-1), *each), part.shape) @ factor
+    return out
+
+
+def row_sums(rows: NDArray[Any]) -> Floats:
+    """(n,) sums of rows (n, D); columns are added in their order, whatever the layout of the memory."""
+    out = np.zeros(len(rows))
+    for column in rows.T:
+        out += column
+    return out

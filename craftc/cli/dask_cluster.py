@@ -1,0 +1,103 @@
+"""Predictions on a Dask cluster: its workers read the files, and write one file of results for each."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from craftc._common.atomic_write import remove_unfinished
+from craftc.cli.out_of_core import write_assignments
+from craftc.distributed.collections import without_rows
+
+_PATIENCE = 30  # seconds to connect, and to be without any worker
+
+
+def write_on_cluster(fitted: Any, results: Mapping[str, Path], address: str) -> dict[str, None]:
+    """Write the assignments of the rows of files by the workers of a cluster.
+
+    Parameters
+    ----------
+    fitted : CRAFT
+    results : dict
+        The file of the results of every file. All must be visible to the workers under their absolute paths.
+    address : str
+        Of the scheduler, as tcp://HOST:PORT.
+
+    Returns
+    -------
+    dict
+        What was noted about the columns of the files.
+
+    Raises
+    ------
+    OSError
+        The scheduler or all workers are lost, or a worker cannot read or write a file. Complete files of results remain, no parts of files.
+    """
+    with _connected(address) as client:
+        from dask import delayed
+        from distributed import KilledWorker
+
+        model = delayed(without_rows(fitted), traverse=False)
+        write = delayed(write_assignments, pure=False)
+        futures = client.compute([write(model, os.path.abspath(file), os.path.abspath(result)) for file, result in results.items()])
+        file_of = dict(zip(futures, results, strict=True))
+        notes: dict[str, dict[str, None]] = {}
+        try:
+            for future in _finished(client, futures, address):
+                try:
+                    notes[file_of[future]] = future.result()
+                except OSError as error:
+                    raise OSError(
+                        f"{file_of[future]!r}: a worker of {address} failed ({error}); the files, and the folder of the results, must be "
+                        "visible to all workers."
+                    ) from error
+                except KilledWorker as error:
+                    raise OSError(f"{file_of[future]!r}: several workers of {address} were lost while they predicted its rows.") from error
+        except CancelledError as error:
+            raise OSError(f"The scheduler {address} was lost before all files were predicted.") from error
+        finally:
+            client.cancel(futures)
+            for result in results.values():
+                remove_unfinished(result)
+    return {note: None for file in results for note in notes[file]}
+
+
+def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
+    """The futures as they finish, while the cluster has workers."""
+    from distributed import wait
+
+    waiting = set(futures)
+    while waiting:
+        try:
+            done, waiting = wait(waiting, timeout=_PATIENCE, return_when="FIRST_COMPLETED")
+        except TimeoutError as error:
+            if not client.scheduler_info()["workers"]:
+                raise OSError(f"The scheduler {address} has had no workers for {_PATIENCE} seconds; start dask workers.") from error
+            continue
+        yield from done
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """A client of a scheduler."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError("--scheduler needs Dask: pip install 'craftc[dask]'.") from error
+    log = logging.getLogger("distributed")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # what is lost is reported once, by an error
+    try:
+        try:
+            client = Client(address, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise OSError(f"No Dask scheduler answers at {address!r} ({error}); pass an address as tcp://HOST:8786.") from error
+        with client, client.as_current():
+            yield client
+    finally:
+        log.setLevel(level)
