@@ -41,11 +41,8 @@ from craftc.craft.parameters import (
 )
 from craftc.craft.probabilities import Probabilities
 from craftc.craft.progress import Progress, ProgressMeter
-<<<<<<< HEAD
-from craftc.distributed.read import is_partitioned, read_partitions
-=======
 from craftc.distributed.collections import feature_names_out, rowwise
->>>>>>> 9183c8dbf053e1d8c0ff9b1abdc26aaeb7b01d8a
+from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import read_input, set_input_attributes
 from craftc.table.moments import Moments

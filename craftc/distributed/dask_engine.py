@@ -1,8 +1,8 @@
 """Partitions on the workers of a Dask cluster.
 
-A task is a pure function of what the driver sends and of the partition that the worker holds. A worker that does not hold the partition, or
-lacks labels of it, says so; the driver then has the partition read and its recipes followed again, on any worker. Nothing waits for a worker
-that is gone: a task whose worker has left the cluster is given to another one.
+A task is a pure function of what the driver sends and of the partition that the worker holds. A worker that does not hold the partition,
+or lacks labels of it, says so; the driver then has the partition read and its recipes followed again, on any worker. Nothing waits for a
+worker that is gone: a task whose worker has left the cluster is given to another one.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class DaskEngine(Engine):
         """A task that reads the content of a partition, on any worker."""
         import dask
 
-        task = dask.delayed(function, pure=False)(self._fit, i, dask.delayed(args, traverse=False), self.contents[i], dask_key_name=self._key("read"))
-        return self.client.compute(task)
+        sent, key = dask.delayed(args, traverse=False), self._key("read")
+        return self.client.compute(dask.delayed(function, pure=False)(self._fit, i, sent, self.contents[i], dask_key_name=key))
 
     def _key(self, kind: str) -> str:
         return f"{self._fit}-{kind}-{uuid.uuid4().hex[:8]}"
@@ -122,7 +122,9 @@ class DaskEngine(Engine):
                     workers = self._workers()
                     seen = time.monotonic() if workers else seen
                     if time.monotonic() - seen > _PATIENCE:
-                        raise RuntimeError(f"The Dask cluster {self._address} has had no worker for {_PATIENCE:.0f} s; start workers and fit again.")
+                        raise RuntimeError(
+                            f"The Dask cluster {self._address} has had no worker for {_PATIENCE:.0f} s; start workers and fit again."
+                        )
                     if again is None:  # tasks that belong to one worker
                         done = {task for task, indices in pending.items() if self._home[indices[0]] not in workers}
                 for task in done:

@@ -137,10 +137,8 @@ class Part:
 
     def release_pages(self) -> None:
         """Let the system drop the pages of the scratch files from the memory of the process, which Dask limits."""
-        blocks = [self._numbers]
-        for table in {getattr(self, name, None) for name in ("source", "table")} - {None}:
-            blocks += [table.numeric, table.codes]
-        for block in blocks:
+        tables = [vars(self)[name] for name in ("source", "table") if name in vars(self)]
+        for block in (self._numbers, *(block for table in tables for block in (table.numeric, table.codes))):
             release_pages(block)
 
     def encode(self, schema: Schema, first: int) -> None:
