@@ -41,7 +41,7 @@ from craftc.craft.parameters import (
 )
 from craftc.craft.probabilities import Probabilities
 from craftc.craft.progress import Progress, ProgressMeter
-from craftc.distributed.collections import feature_names_out, rowwise
+from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
 from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.table import MixedTable, Schema
 from craftc.table.fit_input import read_input, set_input_attributes
@@ -54,7 +54,8 @@ _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters 
 
 
 class CRAFT(
-    ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Levels, Interpretation, TransformerMixin, ClusterMixin, BaseEstimator
+    WithoutCollections, ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Levels, Interpretation, TransformerMixin,
+    ClusterMixin, BaseEstimator,
 ):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,8 @@ class Levels:
         step = step_of(self, n_clusters)
         if step and self._path_clusters is None:
             raise ValueError("This model was saved by an earlier version of craftc, without the sums along its merge path; fit it again.")
-        model = copy(self)
+        model = object.__new__(type(self))
+        vars(model).update(vars(self))  # copy() leaves the labels of a collection behind
         if step:
             model._go_to(step)
         model.n_clusters = model.n_clusters_
@@ -110,6 +110,7 @@ class Levels:
             self.margins_ = statistics.margins
         else:
             self.margins_ = table.collection.margins(self)
+            self.merge_path_.release()
         self.cluster_margins_, extremes = statistics.means.values(), statistics.extremes
         self._typical, self._unusual = (None, None) if extremes is None else (extremes.typical, extremes.unusual)
 

@@ -25,6 +25,7 @@ from craftc.distributed.partitions import Part
 from craftc.table.moments import Moments
 
 _NO_WEIGHT = np.empty(0, np.int64)
+_ROWS = 1 << 15  # that are copied at a time
 
 
 # ---- recipes of labels ----
@@ -136,7 +137,8 @@ class SidesAssigned:
     def labels(self, part: Part, of_rows: Labels, before: Labels) -> Labels:
         sides, rows = before.copy(), np.flatnonzero(of_rows == self.k)
         scratch = aligned((1, craft_kernel.scratch_size(self.tables)))
-        for some in chunks(len(rows)):
+        for first in range(0, len(rows), _ROWS):
+            some = slice(first, first + _ROWS)
             cells = part.table.take(rows[some])
             craft_kernel.assign(cells.numeric, cells.codes, _NO_WEIGHT, self.tables, sides[some], np.empty(0), scratch, *NO_MOMENTS, 1)
         return sides
@@ -168,26 +170,31 @@ def cross_products(part: Part, labels: Labels, columns: NDArray[np.intp], grid: 
 
 def moved(part: Part, before: Labels, after: Labels, grid: moments_kernel.Grid, n_clusters: int) -> tuple[int, Integers]:
     """Number of rows that moved, and what the moments of the clusters gain by it."""
-    stayed = before == after
-    n_moved = len(stayed) - int(np.count_nonzero(stayed))
-    gained = np.zeros((n_clusters, grid.width), np.int64)
-    if n_moved:
-        for labels, sign in ((after, 1), (before, -1)):
-            add_groups(gained, moments(part, np.where(stayed, np.int32(-1), labels), "table", grid, n_clusters), grid, sign)
-    return n_moved, gained
+    rows = np.flatnonzero(before != after)
+    return len(rows), _gained(part, rows, before[rows], after[rows], grid, n_clusters)
 
 
 def sides_moved(
     part: Part, of_rows: Labels, before: Labels, after: Labels, k: int, grid: moments_kernel.Grid
 ) -> tuple[int, Integers]:
     """As `moved`, for the two sides of cluster k."""
-    rows = np.flatnonzero(of_rows == k)[before != after]
-    gained = np.zeros((2, grid.width), np.int64)
-    for sides, sign in ((after, 1), (before, -1)):
-        every = np.full(len(of_rows), -1, np.int32)
-        every[rows] = sides[before != after]
-        add_groups(gained, moments(part, every, "table", grid, 2), grid, sign)
-    return len(rows), gained
+    places = np.flatnonzero(before != after)
+    rows = np.flatnonzero(of_rows == k)[places]
+    return len(rows), _gained(part, rows, before[places], after[places], grid, 2)
+
+
+def _gained(
+    part: Part, rows: NDArray[np.intp], before: Labels, after: Labels, grid: moments_kernel.Grid, n_clusters: int
+) -> Integers:
+    """What the moments of the clusters gain by the moves of some rows."""
+    gained = np.zeros((n_clusters, grid.width), np.int64)
+    for first in range(0, len(rows), _ROWS):
+        some = slice(first, first + _ROWS)
+        cells = part.table.take(rows[some])
+        for labels, sign in ((after, 1), (before, -1)):
+            own = Moments.of_partition(grid, 1.0, cells, _NO_WEIGHT, labels[some], n_clusters)
+            add_groups(gained, own.groups, grid, sign)
+    return gained
 
 
 def reassigned(
@@ -214,15 +221,24 @@ def labels_at(part: Part, labels: Labels, rows: NDArray[np.int64]) -> Labels:
     return labels[rows]
 
 
-def appearance(part: Part, labels: Labels) -> tuple[Labels, NDArray[np.int64]]:
-    """The clusters of a partition, and the position of the first row of each in the whole table."""
-    clusters, rows = np.unique(labels, return_index=True)
-    return clusters, part.first + rows
+def appearance(part: Part, labels: Labels, n_clusters: int) -> dict[int, int]:
+    """The position in the whole table of the first row of every cluster that the partition has."""
+    first: dict[int, int] = {}
+    for rows in chunks(len(labels)):
+        clusters, at = np.unique(labels[rows], return_index=True)
+        for k, row in zip(clusters.tolist(), at.tolist(), strict=True):
+            first.setdefault(k, part.first + rows.start + row)
+        if len(first) == n_clusters:
+            break
+    return first
 
 
-def rows_shared(part: Part, before: Labels, after: Labels, n_before: int, n_after: int) -> NDArray[np.int64]:
-    """(n_before, n_after) rows that two clusters share."""
-    return shared_rows(before, after, n_before, n_after)
+def step_of_path(
+    part: Part, before: Labels, after: Labels, n_before: int, n_after: int, source_grid: moments_kernel.Grid | None
+) -> tuple[NDArray[np.int64], Integers | None]:
+    """(n_before, n_after) rows that two clusters share, and the moments of the table as it was read under the later labels."""
+    source = None if source_grid is None else moments(part, after, "source", source_grid, n_after)
+    return shared_rows(before, after, n_before, n_after), source
 
 
 def statistics(part: Part, labels: Labels, clusters: Clusters) -> RowStatistics:

@@ -119,10 +119,10 @@ class PartitionedRows:
 
     def first_appearance(self, labels: FarLabels, n_clusters: int) -> NDArray[np.intp]:
         """The clusters in the order of their first row."""
-        first = np.full(n_clusters, np.iinfo(np.int64).max)
-        for clusters, rows in self.engine.ask(operations.appearance, (labels,)):
-            np.minimum.at(first, clusters, rows)
-        return np.argsort(first, kind="stable")
+        first: dict[int, int] = {}
+        for of_partition in self.engine.ask(operations.appearance, (labels,), n_clusters):
+            first = of_partition | first
+        return np.array(sorted(first, key=lambda k: first[k]), np.intp)
 
     def snapshot(self, labels: FarLabels, n_clusters: int) -> FarLabels:
         """The labels, which never change."""
@@ -160,7 +160,9 @@ class PartitionedRows:
 
     def grid(self) -> Any:
         """The integer grid of the numeric columns."""
-        return grid_of_ranges(self.table, *self.table.column_ranges())
+        if self.table.grid is None:
+            self.table.grid = grid_of_ranges(self.table, *self.table.column_ranges())
+        return self.table.grid
 
     # ---- sums ----
 
@@ -168,13 +170,8 @@ class PartitionedRows:
         """Exact moments of a partition."""
         groups = labels.facts.get((self.table.stage, "moments", n_clusters))
         if groups is None:
-            groups = self._sum(self.engine.ask(operations.moments, (labels,), self.table.stage, grid, n_clusters), grid)
+            groups = _sum(self.engine.ask(operations.moments, (labels,), self.table.stage, grid, n_clusters), grid)
         return Moments.of_groups(grid, unit, groups)
-
-    def _sum(self, found: Sequence[Integers], grid: moments_kernel.Grid) -> Integers:
-        total = np.zeros_like(found[0])
-        moments_kernel.merge_partial(np.stack(found), total, grid.first_numeric)
-        return total
 
     def cross_products(self, columns: NDArray[np.intp], grid: Any, labels: FarLabels, n_clusters: int, n_threads: int) -> CrossProducts:
         """Exact sums of products of columns, of every cluster of a partition."""
@@ -185,7 +182,7 @@ class PartitionedRows:
 
     def sums_along(self, path: FarMergePath, moments: Moments, n_threads: int) -> CarriedSums:
         """Moments of the table along a path, from those of its first step."""
-        return path.sums_of(self, moments, n_threads)
+        return path.sums_of_source(moments)
 
     def statistics(self, clusters: Clusters, labels: FarLabels, weights: None) -> RowStatistics:
         """Mean margins, typical and unusual rows, without the margins of the rows."""
@@ -211,7 +208,7 @@ class PartitionedRows:
             path[made] = path[made - 1]
             of.converged = not any(n_moved for n_moved, _ in found)
             if not of.converged:
-                operations.add_groups(of.groups[: of.K], self._sum([gained for _, gained in found], grid), grid)
+                operations.add_groups(of.groups[: of.K], _sum([gained for _, gained in found], grid), grid)
                 of.K, number = passes_kernel.drop_empty(of.groups, of.mask, of.K)
                 labels = after if len(number) == of.K else self.renumbered(after, np.append(number, np.int32(-1)))
                 path[made] = _priced(of, space)
@@ -225,7 +222,7 @@ class PartitionedRows:
         K, grid = clusters.moments.n_clusters, clusters.moments.grid
         after = self.engine.labels(Assigned(clusters.tables(), clusters.covariances.blocks()), labels)
         moved, groups, cross = zip(*self.engine.ask(operations.reassigned, (labels, after), columns, grid, K), strict=True)
-        after.facts |= {("table", "moments", K): self._sum(groups, grid), ("cross", K): _cross_sum(cross)}
+        after.facts |= {("table", "moments", K): _sum(groups, grid), ("cross", K): _cross_sum(cross)}
         return after, sum(moved)
 
     # ---- the rows of single clusters ----
@@ -294,7 +291,7 @@ class FarCluster:
 
     async def leaving_moments(self, pricing: price_kernel.Pricing, candidate: Candidates, n_threads: int) -> Integers:
         found = await Question(operations.leaving, (self.labels,), self.k, pricing, candidate)
-        moments: Integers = self.store._sum([each[None] for each in found], pricing.grid)[0]
+        moments: Integers = _sum([each[None] for each in found], pricing.grid)[0]
         return moments
 
     async def sides(self, pricing: price_kernel.Pricing, candidate: Candidates) -> FarLabels:
@@ -308,7 +305,7 @@ class FarCluster:
             found = await Question(operations.sides_moved, (self.labels, sides, after), self.k, grid)
             if not any(n_moved for n_moved, _ in found):
                 break
-            operations.add_groups(of.groups, self.store._sum([gained for _, gained in found], grid), grid)
+            operations.add_groups(of.groups, _sum([gained for _, gained in found], grid), grid)
             sides = after
             of.K, _number = passes_kernel.drop_empty(of.groups, of.mask, of.K)
             _priced(of, space)
@@ -329,6 +326,13 @@ def _tables(of: Passes, space: PassSpace) -> craft_kernel.CostTables:
     """Cost tables of clusters that have just been priced."""
     slab = aligned((passes_kernel.slab_size(of.pricing, of.K),))
     return passes_kernel.pass_tables(of.pricing, of.groups, of.K, space.work, of.mask, slab)
+
+
+def _sum(found: Sequence[Integers], grid: moments_kernel.Grid) -> Integers:
+    """The sum of the moments of all partitions."""
+    total = np.zeros_like(found[0])
+    moments_kernel.merge_partial(np.stack(found), total, grid.first_numeric)
+    return total
 
 
 def _cross_sum(found: Sequence[Integers]) -> Integers:
@@ -356,23 +360,28 @@ class FarMergePath(MergePath):
         self._rows: PartitionedRows | None = rows
         self._last: FarLabels | None = labels
         self._nodes: list[Node] = [labels.node]
+        self._source_sums: list[Integers | None] = []  # of later steps; None: they follow from the step before
         self._output = rows.table.output()
 
     @classmethod
     def of_steps(cls, rows: PartitionedRows, path: MergePath, labels: Sequence[FarLabels]) -> FarMergePath:
         """The path with these labels of its steps."""
         far = cls(rows, labels[0], *path.objectives()[0])
-        far._steps, far._changes, far._nodes = path.objectives(), path.changes(), [each.node for each in labels]
+        for (n_clusters, objective), before, after, change in zip(path.objectives()[1:], labels, labels[1:], path.changes(), strict=False):
+            far.append(n_clusters, objective, before, after, change.merged)
         return far
 
     def append(self, n_clusters: int, objective: float, before: Any, after: Any, merged: tuple[int, int] | None = None) -> None:
         """Add a step: the partition `before`, numbered as the last step, becomes `after`, numbered by first appearance."""
         assert self._rows is not None
-        n_before = self._steps[-1][0]
-        pairs = np.sum(self._rows.engine.ask(operations.rows_shared, (before, after), n_before, n_clusters), axis=0)
+        rows, n_before = self._rows, self._steps[-1][0]
+        source_grid = None if rows.table.source is None else rows.table.source.grid
+        found = rows.engine.ask(operations.step_of_path, (before, after), n_before, n_clusters, source_grid)
+        pairs, sums = zip(*found, strict=True)
         self._steps.append((n_clusters, objective))
-        self._changes.append(change_by(pairs, merged))
+        self._changes.append(change_by(np.sum(pairs, axis=0), merged))
         self._nodes.append(after.node)
+        self._source_sums.append(None if source_grid is None else _sum(sums, source_grid))
         self._last = after
 
     def append_merge(self, objective: float, i: int, j: int) -> None:
@@ -382,17 +391,13 @@ class FarMergePath(MergePath):
         super().append_merge(objective, i, j)
         self._last = self._rows.renumbered(self._last, self._changes[-1].place)
         self._nodes.append(self._last.node)
+        self._source_sums.append(None)
 
-    def sums_of(self, rows: PartitionedRows, moments: Moments, n_threads: int) -> CarriedSums:
-        """Moments of the table of these rows along the path, from those of its first step."""
-        sums, grid, groups, before = moment_sums(moments), moments.grid, moments.groups, None
-        for (n_clusters, _), change, earlier, node in zip(self._steps[1:], self._changes, self._nodes, self._nodes[1:], strict=False):
-            if isinstance(node.recipe, Renumbered) and node.parents == (earlier,):
-                groups = sums.carried(groups, change.place, n_clusters)
-            else:
-                labels = FarLabels(rows.engine, node, () if before is None else (before,))
-                groups = rows.moments(grid, moments.unit, labels, n_clusters, n_threads).groups
-                before = labels
+    def sums_of_source(self, moments: Moments) -> CarriedSums:
+        """Moments of the table as it was read along the path, from those of its first step."""
+        sums, groups = moment_sums(moments), moments.groups
+        for (n_clusters, _), change, own in zip(self._steps[1:], self._changes, self._source_sums, strict=True):
+            groups = sums.carried(groups, change.place, n_clusters) if own is None else own
             sums.append(change.place, groups)
         return sums
 
@@ -402,13 +407,14 @@ class FarMergePath(MergePath):
 
     def release(self) -> None:
         """Forget the partitions: only recipes are left."""
-        self._rows = self._last = None
+        self._rows, self._last, self._source_sums = None, None, [None] * len(self._changes)
 
     def after(self, start: int) -> FarMergePath:
         """The path from one of its steps on."""
         path: FarMergePath = object.__new__(FarMergePath)
         vars(path).update(vars(self))
         path._steps, path._changes, path._nodes = self._steps[start:], self._changes[start:], self._nodes[start:]
+        path._source_sums = self._source_sums[start:]
         return path
 
     def _labels_at(self, i: int) -> Any:

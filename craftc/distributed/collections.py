@@ -84,6 +84,14 @@ def without_rows(model: Any) -> Any:
     return light
 
 
+class WithoutCollections:
+    """Estimators whose copies and pickles do not hold collections: labels of the fit, which lie on a cluster, are left behind."""
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if not is_collection(value)}
+
+
 def _known_names(model: Any) -> list[str] | None:
     """The names of the columns of a fitted estimator; None if it has none."""
     return [str(name) for name in getattr(model, "feature_names_in_", ())] or None

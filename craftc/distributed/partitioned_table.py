@@ -40,12 +40,26 @@ class PartitionedTable:
         First row of every partition, and the number of rows.
     collection : object
         The input, by which labels are returned in its own form.
-    stage : {"source", "table"}
-        The rows as they were read, or as the model sees them.
+    source : PartitionedTable, optional
+        The table as it was read, if this is that table as the model sees it.
+
+    Attributes
+    ----------
+    grid : Grid or None
+        The integer grid of the numeric columns, once it is known.
     """
 
-    def __init__(self, schema: Schema, engine: Engine, starts: NDArray[np.int64], collection: Any, stage: str = "source") -> None:
-        self.schema, self.engine, self.starts, self.collection, self.stage = schema, engine, starts, collection, stage
+    grid: Any = None
+
+    def __init__(
+        self, schema: Schema, engine: Engine, starts: NDArray[np.int64], collection: Any, source: PartitionedTable | None = None
+    ) -> None:
+        self.schema, self.engine, self.starts, self.collection, self.source = schema, engine, starts, collection, source
+
+    @property
+    def stage(self) -> str:
+        """The block of every partition that holds the rows: "source" or "table"."""
+        return "source" if self.source is None else "table"
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -108,7 +122,7 @@ class PartitionedTable:
         if encoding.identity:
             return self
         self.engine.prepare(_encode, encoding)
-        return PartitionedTable(encoding.schema, self.engine, self.starts, self.collection, "table")
+        return PartitionedTable(encoding.schema, self.engine, self.starts, self.collection, self)
 
     def output(self) -> Output:
         """What makes labels of all rows again from the input."""
