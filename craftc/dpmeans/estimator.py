@@ -470,7 +470,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
         open_cluster : bool, default=False
             Label rows further than lambda from every centre, which would open a cluster, -1 (not for a covariance per cluster).
 
@@ -497,7 +497,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
 
         Returns
         -------
