@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks
+from craftc._common.cluster_moments import ExactMoments
 from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
@@ -19,6 +19,9 @@ from craftc._kernels import moments as _moments
 
 _SUM_BITS = 62  # sums of integers stay below 2^62
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
+_SQUARE_BITS = 125  # sums of squares stay below 2^126
+_CELL_BITS = 52  # all that float64 has
+_GROUP_WORDS = 1 << 22  # integers of the clusters that are summed in one pass over the rows
 _ANY_ORDER = np.empty(0, np.int32)
 
 
@@ -43,10 +46,11 @@ class DenseData:
         low, high = np.empty((2, X.shape[1]))
         _moments.column_ranges(X, self.weight, low, high)
         half = high / 2 - low / 2
+        self._exponent = np.frexp(half)[1]  # half < 2^exponent
         largest = 1.0 if whole or weight is None else float(weight.max())
         bits = min(_GRID_BITS - math.ceil(math.log2(largest)), _SUM_BITS - math.ceil(math.log2(self.total)))
         self.middle = low / 2 + high / 2
-        self.grid = np.where(half > 0, np.ldexp(1.0, bits - 1 - np.frexp(half)[1]), 1.0)  # steps per unit
+        self.grid = np.where(half > 0, np.ldexp(1.0, bits - 1 - self._exponent), 1.0)  # steps per unit
         self._varies = half > 0
         self.reach = float(half.max())
 
@@ -93,7 +97,7 @@ class DenseData:
     @cached_property
     def scatter(self) -> float:
         """Sum of squared distances to the grand mean."""
-        return self.inertia(np.zeros(len(self), np.int32), self.mean[None])
+        return self.moments(np.zeros(len(self), np.int32), 1).inertia()
 
     def _no_sums(self, capacity: int) -> _kernel.Sums:
         return _kernel.Sums(self.middle, self.grid, self.weight, self._share, self.unit_weight, capacity, self.n_threads)
@@ -116,16 +120,23 @@ class DenseData:
         """(K, D) means of the first K clusters; the middle of the table where one is empty."""
         return np.asarray(self.middle + sums.sums[:K] / np.maximum(sums.counts[:K, None], 1) * self.step)
 
-    def inertia(self, labels: Labels, mu: Floats) -> float:
-        """Sum of squared distances to the own centre, block after block."""
-        blocks = []
-        for rows in chunks(len(self)):
-            distance = np.empty(rows.stop - rows.start)
-            _kernel.own_distances(self.X, mu, labels, rows.start, distance)
-            if self._given is not None:
-                distance *= self._given[rows]
-            blocks.append(float(np.add.reduce(distance)))
-        return math.fsum(blocks)
+    def moments(self, labels: Labels, K: int) -> ExactMoments:
+        """Exact moments of every cluster of a partition; cells have as many bits as the weights leave to the sums of squares."""
+        bits = min(_CELL_BITS, (_SQUARE_BITS - math.ceil(math.log2(self.total / self.unit))) // 2)
+        scale = np.where(self._varies, np.ldexp(1.0, bits - self._exponent), 1.0)
+        grid = _moments.Grid(self.middle, scale, np.empty(0, np.intp), 0)
+        sizes, means, scatters = np.empty(K), np.empty((K, grid.p)), np.empty((K, grid.p))
+        most, threads, no_codes = max(1, _GROUP_WORDS // grid.width), self.threads(2), np.empty((len(self), 0), np.uint8)
+        for first in range(0, K, most):
+            some = slice(first, min(first + most, K))
+            inside = labels if most >= K else np.where((labels >= first) & (labels < some.stop), labels - np.int32(first), np.int32(-1))
+            groups = np.zeros((some.stop - first, grid.width), np.int64)
+            partial = np.zeros((threads, *groups.shape) if threads > 1 else (0, 0, grid.width), np.int64)
+            _moments.accumulate(self.X, no_codes, self.weight, inside, grid, partial, groups, threads)
+            _moments.means(groups, grid.first_numeric, means[some], scatters[some])
+            sizes[some] = groups[:, 0] * self.unit
+        step = 1.0 / scale
+        return ExactMoments(sizes, self.middle, means * step, scatters * self.unit * step * step)
 
     def threads(self, K: int) -> int:
         """Threads for one sweep over K centres."""

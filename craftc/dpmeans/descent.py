@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.cluster_moments import ExactMoments
 from craftc._common.convergence import State, iterate_until_converged, visit_in_order
 from craftc._common.dense_data import DenseData
 from craftc._common.estimator import FitResult
@@ -41,6 +42,7 @@ class SphericalFit(FitResult):
     centers: Floats
     sizes: Floats
     inertia: float
+    moments: ExactMoments
 
 
 class Assignment:
@@ -346,16 +348,17 @@ class Descent:
     # ---- result ----
 
     def result(self, path: list[float], n_iter: int, converged: bool) -> SphericalFit:
-        """The present partition; its objective is computed from the rows again."""
+        """The present partition; its objective is that of exact sums over the rows."""
         data, rows = self.data, self.rows
         self._assign_zero_weight_rows()
         order = first_appearance(rows.labels, rows.K)
         renumber(rows.labels, np.argsort(order).astype(np.int32))
         centers = np.ascontiguousarray(rows.mu[order])
         sizes = np.asarray(rows.sums.counts[order] * data.unit, dtype=np.float64)
-        inertia = data.inertia(rows.labels, centers)
+        moments = data.moments(rows.labels, rows.K)
+        inertia = moments.inertia()
         objective = inertia + self.price(rows.K)
-        return SphericalFit(objective, [*path[:-1], objective], n_iter, converged, rows.labels, centers, sizes, inertia)
+        return SphericalFit(objective, [*path[:-1], objective], n_iter, converged, rows.labels, centers, sizes, inertia, moments)
 
     def _assign_zero_weight_rows(self) -> None:
         """Rows of weight 0 to their nearest centres."""

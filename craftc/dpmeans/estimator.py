@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from craftc._common.cluster_moments import ClusterMoments
+from craftc._common.cluster_moments import ExactMoments
 from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.dense_data import DenseData
 from craftc._common.estimator import set_convergence, warn_not_converged
@@ -114,12 +114,13 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
     cluster_penalty_ : float
         lambda^2 of the fit.
     objective_ : float
-        J, computed from the rows of the returned partition (full covariances: the objective of Appendix E, with a `covariance_price`
-        that of all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
+        J of the returned partition, from exact sums of the rows (full covariances: the objective of Appendix E, with a
+        `covariance_price` that of all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
     objective_path_ : ndarray of float64
         J after every sweep.
     inertia_ : float
-        Sum of squared distances to the own centre (one known covariance: of squared Mahalanobis distances).
+        Weighted sum of squared distances of the rows to the mean of their cluster (one known covariance: of squared Mahalanobis
+        distances).
     covariances_ : ndarray (K, D, D)
         Only with a covariance per cluster.
     n_iter_ : int
@@ -269,11 +270,14 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
                 UserWarning,
                 stacklevel=2,
             )
+        moments = best.moments
         if local is not None:
-            self._set_gaussian_state(data, local)
+            moments = self._set_gaussian_state(data, local)
         elif hasattr(self, "covariances_"):
             del self.covariances_
-        self._moments = ClusterMoments.of(rows, self.labels_, self.n_clusters_, weight, self.cluster_centers_)
+        if shape is not None:
+            moments = DenseData(rows, weight, data.n_threads).moments(self.labels_, self.n_clusters_)
+        self._moments = moments.around(self.cluster_centers_)
         return self
 
     @available_if(  # type: ignore[untyped-decorator]
@@ -319,9 +323,12 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
         centers[changed] += share[changed] * (data.means(rows.sums, rows.K)[changed] - centers[changed])
         self.cluster_centers_, self.n_clusters_ = _restored(centers, self._shape), rows.K
         self.labels_ = rows.labels
-        self._moments = self._moments.joined(ClusterMoments.of(given, self.labels_, rows.K, weight))
+        moments = data.moments(self.labels_, rows.K)
+        self.inertia_ = moments.inertia(centers)
+        if self._shape is not None:
+            moments = DenseData(given, weight, data.n_threads).moments(self.labels_, rows.K)
+        self._moments = self._moments.joined(moments.around(moments.origin + moments.offsets))
         self._moments.means = self.cluster_centers_
-        self.inertia_ = data.inertia(self.labels_, centers)
         self.objective_ = self.inertia_ + descent.price(rows.K)
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self.n_iter_ += 1
@@ -433,14 +440,15 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
             fit = gaussian.vary(data.X, weight, fit, float(self.covariance_price), most, max_iter)
         return fit
 
-    def _set_gaussian_state(self, data: DenseData, fit: gaussian.GaussianFit) -> None:
+    def _set_gaussian_state(self, data: DenseData, fit: gaussian.GaussianFit) -> ExactMoments:
         alive, model = number_by_appearance(fit.labels), fit.model
         self._gaussian, self._shapes = model, gaussian.select(fit.shapes, alive)
         if model.known is not None:
             model.known = model.known[alive]
         self.labels_, self.n_clusters_ = fit.labels, len(alive)
         self.cluster_centers_, self.covariances_ = self._shapes.means, self._shapes.covariances
-        self.cluster_sizes_, self.inertia_ = self._shapes.sizes, data.inertia(self.labels_, self._shapes.means)
+        moments = data.moments(self.labels_, self.n_clusters_)
+        self.cluster_sizes_, self.inertia_ = self._shapes.sizes, moments.inertia(self._shapes.means)
         set_convergence(self, fit)
         D, rows = data.X.shape[1], np.bincount(fit.labels)
         few = rows[rows <= D]
@@ -452,6 +460,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
                 UserWarning,
                 stacklevel=3,
             )
+        return moments
 
     def _set_state(self, fit: SphericalFit) -> None:
         self.labels_, self.cluster_centers_, self.cluster_sizes_ = fit.labels, _restored(fit.centers, self._shape), fit.sizes
