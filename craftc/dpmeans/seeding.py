@@ -27,7 +27,8 @@ def k_means_labels(data: DenseData, K: int, seed: int, max_iter: int) -> Labels:
         if best is None or fit.objective < best.objective - 1e-12 * data.scatter:
             best = fit
     assert best is not None
-    return best.labels
+    found: Labels = best.labels
+    return found
 
 
 def random_row(data: DenseData, seed: int, start: int) -> Floats:

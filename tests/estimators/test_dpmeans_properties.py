@@ -511,8 +511,8 @@ def test_verbose_prints(capsys):
 def test_windows_and_parts_of_a_sweep_change_no_bit(mode, monkeypatch):
     X = clouds(4, 900, 5, K=8, spread=3.0)
     whole = DPMeans(30.0, mode=mode, polish=True, n_init=2, random_state=0).fit(X)
-    monkeypatch.setattr("craftc.dpmeans.descent._WINDOW", 7)
-    monkeypatch.setattr("craftc.dpmeans.descent._PRODUCTS_AT_ONCE", 1000)
+    monkeypatch.setattr("craftc.dpmeans.bounded_rows.WINDOW", 7)
+    monkeypatch.setattr("craftc.dpmeans.bounded_rows._PRODUCTS_AT_ONCE", 1000)
     assert_same_bits(whole, DPMeans(30.0, mode=mode, polish=True, n_init=2, random_state=0).fit(X))
 
 
