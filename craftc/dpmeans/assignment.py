@@ -83,6 +83,10 @@ class Assignment:
         """Whether one more cluster is allowed."""
         return self.cap > self.K
 
+    def compared_centers(self) -> Floats | None:
+        """(K, D) the centres with which the last sweep compared the rows, and those that it opened."""
+        return self._bounded_mu if self._bounds == "distances" and len(self._bounded_mu) == self.K else None
+
     # ---- parts of a sweep ----
 
     def assign(self) -> tuple[int, int]:
@@ -96,10 +100,10 @@ class Assignment:
         self._bounds_pay = self.mu.size >= _WIDE or moved < len(self.table) / 200
         return moved, beyond
 
-    def add_centre(self, cells: NDArray[Any]) -> None:
-        """One more centre, at a row (1, D)."""
+    def add_centres(self, cells: NDArray[Any]) -> None:
+        """More centres, at rows (m, D)."""
         self.mu = np.concatenate([self.mu, cells.astype(np.float64)])
-        self.K += 1
+        self.K += len(cells)
         if len(self.sums.counts) < self.K:
             self.sums.grow(2 * self.K)
         self._centres = self._kernel_centres()
@@ -215,7 +219,7 @@ class LocalAssignment(Assignment):
 
     def open_at(self, row: int) -> None:
         """Open a cluster at a row; no other row has been compared with it."""
-        self.add_centre(self.data.X[row : row + 1])
+        self.add_centres(self.data.X[row : row + 1])
         self.rows.open_at(row, self._centres, self.sums)
 
     def collapse(self) -> int:

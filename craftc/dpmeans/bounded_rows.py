@@ -125,3 +125,15 @@ def _gap(centres: _kernel.Centres, first: int) -> NDArray[np.float32]:
 def rows_at_once(products: int) -> int:
     """Rows of one kernel call, at so many multiplications each: interrupts are checked between two calls."""
     return max(WINDOW, _PRODUCTS_AT_ONCE // products)
+
+
+def nearest(X: NDArray[Any], centers: Floats, n_threads: int) -> tuple[Labels, Floats]:
+    """Labels of the nearest centres (ties: the lowest) and the squared distances to them."""
+    labels, squared = np.empty(len(X), np.int32), np.empty(len(X))
+    centers = np.ascontiguousarray(centers)
+    threads = threads_for(n_threads, X.size * (2 + len(centers) / 8))
+    step = rows_at_once(centers.size)
+    for first in range(0, len(X), step):
+        rows = slice(first, first + step)
+        _kernel.nearest(X[rows], centers, labels[rows], squared[rows], threads)
+    return labels, squared

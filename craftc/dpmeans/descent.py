@@ -14,11 +14,9 @@ from craftc._common.cluster_moments import ExactMoments
 from craftc._common.convergence import State, iterate_until_converged
 from craftc._common.dense_data import DenseData, NumberTable
 from craftc._common.estimator import FitResult
-from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
-from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.assignment import Assignment, LocalAssignment
-from craftc.dpmeans.bounded_rows import rows_at_once
+from craftc.dpmeans.bounded_rows import nearest
 
 Callback = Callable[[int, float], None]
 
@@ -27,13 +25,17 @@ _MAX_POLISH = 1000
 
 @dataclass
 class SphericalFit(FitResult):
-    """Result of a start; labels, an array or those of partitions, are numbered by first appearance."""
+    """Result of a start; labels, an array or those of partitions, are numbered by first appearance.
+
+    `last_centers` (K, D), if any, are those with which the last sweep compared the rows.
+    """
 
     labels: Any
     centers: Floats
     sizes: Floats
     inertia: float
     moments: ExactMoments
+    last_centers: Floats | None
 
 
 def limit_of(table: NumberTable, penalty: float) -> float:
@@ -117,7 +119,11 @@ class Sweeps:
         moments = table.moments(rows.labels, rows.K)
         inertia = moments.inertia()
         objective = inertia + self.price(rows.K)
-        return SphericalFit(objective, [*path[:-1], objective], n_iter, converged, rows.labels, centers, sizes, inertia, moments)
+        last = rows.compared_centers()
+        return SphericalFit(
+            objective, [*path[:-1], objective], n_iter, converged, rows.labels, centers, sizes, inertia, moments,
+            None if last is None else np.ascontiguousarray(last[order]),
+        )  # fmt: skip
 
 
 class Descent(Sweeps):
@@ -154,15 +160,3 @@ class Descent(Sweeps):
         if len(weightless):
             labels[weightless] = nearest(np.ascontiguousarray(data.X[weightless]), self.rows.mu, 1)[0]
         return super().result(path, n_iter, converged)
-
-
-def nearest(X: NDArray[Any], centers: Floats, n_threads: int) -> tuple[Labels, Floats]:
-    """Labels of the nearest centres (ties: the lowest) and the squared distances to them."""
-    labels, squared = np.empty(len(X), np.int32), np.empty(len(X))
-    centers = np.ascontiguousarray(centers)
-    threads = threads_for(n_threads, X.size * (2 + len(centers) / 8))
-    step = rows_at_once(centers.size)
-    for first in range(0, len(X), step):
-        rows = slice(first, first + step)
-        _kernel.nearest(X[rows], centers, labels[rows], squared[rows], threads)
-    return labels, squared
