@@ -7,14 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.convergence import visit_in_order
 from craftc._common.dense_data import DenseData, NumberTable
 from craftc._common.labels import first_appearance, renumber
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import dpmeans_sweep as _sweep
-from craftc.dpmeans import bounded_rows
-from craftc.dpmeans.bounded_rows import BoundedRows, CentreMoves, rows_at_once
+from craftc.dpmeans.bounded_rows import BoundedRows, CentreMoves, NewClusters, rows_at_once
 
 _WIDE = 4096  # centres times columns from which on bounds pay at once
 
@@ -204,10 +202,7 @@ class LocalAssignment(Assignment):
         return self.rows.assign(moves, self._centres, self.sums)
 
     def open_in_order(self) -> int:
-        new = NewClusters(self)
-        visit_in_order(new, len(self.data), bounded_rows.WINDOW)
-        new.close()
-        return new.moved
+        return RowsBeyond(self).visit()
 
     def open_farthest(self) -> None:
         rows = self.rows
@@ -248,36 +243,23 @@ class LocalAssignment(Assignment):
         return moved
 
 
-class NewClusters:
-    """The clusters that open in one serial sweep; a visitor of :func:`visit_in_order`."""
+class RowsBeyond(NewClusters):
+    """The rows beyond their limit open clusters."""
 
     def __init__(self, of: LocalAssignment) -> None:
-        self.of, self.first = of, of.K
-        self.moved = 0
-        self._compared_from = 0  # rows at earlier positions were not compared with all new clusters
+        super().__init__(of.rows, of._centres, of.sums)
+        self.of = of
 
     def may_open(self) -> bool:
         return self.of.may_open()
 
     def next_candidate(self, start: int, stop: int) -> int:
-        position: int = _sweep.next_beyond(self.of.rows.upper, self.of.rows.order, start, stop)
+        position: int = _sweep.next_beyond(self.rows.upper, self.rows.order, start, stop)
         return position
 
-    def open_at(self, row: int, stop: int) -> None:
-        order = self.of.rows.order
-        self.of.open_at(int(order[row]) if len(order) else row)
-        self._compared_from = row + 1
-        self.moved += 1 + self._reassign(self.of.K - 1, row + 1, stop)
-
-    def compare_all(self, start: int, stop: int) -> None:
-        self.moved += self._reassign(self.first, start, stop)
-
-    def close(self) -> None:
-        """Bound the distances of the earlier rows to the new clusters."""
-        self.of.rows.bound_new(self.of._centres, self.first, self._compared_from)
-
-    def _reassign(self, first: int, start: int, stop: int) -> int:
-        return self.of.rows.reassign_to_new(self.of._centres, first, start, stop, self.of.sums)
+    def _open(self, row: int) -> None:
+        self.of.open_at(row)
+        self.centres = self.of._centres
 
 
 def others_moved(drift: NDArray[np.float32], apart: NDArray[np.int32]) -> NDArray[np.float32]:

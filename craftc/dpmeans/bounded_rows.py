@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.convergence import visit_in_order
 from craftc._common.dense_data import Geometry
 from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Labels
@@ -113,6 +114,51 @@ class BoundedRows:
         """Bounds of the rows at positions [0, stop), which were not compared with all centres from `first` on."""
         threads = threads_for(self.n_threads, 4 * stop)
         _sweep.bound_new(_gap(centres, first), self.labels, self.upper, self.lower, self.order, stop, threads)
+
+
+class NewClusters:
+    """The clusters that open in one serial sweep; a visitor of :func:`visit_in_order`. Subclasses know which rows open them.
+
+    Parameters
+    ----------
+    rows : BoundedRows
+    centres : Centres
+        All that exist so far.
+    sums : Sums
+    """
+
+    def __init__(self, rows: BoundedRows, centres: _kernel.Centres, sums: _kernel.Sums) -> None:
+        self.rows, self.centres, self.sums, self.first = rows, centres, sums, len(centres.mu)
+        self.moved = 0
+        self._compared_from = 0  # rows at earlier positions were not compared with all new clusters
+
+    def visit(self) -> int:
+        """Visit all rows in order; returns how many moved."""
+        visit_in_order(self, len(self.rows.X), WINDOW)
+        self.rows.bound_new(self.centres, self.first, self._compared_from)
+        return self.moved
+
+    def may_open(self) -> bool:
+        """Whether one more cluster may open."""
+        raise NotImplementedError
+
+    def next_candidate(self, start: int, stop: int) -> int:
+        """First position of [start, stop) whose row opens a cluster, or -1."""
+        raise NotImplementedError
+
+    def _open(self, row: int) -> None:
+        """Open a cluster at a row; the centres include it then."""
+        raise NotImplementedError
+
+    def open_at(self, row: int, stop: int) -> None:
+        order = self.rows.order
+        self._open(int(order[row]) if len(order) else row)
+        self._compared_from = row + 1
+        last = len(self.centres.mu) - 1
+        self.moved += 1 + self.rows.reassign_to_new(self.centres, last, row + 1, stop, self.sums)
+
+    def compare_all(self, start: int, stop: int) -> None:
+        self.moved += self.rows.reassign_to_new(self.centres, self.first, start, stop, self.sums)
 
 
 def _gap(centres: _kernel.Centres, first: int) -> NDArray[np.float32]:

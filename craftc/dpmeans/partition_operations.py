@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.dense_data import Geometry, groups_of
+from craftc._common.labels import chunks
 from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
 from craftc.distributed.partitions import Part
-from craftc.dpmeans.bounded_rows import BoundedRows, CentreMoves, nearest
+from craftc.dpmeans.bounded_rows import BoundedRows, CentreMoves, NewClusters, nearest
 
 _NO_WEIGHT = np.empty(0, np.int64)
 _NO_ORDER = np.empty(0, np.int32)
@@ -155,28 +156,52 @@ class Opened:
     bounded: bool
 
     def labels(self, part: Part, before: Any) -> Any:
-        K, n, position, moved = len(self.mu), len(part), 0, 0
-        first = K - len(self.rows)
-        placed, rows, sums = _copied(part, self.geometry, before, K)
-        begun, ended = (int(at) for at in np.searchsorted(self.rows, (part.first, part.first + n)))
-
-        def centres(n_new: int) -> _kernel.Centres:
-            return self.geometry.centres(self.mu[: first + n_new], np.inf)
-
-        for new in range(begun, ended):
-            row = int(self.rows[new]) - part.first
-            if self.compared and new:
-                moved += rows.reassign_to_new(centres(new), first, position, row, sums)
-            rows.open_at(row, centres(new + 1), sums)
-            position = row + 1
-            moved += 1
-        if self.compared and ended:
-            moved += rows.reassign_to_new(centres(ended), first, position, n, sums)
-        if self.bounded:
-            everything_compared = self.compared and ended == len(self.rows)
-            rows.bound_new(centres(len(self.rows)), first, position if everything_compared else n)
+        n, first = len(part), len(self.mu) - len(self.rows)
+        placed, rows, sums = _copied(part, self.geometry, before, len(self.mu))
+        earlier, here = (int(at) for at in np.searchsorted(self.rows, (part.first, part.first + n)))
+        new = GivenClusters(rows, self, first + earlier, self.rows[earlier:here] - part.first, sums)
+        if not self.compared:
+            for row in new.openings:
+                new._open(int(row))
+            moved = len(new.openings)
+        else:
+            moved = rows.reassign_to_new(new.centres, first, 0, n, sums) if earlier else 0
+            moved += new.visit()
+        covered = first + here if self.compared else first  # the bounds of all rows cover the centres before
+        if self.bounded and covered < len(self.mu):
+            rows.bound_new(self.geometry.centres(self.mu, np.inf), covered, n)
         placed.change = Change(moved, 0, 0, sums.sums, sums.counts)
         return placed
+
+
+class GivenClusters(NewClusters):
+    """Clusters that open at given rows of a partition.
+
+    Parameters
+    ----------
+    rows : BoundedRows
+    opened : Opened
+    K : int
+        Clusters that exist before the first of these rows.
+    openings : ndarray (m,) of int64
+        Ascending positions in the partition.
+    sums : Sums
+    """
+
+    def __init__(self, rows: BoundedRows, opened: Opened, K: int, openings: NDArray[np.int64], sums: _kernel.Sums) -> None:
+        super().__init__(rows, opened.geometry.centres(opened.mu[:K], np.inf), sums)
+        self.opened, self.openings = opened, openings
+
+    def may_open(self) -> bool:
+        return True
+
+    def next_candidate(self, start: int, stop: int) -> int:
+        at = int(np.searchsorted(self.openings, start))
+        return int(self.openings[at]) if at < len(self.openings) and self.openings[at] < stop else -1
+
+    def _open(self, row: int) -> None:
+        self.centres = self.opened.geometry.centres(self.opened.mu[: len(self.centres.mu) + 1], np.inf)
+        self.rows.open_at(row, self.centres, self.sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,12 +276,15 @@ def candidates(
     part: Part, placed: PlacedRows, new: Floats, limit: float, after: int, most: int
 ) -> tuple[NDArray[np.int64], NDArray[Any], bool]:
     """Rows behind `after` that are beyond their limit, from the new centres as well: positions, cells, whether more follow."""
-    X = part.source.numeric
+    X, found = part.source.numeric, np.empty(0, np.intp)
     rows = np.flatnonzero(placed.upper < 0)
     rows = rows[np.searchsorted(rows, after - part.first, side="right") :]
-    if len(new):
-        rows = rows[nearest(X[rows], new, part.n_threads)[1] > limit]
-    return part.first + rows[:most], np.array(X[rows[:most]]), len(rows) > most
+    for some in chunks(len(rows)):
+        far = nearest(X[rows[some]], new, part.n_threads)[1] > limit if len(new) else slice(None)
+        found = np.concatenate([found, rows[some][far]])
+        if len(found) > most:
+            break
+    return part.first + found[:most], np.array(X[found[:most]]), len(found) > most
 
 
 def largest(part: Part, squared: Floats) -> tuple[float, int, NDArray[Any]] | None:
