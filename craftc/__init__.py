@@ -28,7 +28,7 @@ _NAMES = {
     "save_model": "craftc.model_file",
     "show_versions": "craftc._about",
 }
-_MODULES = ("cli", "datasets", "embed", "metrics", "plot", "report", "table")
+_MODULES = ("cli", "datasets", "distributed", "embed", "metrics", "plot", "report", "table")
 
 _DEPENDENCIES = ("narwhals", "scipy", "sklearn", "threadpoolctl")  # besides NumPy
 

@@ -18,7 +18,7 @@
 static inline void moments_add_cell(int64_t *cell, double offset_scaled, int64_t weight)
 {
     int64_t q = (int64_t)llrint(offset_scaled);
-    craftc_int128 wq = int128_scale(int128_of(q), weight);
+    craftc_int128 wq = int128_product(q, weight);
     cell[0] += weight;
     int128_store(cell + 1, int128_add(int128_load(cell + 1), wq));
     int128_store(cell + 3, int128_add(int128_load(cell + 3), int128_scale(wq, q)));

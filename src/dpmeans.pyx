@@ -257,21 +257,6 @@ def update_nearest(
         nearest[i] = min(nearest[i], dp_distance(rows_numeric(&table, i), table.single, &point[0], D))
 
 
-def own_distances(
-    X not None,                             # IN  (n, D)
-    const double[:, ::1] mu not None,       # IN  (K, D)
-    const int32_t[::1] labels not None,     # IN  (n,)
-    Py_ssize_t start,
-    double[::1] out not None,               # OUT (m,) of rows [start, start + m), squared
-):
-    """Squared distance of every row to its own centre."""
-    cdef table_rows table = rows_of(X)
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(out.shape[0]):
-            out[i] = dp_distance(rows_numeric(&table, start + i), table.single, &mu[labels[start + i], 0], table.p)
-
-
 def gaps(
     const double[:, ::1] mu not None,       # IN  (K, D)
     const int32_t[::1] some not None,       # IN  distances to these centres

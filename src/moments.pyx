@@ -159,6 +159,11 @@ cdef void _accumulate_block(
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int64_t w
+    if rows.weight == NULL:     # the compiler leaves the products with a weight of 1 out
+        for i in range(start, stop):
+            if labels[i] >= 0:
+                moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, i, 1)
+        return
     for i in range(start, stop):
         w = rows_weight(rows, i)
         if labels[i] >= 0 and w != 0:

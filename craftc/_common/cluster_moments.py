@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,40 @@ class ClusterMoments:
         step = more.means - before.means
         variances = before.variances + share * (more.variances - before.variances) + share * (1.0 - share) * step**2
         return ClusterMoments(sizes, before.means + share * step, variances)
+
+
+@dataclass
+class ExactMoments:
+    """Weight, means and scatter of every cluster from exact integer sums: the order of the rows does not change a bit of them.
+
+    Parameters
+    ----------
+    sizes : ndarray (K,)
+        Sums of the weights.
+    origin : ndarray (D,)
+        A point within the table.
+    offsets : ndarray (K, D)
+        Means minus the origin; 0 for an empty cluster. Means of columns far from 0 have fewer digits.
+    scatters : ndarray (K, D)
+        Weighted sums of squared differences from the mean.
+    """
+
+    sizes: Floats
+    origin: Floats
+    offsets: Floats
+    scatters: Floats
+
+    def inertia(self, centers: Floats | None = None) -> float:
+        """Weighted sum of squared distances of the rows to the mean of their cluster, or to given centres (K, D)."""
+        inside = math.fsum(self.scatters.sum(axis=1))  # the order of a BLAS sum depends on the processor
+        if centers is None:
+            return inside
+        steps = centers - self.origin - self.offsets
+        return inside + math.fsum(self.sizes * (steps**2).sum(axis=1))
+
+    def around(self, means: Floats) -> ClusterMoments:
+        """Sizes and variances, with the means (K, D) of the model."""
+        return ClusterMoments(self.sizes, means, self.scatters / np.where(self.sizes > 0, self.sizes, 1.0)[:, None])
 
 
 def _sums(X: NDArray[Any], labels: Labels, centres: Floats, weight: Floats | None, power: int) -> Floats:

@@ -14,7 +14,7 @@ from craftc._common.typing import Floats
 COMMENSURATE = 10.0  # ratio of standard deviations from which on a column hardly counts: it has a hundredth of the squared distances
 _NARROW = 0.1  # quantile of the deviations: a few unusually narrow columns among many are no sign of different units
 _FEWEST = 20  # rows: deviations of fewer are too uncertain
-_ROWS = 10_000  # at most, spread evenly over the table, are looked at
+ROWS_COMPARED = 10_000  # at most, spread evenly over the table, are looked at
 _CENTRED = 0.25  # standard deviations by which the means of centred columns differ from 0, at most (root of the mean square)
 
 
@@ -38,7 +38,7 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any]) -> None:
     """
     if len(X) < _FEWEST:
         return
-    rows = (X if len(X) <= _ROWS else X[spread(len(X), _ROWS, 0)]).astype(np.float64)
+    rows = (X if len(X) <= ROWS_COMPARED else X[spread(len(X), ROWS_COMPARED, 0)]).astype(np.float64)
     low, high = rows.min(axis=0), rows.max(axis=0)
     compared = np.flatnonzero(((rows > low) & (rows < high)).any(axis=0))
     if len(compared) < 2:

@@ -3,68 +3,105 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks
+from craftc._common.cluster_moments import ExactMoments
 from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Floats, Integers, Labels
 from craftc._common.weights import integer_weights
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
 
 _SUM_BITS = 62  # sums of integers stay below 2^62
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
+_SQUARE_BITS = 125  # sums of squares stay below 2^126
+_CELL_BITS = 52  # all that float64 has
+_GROUP_WORDS = 1 << 22  # integers of the clusters that are summed in one pass over the rows
 _ANY_ORDER = np.empty(0, np.int32)
+_NONE = np.empty(0)
+_NO_WEIGHT = np.empty(0, np.int64)
 
 
-class DenseData:
-    """A table of numbers and what every start shares: weights, the integer grid of the sums, a reference point amid the rows.
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """What the kernels know of a table besides its rows.
 
     Parameters
     ----------
-    X : ndarray (n, D) of float32 or float64, contiguous, finite
-    weight : ndarray (n,) of float64 or None
-    n_threads : int
+    middle, grid : ndarray (D,)
+        Sums are those of rint((x - middle) * grid).
+    reference : ndarray (D,)
+        A point within the table whose cells a float32 table can represent.
+    reach : float
+        Half the widest range.
+    single : bool
+        Whether the table is float32.
     """
 
-    def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int) -> None:
-        self.X, self.n_threads = X, n_threads
-        self.weight, self.unit = integer_weights(weight)
-        self._given = weight
-        self.total = float(self.weight.sum()) * self.unit if len(self.weight) else float(len(X))
-        whole = weight is None or self.unit == 1.0
-        self._share = np.empty(0) if whole or weight is None else weight
-        self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
-        low, high = np.empty((2, X.shape[1]))
-        _moments.column_ranges(X, self.weight, low, high)
+    middle: Floats
+    grid: Floats
+    reference: Floats
+    reach: float
+    single: bool
+
+    def centres(self, mu: Floats, limit: float) -> _kernel.Centres:
+        """Centres for the kernels; a row further than `limit` (squared) from all of them may open a cluster."""
+        return _kernel.Centres(mu, self.reference, self.reach, limit, self.single)
+
+    def no_sums(self, capacity: int, n_threads: int) -> _kernel.Sums:
+        """Sums of no rows, for rows without weights."""
+        return _kernel.Sums(self.middle, self.grid, _NO_WEIGHT, _NONE, _NONE, capacity, n_threads)
+
+
+class NumberTable:
+    """What every start shares, wherever the rows are: the integer grid of the sums, a reference point amid the rows, their weights.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    low, high : ndarray (D,)
+        Ranges of the columns.
+    total, unit : float
+        Sum of the weights, and the weight of a count.
+    largest : float
+        The largest weight if weights are not whole, else 1.
+    single : bool
+        Whether the table is float32.
+    """
+
+    weight: Integers = _NO_WEIGHT
+    unit_weight: Floats = _NONE
+    _share: Floats = _NONE
+    n_threads = 1
+
+    def __init__(self, n: int, low: Floats, high: Floats, total: float, unit: float, largest: float, single: bool) -> None:
+        self._n, self.total, self.unit, self.single = n, total, unit, single
         half = high / 2 - low / 2
-        largest = 1.0 if whole or weight is None else float(weight.max())
-        bits = min(_GRID_BITS - math.ceil(math.log2(largest)), _SUM_BITS - math.ceil(math.log2(self.total)))
+        self._exponent = np.frexp(half)[1]  # half < 2^exponent
+        bits = min(_GRID_BITS - math.ceil(math.log2(largest)), _SUM_BITS - math.ceil(math.log2(total)))
         self.middle = low / 2 + high / 2
-        self.grid = np.where(half > 0, np.ldexp(1.0, bits - 1 - np.frexp(half)[1]), 1.0)  # steps per unit
+        self.grid = np.where(half > 0, np.ldexp(1.0, bits - 1 - self._exponent), 1.0)  # steps per unit
         self._varies = half > 0
         self.reach = float(half.max())
 
     def __len__(self) -> int:
-        return len(self.X)
-
-    def of_rows(self, rows: NDArray[np.intp]) -> DenseData:
-        """Some of the rows."""
-        return DenseData(np.ascontiguousarray(self.X[rows]), None if self._given is None else self._given[rows], self.n_threads)
+        return self._n
 
     @property
-    def single(self) -> bool:
-        """Whether the table is float32."""
-        return bool(self.X.dtype == np.float32)
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.middle)
 
     def check_width(self) -> None:
         """Raise where the sum of all squared distances would overflow."""
-        if self.reach > 0 and 2 * math.log2(self.reach) + math.log2(max(self.total, 1.0) * self.X.shape[1]) > 1020:
+        if self.reach > 0 and 2 * math.log2(self.reach) + math.log2(max(self.total, 1.0) * self.n_columns) > 1020:
             raise ValueError(f"The table spreads over {2 * self.reach:.3g}, and squared distances would overflow: scale it down.")
 
     @cached_property
@@ -73,39 +110,11 @@ class DenseData:
         typical = self.total / len(self) if len(self._share) else 1.0
         return float(((1.0 / (self.grid[self._varies] * typical)) ** 2).sum())
 
-    @cached_property
-    def _whole(self) -> _kernel.Sums:
-        """Sums of all rows."""
-        sums = self._no_sums(1)
-        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads(2))
-        return sums
+    # ---- sums ----
 
-    @cached_property
-    def mean(self) -> Floats:
-        """(D,) grand mean."""
-        return np.asarray(self.means(self._whole, 1)[0])
-
-    @cached_property
-    def reference(self) -> Floats:
-        """(D,) the grand mean, a float32 where the table is: what the scan is centred on."""
-        return np.asarray(self.mean.astype(self.X.dtype), dtype=np.float64)
-
-    @cached_property
-    def scatter(self) -> float:
-        """Sum of squared distances to the grand mean."""
-        return self.inertia(np.zeros(len(self), np.int32), self.mean[None])
-
-    def _no_sums(self, capacity: int) -> _kernel.Sums:
+    def no_sums(self, capacity: int) -> _kernel.Sums:
+        """Sums of no rows."""
         return _kernel.Sums(self.middle, self.grid, self.weight, self._share, self.unit_weight, capacity, self.n_threads)
-
-    def sums_of(self, labels: Labels, K: int) -> _kernel.Sums:
-        """Exact sums of every cluster of a partition, and room for some more."""
-        sums = self._no_sums(max(64, K))
-        if K == 1:
-            sums.sums[0], sums.counts[0] = self._whole.sums[0], self._whole.counts[0]
-        else:
-            _kernel.accumulate(self.X, labels, sums, self.threads(2))
-        return sums
 
     @cached_property
     def step(self) -> Floats:
@@ -116,16 +125,100 @@ class DenseData:
         """(K, D) means of the first K clusters; the middle of the table where one is empty."""
         return np.asarray(self.middle + sums.sums[:K] / np.maximum(sums.counts[:K, None], 1) * self.step)
 
-    def inertia(self, labels: Labels, mu: Floats) -> float:
-        """Sum of squared distances to the own centre, block after block."""
-        blocks = []
-        for rows in chunks(len(self)):
-            distance = np.empty(rows.stop - rows.start)
-            _kernel.own_distances(self.X, mu, labels, rows.start, distance)
-            if self._given is not None:
-                distance *= self._given[rows]
-            blocks.append(float(np.add.reduce(distance)))
-        return math.fsum(blocks)
+    @cached_property
+    def _whole(self) -> _kernel.Sums:
+        """Sums of all rows."""
+        raise NotImplementedError
+
+    @cached_property
+    def mean(self) -> Floats:
+        """(D,) grand mean."""
+        return np.asarray(self.means(self._whole, 1)[0])
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """What the kernels need; the scan is centred on the grand mean, a float32 where the table is."""
+        single = np.float32 if self.single else np.float64
+        return Geometry(self.middle, self.grid, np.asarray(self.mean.astype(single), dtype=np.float64), self.reach, self.single)
+
+    # ---- moments ----
+
+    @cached_property
+    def scatter(self) -> float:
+        """Sum of squared distances to the grand mean."""
+        return self.moments(self.one_cluster(), 1).inertia()
+
+    def one_cluster(self) -> Any:
+        """Labels of all rows in one cluster."""
+        raise NotImplementedError
+
+    def moments(self, labels: Any, K: int) -> ExactMoments:
+        """Exact moments of every cluster of a partition; cells have as many bits as the weights leave to the sums of squares."""
+        bits = min(_CELL_BITS, (_SQUARE_BITS - math.ceil(math.log2(self.total / self.unit))) // 2)
+        scale = np.where(self._varies, np.ldexp(1.0, bits - self._exponent), 1.0)
+        grid = _moments.Grid(self.middle, scale, np.empty(0, np.intp), 0)
+        sizes, means, scatters = np.empty(K), np.empty((K, grid.p)), np.empty((K, grid.p))
+        most = max(1, _GROUP_WORDS // grid.width)
+        for first in range(0, K, most):
+            some = slice(first, min(first + most, K))
+            groups = self._groups(labels, some, most >= K, grid)
+            _moments.means(groups, grid.first_numeric, means[some], scatters[some])
+            sizes[some] = groups[:, 0] * self.unit
+        step = 1.0 / scale
+        return ExactMoments(sizes, self.middle, means * step, scatters * self.unit * step * step)
+
+    def _groups(self, labels: Any, some: slice, whole: bool, grid: _moments.Grid) -> Integers:
+        """(k, width) sums of some clusters, or of all."""
+        raise NotImplementedError
+
+
+class DenseData(NumberTable):
+    """A table of numbers in memory.
+
+    Parameters
+    ----------
+    X : ndarray (n, D) of float32 or float64, contiguous, finite
+    weight : ndarray (n,) of float64 or None
+    n_threads : int
+    """
+
+    def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int) -> None:
+        self.X, self.n_threads = X, n_threads
+        self.weight, unit = integer_weights(weight)
+        self._given = weight
+        whole = weight is None or unit == 1.0
+        self._share = np.empty(0) if whole or weight is None else weight
+        self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
+        low, high = np.empty((2, X.shape[1]))
+        _moments.column_ranges(X, self.weight, low, high)
+        total = float(self.weight.sum()) * unit if len(self.weight) else float(len(X))
+        largest = 1.0 if whole or weight is None else float(weight.max())
+        super().__init__(len(X), low, high, total, unit, largest, bool(X.dtype == np.float32))
+
+    def of_rows(self, rows: NDArray[np.intp]) -> DenseData:
+        """Some of the rows."""
+        return DenseData(np.ascontiguousarray(self.X[rows]), None if self._given is None else self._given[rows], self.n_threads)
+
+    @cached_property
+    def _whole(self) -> _kernel.Sums:
+        sums = self.no_sums(1)
+        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads(2))
+        return sums
+
+    def one_cluster(self) -> Labels:
+        return np.zeros(len(self), np.int32)
+
+    def sums_of(self, labels: Labels, K: int) -> _kernel.Sums:
+        """Exact sums of every cluster of a partition, and room for some more."""
+        sums = self.no_sums(max(64, K))
+        if K == 1:
+            sums.sums[0], sums.counts[0] = self._whole.sums[0], self._whole.counts[0]
+        else:
+            _kernel.accumulate(self.X, labels, sums, self.threads(2))
+        return sums
+
+    def _groups(self, labels: Labels, some: slice, whole: bool, grid: _moments.Grid) -> Integers:
+        return groups_of(self.X, self.weight, labels, None if whole else some, some.stop - some.start, grid, self.threads(2))
 
     def threads(self, K: int) -> int:
         """Threads for one sweep over K centres."""
@@ -136,3 +229,15 @@ class DenseData:
         if start == 0:
             return _ANY_ORDER
         return np.argsort(uniform(seed, DPMeansStream.ORDER, start, np.arange(len(self))), kind="stable").astype(np.int32)
+
+
+def groups_of(
+    X: NDArray[Any], weight: Integers, labels: Labels, some: slice | None, K: int, grid: _moments.Grid, n_threads: int
+) -> Integers:
+    """(K, width) integers of the clusters in `some`, or of all K; src/_moments.h defines the layout."""
+    if some is not None:
+        labels = np.where((labels >= some.start) & (labels < some.stop), labels - np.int32(some.start), np.int32(-1))
+    groups = np.zeros((K, grid.width), np.int64)
+    partial = np.zeros((n_threads, *groups.shape) if n_threads > 1 else (0, 0, grid.width), np.int64)
+    _moments.accumulate(X, np.empty((len(X), 0), np.uint8), weight, labels, grid, partial, groups, n_threads)
+    return groups

@@ -82,13 +82,13 @@ class MergePath(Sequence[MergeStep]):
 
     Parameters
     ----------
-    labels : ndarray (n,) of int32
-        Labels of the first step.
+    labels : ndarray (n,) of int32 or None
+        Labels of the first step; None: the path does not know the rows, and the labels of its steps cannot be read.
     n_clusters : int
     objective : float
     """
 
-    def __init__(self, labels: Labels, n_clusters: int, objective: float) -> None:
+    def __init__(self, labels: Labels | None, n_clusters: int, objective: float) -> None:
         self._labels = labels
         self._steps = [(n_clusters, objective)]
         self._changes: list[Change] = []
@@ -106,6 +106,11 @@ class MergePath(Sequence[MergeStep]):
         self._steps.append((n_clusters, objective))
         self._changes.append(change._replace(moved=moved.astype(np.int32), where=after[moved].astype(np.int32)))
 
+    def append_change(self, n_clusters: int, objective: float, change: Change) -> None:
+        """Add a step by its change."""
+        self._steps.append((n_clusters, objective))
+        self._changes.append(change)
+
     def append_merge(self, objective: float, i: int, j: int) -> None:
         """Add a step in which cluster j joins cluster i < j and no other row moves; later clusters shift down."""
         n_clusters = self._steps[-1][0]
@@ -113,6 +118,11 @@ class MergePath(Sequence[MergeStep]):
         join(place, i, j)
         self._steps.append((n_clusters - 1, objective))
         self._changes.append(Change((i, j), place, place))
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the labels of the steps can be read."""
+        return self._labels is not None
 
     def objectives(self) -> list[tuple[int, float]]:
         """(K, J) of every step, without its labels."""
@@ -128,7 +138,7 @@ class MergePath(Sequence[MergeStep]):
 
     def after(self, start: int) -> MergePath:
         """The path from one of its steps on."""
-        path = MergePath(self[start].labels, *self._steps[start])
+        path = MergePath(self._labels_at(start) if self.has_labels else None, *self._steps[start])
         path._steps, path._changes = self._steps[start:], self._changes[start:]
         return path
 
@@ -148,6 +158,10 @@ class MergePath(Sequence[MergeStep]):
 
     def _labels_at(self, i: int) -> Any:
         """Labels of a step."""
+        if self._labels is None:
+            raise AttributeError(
+                "The labels of the steps lie where the table of the fit was; at(k).predict(X) assigns the rows of a table to k clusters."
+            )
         labels = self._labels.copy()
         for change in self._changes[:i]:
             renumber(labels, change.place)

@@ -73,13 +73,6 @@ def update_nearest(
     nearest: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def own_distances(
-    X: NDArray[Any],
-    mu: NDArray[np.float64],
-    labels: NDArray[np.int32],
-    start: int,
-    out: NDArray[np.float64],
-) -> None: ...
 def gaps(
     mu: NDArray[np.float64],
     some: NDArray[np.int32],

@@ -135,7 +135,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
 
         Returns
         -------
@@ -153,7 +153,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
 
         Returns
         -------

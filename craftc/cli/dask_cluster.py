@@ -89,9 +89,10 @@ def _connected(address: str) -> Iterator[Any]:
         from distributed import Client
     except ImportError as error:
         raise ImportError("--scheduler needs Dask: pip install 'craftc[dask]'.") from error
-    log = logging.getLogger("distributed")
-    level = log.level
-    log.setLevel(logging.CRITICAL)  # what is lost is reported once, by an error
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:  # what is lost is reported once, by an error
+        logger.setLevel(logging.CRITICAL)
     try:
         try:
             client = Client(address, timeout=_PATIENCE, set_as_default=False)
@@ -100,4 +101,5 @@ def _connected(address: str) -> Iterator[Any]:
         with client, client.as_current():
             yield client
     finally:
-        log.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -338,7 +338,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, data frame or sparse array (n, d)
+        X : array, data frame, sparse array (n, d) or Dask collection, whose result is lazy
 
         Returns
         -------
@@ -355,7 +355,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, data frame or sparse array (n, d)
+        X : array, data frame, sparse array (n, d) or Dask collection, whose result is lazy
 
         Returns
         -------
@@ -370,7 +370,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, data frame or sparse array (n, d)
+        X : array, data frame, sparse array (n, d) or Dask collection, whose result is lazy
 
         Returns
         -------

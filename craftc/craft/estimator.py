@@ -503,7 +503,7 @@ class CRAFT(
 
         Parameters
         ----------
-        X : data frame, array (n, D) or MixedTable
+        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
             The columns of `fit`, in any order if they have names.
 
         Returns

@@ -122,7 +122,9 @@ class Levels:
         self._set_state(moments, self._spec, self.schema_, self._encoding, original, mask, cross)
         path = path.after(step)
         self._set_path(path, along.after(step), self._links)
-        self.labels_ = path[0].labels
+        vars(self).pop("labels_", None)
+        if path.has_labels:
+            self.labels_ = path[0].labels
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self._typical = self._unusual = None
         for name in ("margins_", "cluster_margins_"):  # of the rows, which a model does not hold
@@ -132,7 +134,7 @@ class Levels:
 
 def weights_of_fit(model: Any, n_rows: int, sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
     """Weights that are passed again with the table of `fit`; raise if that table has other rows, or the weights are others."""
-    n = len(model.labels_)
+    n = n_rows_of(model)
     if n_rows != n:
         raise ValueError(f"X has {n_rows} rows, but the model was fitted on {n}; pass the table of fit.")
     weights = check_weight(sample_weight, n)
@@ -141,6 +143,12 @@ def weights_of_fit(model: Any, n_rows: int, sample_weight: ArrayLike | None) -> 
     if not math.isclose(given, whole, rel_tol=1e-9):
         raise ValueError(f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the sample_weight of fit.")
     return weights
+
+
+def n_rows_of(model: Any) -> int:
+    """Rows of the fit; those of a collection, or of a model that has left it, have no weights."""
+    labels = getattr(model, "labels_", None)
+    return len(labels) if isinstance(labels, np.ndarray) else int(model.cluster_sizes_.sum())
 
 
 def step_of(model: Any, n_clusters: int | str) -> int:

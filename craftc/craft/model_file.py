@@ -5,8 +5,9 @@ arrays are the exact sums of every cluster (``groups``) and the grid on which th
 table in its original units (``shown_...``), where the encoding changes it; the masks that the search found (``mask``), under the pooled
 background; the sums of products of columns (``cross_columns``, ``cross_sums``), where clusters hold covariances; and per row ``labels``,
 ``margins`` and the clusters along the merge path. The same sums and masks of the clusters of every later step of the path (``path_...``)
-follow each other, as do the merged pairs (``path_pairs``); ``typical`` and ``unusual`` are positions of rows. Everything else follows
-from the sums, bit for bit, and is computed on loading.
+follow each other, as do the merged pairs (``path_pairs``); ``typical`` and ``unusual`` are positions of rows. A model whose rows lie
+elsewhere, in a Dask collection, has no ``labels``; where the clusters go along the path (``path_places``, ``path_heirs``) is stored
+instead. Everything else follows from the sums, bit for bit, and is computed on loading.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from craftc._common.merge_path import MergePath, MergeStep
+from craftc._common.merge_path import Change, MergePath, MergeStep, objectives_of
 from craftc._common.model_archive import Archive, Arrays, demand, plain_parameters, stored_parameters
-from craftc._common.typing import Mask
+from craftc._common.typing import Labels, Mask
 from craftc._kernels.craft_cross_products import cross_width
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts
 from craftc.craft.dependence import ColumnLinks
 from craftc.craft.estimator import CRAFT
+from craftc.craft.levels import n_rows_of
 from craftc.craft.parameters import MODELS, ModelSpec
 from craftc.craft.path_clusters import PathClusters, moment_sums
 from craftc.craft.rows import MOST_TYPICAL
@@ -40,17 +43,17 @@ _ARRAYS = {
     "groups": "int64",
     "centre": "float64",
     "scale": "float64",
-    "labels": "int32",
     "objective_path": "float64",
     "merge_clusters": "int64",
     "merge_objectives": "float64",
-    "merge_labels": "int32",  # or uint8: (rows, steps), so that a row's numbers are neighbours
 }
+_LABELS = {"labels": "int32", "merge_labels": "int32"}  # the latter or uint8: (rows, steps), so that a row's numbers are neighbours
+_CHANGES = {"path_places": "int32", "path_heirs": "int32"}  # instead of labels, of a model whose rows lie elsewhere
 _ORIGINAL_UNITS = {"shown_groups": "int64", "shown_centre": "float64", "shown_scale": "float64"}
 _COVARIANCES = {"cross_columns": "int64", "cross_sums": "int64"}
 _ROWS = {"margins": "float32", "cluster_margins": "float64", "typical": "int64", "unusual": "int64"}  # not of a model from a merge path
 _PATH = {"path_pairs": "int64", "path_groups": "int64", "path_mask": "uint8", "path_cross_sums": "int64", "path_shown_groups": "int64"}
-_OPTIONAL = _ORIGINAL_UNITS | _COVARIANCES | _ROWS | _PATH | {"mask": "uint8"}
+_OPTIONAL = _LABELS | _CHANGES | _ORIGINAL_UNITS | _COVARIANCES | _ROWS | _PATH | {"mask": "uint8"}
 _RENAMED = {"feature_sharing": "feature_variance", "sharing": "variance"}  # in files written before the names changed
 _DEFAULTS: dict[str, Any] = {"absolute": False, "background": "table", "covariance": "diagonal"}  # of specifications in older files
 
@@ -74,12 +77,17 @@ def state_of(model: CRAFT) -> tuple[dict[str, Any], Arrays]:
         "groups": moments.groups,
         "centre": moments.grid.centre,
         "scale": moments.grid.scale,
-        "labels": model.labels_,
         "objective_path": model.objective_path_,
-        **_path_arrays(model.merge_path_, len(model.labels_)),
+        **_path_arrays(model.merge_path_),
     }
-    if hasattr(model, "margins_"):
-        arrays |= {"margins": model.margins_, "cluster_margins": model.cluster_margins_}
+    if _has_rows(model):
+        arrays |= _path_labels(model.merge_path_, model.labels_)
+    elif isinstance(model.merge_path_, MergePath):
+        arrays |= _path_changes(model.merge_path_)
+    if hasattr(model, "cluster_margins_"):
+        arrays["cluster_margins"] = model.cluster_margins_
+        if _has_rows(model):
+            arrays["margins"] = model.margins_
     if model._typical is not None and model._unusual is not None:
         typical = np.full((model.n_clusters_, MOST_TYPICAL), -1, np.int64)
         for line, rows in zip(typical, model._typical, strict=True):
@@ -102,17 +110,37 @@ def state_of(model: CRAFT) -> tuple[dict[str, Any], Arrays]:
     return head, arrays
 
 
-def _path_arrays(steps: Sequence[MergeStep], n: int) -> Arrays:
-    """The merge path as arrays; labels are uint8 up to 256 clusters."""
-    few = all(step.n_clusters <= 256 for step in steps)
-    labels = np.empty((n, len(steps)), np.uint8 if few else np.int32)
-    for column, step in zip(labels.T, steps, strict=True):
-        column[:] = step.labels
+def _has_rows(model: CRAFT) -> bool:
+    """Whether the model holds the labels of the rows of its fit; those of a collection lie elsewhere."""
+    return isinstance(getattr(model, "labels_", None), np.ndarray)
+
+
+def _path_arrays(steps: Sequence[MergeStep]) -> Arrays:
+    """The merge path without labels."""
+    objectives, changes = objectives_of(steps), steps.changes() if isinstance(steps, MergePath) else []
     return {
-        "merge_clusters": np.array([step.n_clusters for step in steps], np.int64),
-        "merge_objectives": np.array([step.objective for step in steps], np.float64),
-        "merge_labels": labels,
-        "path_pairs": np.array([step.merged for step in steps[1:]], np.int64).reshape(-1, 2),
+        "merge_clusters": np.array([n_clusters for n_clusters, _ in objectives], np.int64),
+        "merge_objectives": np.array([objective for _, objective in objectives], np.float64),
+        "path_pairs": np.array([change.merged for change in changes], np.int64).reshape(-1, 2),
+    }
+
+
+def _path_labels(steps: Sequence[MergeStep], labels: Labels) -> Arrays:
+    """The labels of the fit and of all steps, uint8 up to 256 clusters."""
+    few = all(n_clusters <= 256 for n_clusters, _ in objectives_of(steps))
+    of_steps = np.empty((len(labels), len(steps)), np.uint8 if few else np.int32)
+    for column, step in zip(of_steps.T, steps, strict=True):
+        column[:] = step.labels
+    return {"labels": labels, "merge_labels": of_steps}
+
+
+def _path_changes(path: MergePath) -> Arrays:
+    """Where the clusters go at every step after the first, for a path without labels."""
+    changes = path.changes()
+    nothing = np.empty(0, np.int32)
+    return {
+        "path_places": np.concatenate([nothing, *(change.place for change in changes)]),
+        "path_heirs": np.concatenate([nothing, *(change.heirs for change in changes)]),
     }
 
 
@@ -138,9 +166,11 @@ def restored(archive: Archive) -> CRAFT:
         original_units = _moments(arrays, "shown_", schema, count_weight)
         alike = np.array_equal(moments.groups[:, 0], original_units.groups[:, 0])
         demand(alike, "the two tables of sums have different clusters")
-    K, labels = moments.n_clusters, arrays["labels"]
-    demand(labels.ndim == 1, "labels have a wrong shape")
-    demand(bool(((labels >= 0) & (labels < K)).all()), "the labels contain unknown clusters")
+    K, labels = moments.n_clusters, arrays.get("labels")
+    demand("labels" in arrays or "path_places" in arrays, "the labels are missing")
+    if labels is not None:
+        demand(labels.ndim == 1, "labels have a wrong shape")
+        demand(bool(((labels >= 0) & (labels < K)).all()), "the labels contain unknown clusters")
     demand(arrays["objective_path"].ndim == 1, "objective_path has a wrong shape")
 
     parameters = {_RENAMED.get(name, name): value for name, value in stored_parameters(head).items()}
@@ -153,8 +183,10 @@ def restored(archive: Archive) -> CRAFT:
             model._set_state(moments, spec, schema, encoding, original_units, mask, _cross_products(arrays, moments, spec))
         except Warning as warning:
             raise ValueError(str(warning)) from warning
-    model.labels_, model.objective_path_ = labels, arrays["objective_path"]
-    path = _merge_path(arrays, K, len(labels))
+    if labels is not None:
+        model.labels_ = labels
+    model.objective_path_ = arrays["objective_path"]
+    path = _merge_path(arrays, K, labels)
     model._set_path(path, _path_clusters(arrays, path, model), _links(head.get("links"), schema))
     _set_rows(model, arrays)
     model.n_iter_, model.converged_ = int(head["n_iter"]), bool(head["converged"])
@@ -230,27 +262,44 @@ def _cross_products(arrays: Arrays, moments: Moments, spec: ModelSpec) -> CrossP
     return CrossProducts(columns, np.ascontiguousarray(sums))
 
 
-def _merge_path(arrays: Arrays, n_clusters: int, n: int) -> MergePath | None:
-    """The partitions of the merge path."""
+def _merge_path(arrays: Arrays, n_clusters: int, own: Labels | None) -> MergePath | None:
+    """The partitions of the merge path, without labels if the model has none (`own`)."""
     clusters, objectives = arrays["merge_clusters"], arrays["merge_objectives"]
-    labels = arrays["merge_labels"]
-    fits = labels.shape == (n, len(clusters)) and objectives.shape == clusters.shape
-    demand(fits, "the merge path has a wrong shape")
+    demand(clusters.ndim == 1 and objectives.shape == clusters.shape, "the merge path has a wrong shape")
     if not len(clusters):
         return None
     downward = clusters[0] == n_clusters and clusters[-1] == 1 and (np.diff(clusters) < 0).all()
     demand(bool(downward), "the merge path does not lead down to one cluster")
-    demand(bool(((labels >= 0) & (labels < clusters)).all()), "the merge path contains unknown clusters")
-    demand(np.array_equal(labels[:, 0], arrays["labels"]), "the merge path does not begin with the labels")
     pairs = arrays.get("path_pairs")
     if pairs is not None:
         demand(pairs.shape == (len(clusters) - 1, 2), "the merged pairs have a wrong shape")
         ordered = (pairs[:, 0] >= 0) & (pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] < clusters[:-1])
         demand(bool(ordered.all()), "the merge path merges unknown clusters")
-    path = MergePath(arrays["labels"], n_clusters, float(objectives[0]))
+    if own is None:
+        return _path_without_labels(arrays, clusters.tolist(), objectives.tolist())
+    labels = arrays["merge_labels"]
+    demand(labels.shape == (len(own), len(clusters)), "the merge path has a wrong shape")
+    demand(bool(((labels >= 0) & (labels < clusters)).all()), "the merge path contains unknown clusters")
+    demand(np.array_equal(labels[:, 0], own), "the merge path does not begin with the labels")
+    path = MergePath(own, n_clusters, float(objectives[0]))
     for step, (K, objective) in enumerate(zip(clusters[1:].tolist(), objectives[1:].tolist(), strict=True)):
         pair = None if pairs is None else (int(pairs[step, 0]), int(pairs[step, 1]))
         path.append(K, objective, labels[:, step], labels[:, step + 1], pair)
+    return path
+
+
+def _path_without_labels(arrays: Arrays, clusters: list[int], objectives: list[float]) -> MergePath:
+    """The merge path of a model whose rows lie elsewhere, from the changes between its steps."""
+    demand({"path_pairs", "path_places", "path_heirs"} <= arrays.keys(), "the merge path is not complete")
+    path, end = MergePath(None, clusters[0], objectives[0]), 0
+    pairs, places, heirs = arrays["path_pairs"], arrays["path_places"], arrays["path_heirs"]
+    demand(places.shape == heirs.shape == (sum(clusters[:-1]),), "the merge path has a wrong shape")
+    for step, (before, after) in enumerate(pairwise(clusters)):
+        of_step = slice(end, end := end + before)
+        known = all(bool(((to[of_step] >= 0) & (to[of_step] < after)).all()) for to in (places, heirs))
+        demand(known, "the merge path contains unknown clusters")
+        i, j = pairs[step].tolist()
+        path.append_change(after, objectives[step + 1], Change((i, j), heirs[of_step], places[of_step]))
     return path
 
 
@@ -288,11 +337,13 @@ def _path_clusters(arrays: Arrays, path: MergePath | None, model: CRAFT) -> Path
 
 def _set_rows(model: CRAFT, arrays: Arrays) -> None:
     """Margins, typical and unusual rows."""
-    n, K = len(model.labels_), model.n_clusters_
+    n, K = n_rows_of(model), model.n_clusters_
+    if "cluster_margins" in arrays:
+        demand(arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
+        model.cluster_margins_ = arrays["cluster_margins"]
     if "margins" in arrays:
-        demand(arrays["margins"].shape == (n,), "margins have a wrong shape")
-        demand("cluster_margins" in arrays and arrays["cluster_margins"].shape == (K,), "cluster_margins have a wrong shape")
-        model.margins_, model.cluster_margins_ = arrays["margins"], arrays["cluster_margins"]
+        demand("cluster_margins" in arrays and arrays["margins"].shape == (n,), "margins have a wrong shape")
+        model.margins_ = arrays["margins"]
     model._typical, model._unusual = None, None
     if "typical" in arrays and "unusual" in arrays:
         typical, unusual = arrays["typical"], arrays["unusual"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from craftc.craft.covariance import CrossProducts
 from craftc.craft.parameters import distinct_rows
 from craftc.craft.rows import RowStatistics
 from craftc.distributed.partitions import Part
+from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
 _NO_WEIGHT = np.empty(0, np.int64)
@@ -137,9 +139,7 @@ class SidesAssigned:
     def labels(self, part: Part, of_rows: Labels, before: Labels) -> Labels:
         sides, rows = before.copy(), np.flatnonzero(of_rows == self.k)
         scratch = aligned((1, craft_kernel.scratch_size(self.tables)))
-        for first in range(0, len(rows), _ROWS):
-            some = slice(first, first + _ROWS)
-            cells = part.table.take(rows[some])
+        for some, cells in _copied(part, rows):
             craft_kernel.assign(cells.numeric, cells.codes, _NO_WEIGHT, self.tables, sides[some], np.empty(0), scratch, *NO_MOMENTS, 1)
         return sides
 
@@ -183,14 +183,24 @@ def sides_moved(
     return len(rows), _gained(part, rows, before[places], after[places], grid, 2)
 
 
+def _copied(part: Part, rows: NDArray[np.intp]) -> Iterator[tuple[slice, MixedTable]]:
+    """Slices of some rows, and copies of their cells, all in the same memory."""
+    table = part.table
+    blocks = [np.empty((min(len(rows), _ROWS), block.shape[1]), block.dtype) for block in (table.numeric, table.codes)]
+    for first in range(0, len(rows), _ROWS):
+        some = slice(first, first + _ROWS)
+        for block, copy in zip((table.numeric, table.codes), blocks, strict=True):
+            np.take(block, rows[some], axis=0, out=copy[: len(rows[some])], mode="clip")
+        numeric, codes = (copy[: len(rows[some])] for copy in blocks)
+        yield some, MixedTable._trusted(numeric, codes, table.schema)
+
+
 def _gained(
     part: Part, rows: NDArray[np.intp], before: Labels, after: Labels, grid: moments_kernel.Grid, n_clusters: int
 ) -> Integers:
     """What the moments of the clusters gain by the moves of some rows."""
     gained = np.zeros((n_clusters, grid.width), np.int64)
-    for first in range(0, len(rows), _ROWS):
-        some = slice(first, first + _ROWS)
-        cells = part.table.take(rows[some])
+    for some, cells in _copied(part, rows):
         for labels, sign in ((after, 1), (before, -1)):
             own = Moments.of_partition(grid, 1.0, cells, _NO_WEIGHT, labels[some], n_clusters)
             add_groups(gained, own.groups, grid, sign)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.merge_path import MergePath, change_by
+from craftc._common.merge_path import Change, MergePath, change_by
 from craftc._common.random import spread
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels
@@ -356,7 +356,7 @@ class FarMergePath(MergePath):
     """
 
     def __init__(self, rows: PartitionedRows, labels: FarLabels, n_clusters: int, objective: float) -> None:
-        super().__init__(np.empty(0, np.int32), n_clusters, objective)
+        super().__init__(None, n_clusters, objective)
         self._rows: PartitionedRows | None = rows
         self._last: FarLabels | None = labels
         self._nodes: list[Node] = [labels.node]
@@ -378,8 +378,7 @@ class FarMergePath(MergePath):
         source_grid = None if rows.table.source is None else rows.table.source.grid
         found = rows.engine.ask(operations.step_of_path, (before, after), n_before, n_clusters, source_grid)
         pairs, sums = zip(*found, strict=True)
-        self._steps.append((n_clusters, objective))
-        self._changes.append(change_by(np.sum(pairs, axis=0), merged))
+        self.append_change(n_clusters, objective, change_by(np.sum(pairs, axis=0), merged))
         self._nodes.append(after.node)
         self._source_sums.append(None if source_grid is None else _sum(sums, source_grid))
         self._last = after
@@ -417,10 +416,20 @@ class FarMergePath(MergePath):
         path._source_sums = self._source_sums[start:]
         return path
 
+    @property
+    def has_labels(self) -> bool:
+        return True
+
     def _labels_at(self, i: int) -> Any:
-        if self._output is None:
-            raise AttributeError("The labels of the fit are not part of a model that was copied or saved; predict the rows.")
         return self._output.labels(self._nodes[i])
 
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_rows": None, "_last": None, "_output": None, "_nodes": []}
+    def __reduce__(self) -> Any:
+        return _path_without_rows, (self._steps, self._changes)
+
+
+def _path_without_rows(steps: list[tuple[int, float]], changes: list[Change]) -> MergePath:
+    """A path as it is copied or sent, without the collection."""
+    path = MergePath(None, *steps[0])
+    for (n_clusters, objective), change in zip(steps[1:], changes, strict=True):
+        path.append_change(n_clusters, objective, change)
+    return path

@@ -35,7 +35,7 @@ class Probabilities:
 
         Parameters
         ----------
-        X : data frame, array (n, D) or MixedTable
+        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
 
         Returns
         -------
@@ -65,7 +65,7 @@ class Probabilities:
 
         Parameters
         ----------
-        X : data frame, array (n, D) or MixedTable
+        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
 
         Returns
         -------
@@ -98,7 +98,7 @@ class Probabilities:
 
         Parameters
         ----------
-        X : data frame, array (n, D) or MixedTable
+        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
 
         Returns
         -------

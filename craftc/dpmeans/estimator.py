@@ -12,12 +12,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from craftc._common.cluster_moments import ClusterMoments
-from craftc._common.column_scales import warn_of_unscaled_columns
+from craftc._common.cluster_moments import ExactMoments
+from craftc._common.column_scales import ROWS_COMPARED, warn_of_unscaled_columns
 from craftc._common.dense_data import DenseData
 from craftc._common.estimator import set_convergence, warn_not_converged
-from craftc._common.labels import compact, number_by_appearance
-from craftc._common.random import DPMeansStream, seed_of, uniform
+from craftc._common.labels import number_by_appearance
+from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
@@ -33,19 +33,21 @@ from craftc._common.validation import (
 )
 from craftc._kernels import dpmeans as _kernel
 from craftc.distributed.collections import feature_names_out, rowwise
+from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.dpmeans import gaussian
-from craftc.dpmeans.descent import Descent, SphericalFit, nearest
-from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample, farthest_first
-from craftc.dpmeans.seeding import k_means_labels, random_row
+from craftc.dpmeans.bounded_rows import nearest
+from craftc.dpmeans.descent import Descent, SphericalFit
+from craftc.dpmeans.penalty import farthest_first
+from craftc.dpmeans.row_store import LocalRows
+from craftc.dpmeans.seeding import k_means_labels
+from craftc.dpmeans.starts import INITS, NO_CAP, Starts, check_partitioned
 from craftc.table.cluster_summary import MomentsSummary
 from craftc.table.dense_input import DenseInput
+from craftc.table.fit_input import set_input_attributes
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
-INITS = ("auto", "single", "random", "random-row", "farthest")
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
-_START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
-_NO_CAP = np.iinfo(np.int32).max
 
 
 class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -114,12 +116,13 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
     cluster_penalty_ : float
         lambda^2 of the fit.
     objective_ : float
-        J, computed from the rows of the returned partition (full covariances: the objective of Appendix E, with a `covariance_price`
-        that of all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
+        J of the returned partition, from exact sums of the rows (full covariances: the objective of Appendix E, with a
+        `covariance_price` that of all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
     objective_path_ : ndarray of float64
         J after every sweep.
     inertia_ : float
-        Sum of squared distances to the own centre (one known covariance: of squared Mahalanobis distances).
+        Weighted sum of squared distances of the rows to the mean of their cluster (one known covariance: of squared Mahalanobis
+        distances).
     covariances_ : ndarray (K, D, D)
         Only with a covariance per cluster.
     n_iter_ : int
@@ -205,17 +208,21 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
 
     # ---- fitting ----
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, *, client: Any = None) -> DPMeans:
         """Find the clusters.
 
         Parameters
         ----------
-        X : array or data frame (n, D) of numbers
-            float32 stays float32; missing values and infinities raise an error.
+        X : array or data frame (n, D) of numbers, or Dask collection
+            float32 stays float32; missing values and infinities raise an error. The rows of a Dask data frame or array stay on the
+            workers, as do those of `craftc.distributed.Partitions`; `labels_` is a lazy collection then, and the result is that of the
+            table in memory to the last bit. The modes "serial" and "delayed" are defined for them, with spherical clusters.
         y : ignored
         sample_weight : array (n,), optional
             Finite, >= 0. ``sample_weight=2`` is the same as repeating the row. A row of weight below 1 opens a cluster only if its weight
-            times the squared distance exceeds lambda^2.
+            times the squared distance exceeds lambda^2. Not for collections.
+        client : distributed.Client, optional
+            The Dask cluster on which a collection lies; None: the current one.
 
         Returns
         -------
@@ -228,40 +235,28 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
             A parameter or the input is invalid.
         """
         self._check_parameters()
+        n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
+        if is_partitioned(X):
+            partitions, penalty, best, sample = self._search_partitions(X, sample_weight, client, n_threads, seed)
+            set_input_attributes(self, X, partitions)
+            warn_of_unscaled_columns(self, sample)
+            self._set_spherical_state(penalty, None, best)
+            self._warn_of_the_result(best, len(partitions))
+            self._moments = best.moments.around(self.cluster_centers_)
+            return self
         table = self._read_rows(X, reset=True)
         weight = check_weight(sample_weight, len(table))
         shape = self._known_shape(table.shape[1])
         rows = table
         if isinstance(self.covariance, str) and self.covariance == "spherical":
             warn_of_unscaled_columns(self, rows)
-        table = _whitened(table, shape)
-        data = DenseData(table, weight, effective_n_threads(self.n_threads))
+        data = DenseData(_whitened(table, shape), weight, n_threads)
         data.check_width()
-        seed = seed_of(self.random_state)
-        given = self._given_labels(len(table))
-        cap = _NO_CAP if self.max_clusters is None else int(self.max_clusters)
-        penalty, chosen = self._penalty(data, cap, seed)
-        best: SphericalFit | None = None
-        for start in range(int(self.n_init) if given is None else 1):
-            labels = given if given is not None else chosen if chosen is not None else self._start_labels(data, seed, start)
-            row = random_row(data, seed, start) if given is None and self.init == "random-row" else None
-            fit = self._descend(data, penalty, cap, labels, data.order(seed, start), start, row)
-            if best is None or fit.objective < best.objective - 1e-12 * data.scatter:
-                best = fit
-        assert best is not None
+        penalty, best = Starts(self, LocalRows(data), seed).best(self._given_labels(len(table)))
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
         local = None if spherical else self._descend_gaussian(data, weight, best, penalty, seed)
-        self.cluster_penalty_, self._shape = penalty, shape
-        self._set_state(best)
-        if not best.converged:
-            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter")
-        if penalty > 0 and self.n_clusters_ > max(_MANY, len(table) / 10):
-            warnings.warn(
-                f"DPMeans opened {self.n_clusters_} clusters for {len(table)} rows: lambda^2 = {penalty:.4g} is not larger than typical "
-                "squared distances within clusters. Try a larger cluster_penalty (see penalty_path), or mode='delayed' or 'collapsed'.",
-                UserWarning,
-                stacklevel=2,
-            )
+        self._set_spherical_state(penalty, shape, best)
+        self._warn_of_the_result(best, len(table))
         if self.covariance_price is not None and spherical:
             warnings.warn(
                 f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and 'full-sized'; the price of "
@@ -269,12 +264,41 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
                 UserWarning,
                 stacklevel=2,
             )
+        moments = best.moments
         if local is not None:
-            self._set_gaussian_state(data, local)
-        elif hasattr(self, "covariances_"):
-            del self.covariances_
-        self._moments = ClusterMoments.of(rows, self.labels_, self.n_clusters_, weight, self.cluster_centers_)
+            moments = self._set_gaussian_state(data, local)
+        if shape is not None:
+            moments = DenseData(rows, weight, data.n_threads).moments(self.labels_, self.n_clusters_)
+        self._moments = moments.around(self.cluster_centers_)
         return self
+
+    def _search_partitions(
+        self, X: Any, sample_weight: Any, client: Any, n_threads: int, seed: int
+    ) -> tuple[Any, float, SphericalFit, NDArray[Any]]:
+        """The table of a collection, lambda^2, the partition with labels in the form of the collection, and some rows."""
+        from craftc.dpmeans.partitioned_rows import PartitionedRows  # which ordinary tables do not need
+
+        check_partitioned(self, sample_weight)
+        partitions = read_partitions(X, client, [], "error", n_threads)
+        with partitions.engine:
+            rows = PartitionedRows(partitions)
+            rows.table.check_width()
+            penalty, best = Starts(self, rows, seed).best()
+            best.labels = rows.in_form_of_input(best)
+            return partitions, penalty, best, rows.spread_rows(ROWS_COMPARED)
+
+    def _warn_of_the_result(self, fit: SphericalFit, n: int) -> None:
+        """Warn where a fit has not converged, or has suspiciously many clusters."""
+        if not fit.converged:
+            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter", stacklevel=3)
+        if self.cluster_penalty_ > 0 and self.n_clusters_ > max(_MANY, n / 10):
+            warnings.warn(
+                f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = {self.cluster_penalty_:.4g} is not larger than "
+                "typical squared distances within clusters. Try a larger cluster_penalty (see penalty_path), or mode='delayed' or "
+                "'collapsed'.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     @available_if(  # type: ignore[untyped-decorator]
         lambda self: not self.covariance.startswith("full") if isinstance(self.covariance, str) else np.ndim(self.covariance) == 2
@@ -304,7 +328,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
         table, weight = _whitened(given, self._shape), check_weight(sample_weight, len(given))
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
         data.check_width()
-        cap = _NO_CAP if self.max_clusters is None else int(self.max_clusters)
+        cap = NO_CAP if self.max_clusters is None else int(self.max_clusters)
         descent = Descent(data, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), data.order(0, 0))
         rows = descent.rows
         rows.replace_centers(_whitened(self.cluster_centers_, self._shape))
@@ -319,9 +343,12 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
         centers[changed] += share[changed] * (data.means(rows.sums, rows.K)[changed] - centers[changed])
         self.cluster_centers_, self.n_clusters_ = _restored(centers, self._shape), rows.K
         self.labels_ = rows.labels
-        self._moments = self._moments.joined(ClusterMoments.of(given, self.labels_, rows.K, weight))
+        moments = data.moments(self.labels_, rows.K)
+        self.inertia_ = moments.inertia(centers)
+        if self._shape is not None:
+            moments = DenseData(given, weight, data.n_threads).moments(self.labels_, rows.K)
+        self._moments = self._moments.joined(moments.around(moments.origin + moments.offsets))
         self._moments.means = self.cluster_centers_
-        self.inertia_ = data.inertia(self.labels_, centers)
         self.objective_ = self.inertia_ + descent.price(rows.K)
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self.n_iter_ += 1
@@ -355,56 +382,6 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
         return farthest_first(data, most)[1]
 
-    def _descend(
-        self, data: DenseData, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32], start: int, row: Floats | None
-    ) -> SphericalFit:
-        """One start until convergence; `row` (1, D): the first centre, if it is not the mean."""
-        descent = Descent(data, penalty, cap, labels, order)
-        path: list[float] = []
-
-        def callback(n_iter: int, objective: float) -> None:
-            if self.verbose > 1:
-                print(f"start {start}, sweep {n_iter}: {descent.rows.K} clusters, J {objective:.6g}")
-
-        left, before = int(self.max_iter), 0
-        if row is not None:
-            descent.rows.replace_centers(row)
-            if self.mode == "collapsed":  # its moves need the means of the rows
-                before, left = descent.run(descent.serial, path, 1, callback)[0], left - 1
-        n_iter, converged = descent.run(descent.sweep(self.mode), path, left, callback)
-        n_iter += before
-        if self.polish:
-            n_iter += descent.polish(path, callback)
-        fit = descent.result(path, n_iter, converged)
-        if self.verbose > 0:
-            print(f"start {start}: {len(fit.sizes)} clusters after {n_iter} sweeps, J {fit.objective:.6g}")
-        return fit
-
-    def _penalty(self, data: DenseData, cap: int, seed: int) -> tuple[float, Labels | None]:
-        """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""
-        if not isinstance(self.cluster_penalty, str):
-            return float(self.cluster_penalty), None
-        if self.n_clusters is not None:
-            return float(farthest_first(data, int(self.n_clusters))[1][-1]), None
-
-        def fit(rows: DenseData, penalty: float) -> SphericalFit:
-            descent = Descent(rows, penalty, min(cap, MOST_CHOSEN + 1), np.zeros(len(rows), np.int32), rows.order(seed, 0))
-            path: list[float] = []
-            return descent.result(path, *descent.run(descent.sweep(self.mode), path, int(self.max_iter)))
-
-        return choose_by_sample(data, fit, cap, seed)
-
-    def _start_labels(self, data: DenseData, seed: int, start: int) -> Labels:
-        """Start partition."""
-        n = len(data)
-        if self.init in ("auto", "single", "random-row"):
-            return np.zeros(n, np.int32)
-        K = min(int(self.n_clusters or self.max_clusters or _START_CLUSTERS), n)
-        if self.init == "random":
-            return compact((uniform(seed, DPMeansStream.LABEL, start, np.arange(n)) * K).astype(np.int32))
-        rows, _ = farthest_first(data, K)
-        return compact(nearest(data.X, data.X[np.unique(rows)].astype(np.float64), data.n_threads)[0])
-
     def _given_labels(self, n: int) -> Labels | None:
         """Labels given as `init`, 0..K-1."""
         if isinstance(self.init, str):
@@ -433,14 +410,15 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
             fit = gaussian.vary(data.X, weight, fit, float(self.covariance_price), most, max_iter)
         return fit
 
-    def _set_gaussian_state(self, data: DenseData, fit: gaussian.GaussianFit) -> None:
+    def _set_gaussian_state(self, data: DenseData, fit: gaussian.GaussianFit) -> ExactMoments:
         alive, model = number_by_appearance(fit.labels), fit.model
         self._gaussian, self._shapes = model, gaussian.select(fit.shapes, alive)
         if model.known is not None:
             model.known = model.known[alive]
         self.labels_, self.n_clusters_ = fit.labels, len(alive)
         self.cluster_centers_, self.covariances_ = self._shapes.means, self._shapes.covariances
-        self.cluster_sizes_, self.inertia_ = self._shapes.sizes, data.inertia(self.labels_, self._shapes.means)
+        moments = data.moments(self.labels_, self.n_clusters_)
+        self.cluster_sizes_, self.inertia_ = self._shapes.sizes, moments.inertia(self._shapes.means)
         set_convergence(self, fit)
         D, rows = data.X.shape[1], np.bincount(fit.labels)
         few = rows[rows <= D]
@@ -452,11 +430,15 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
                 UserWarning,
                 stacklevel=3,
             )
+        return moments
 
-    def _set_state(self, fit: SphericalFit) -> None:
-        self.labels_, self.cluster_centers_, self.cluster_sizes_ = fit.labels, _restored(fit.centers, self._shape), fit.sizes
+    def _set_spherical_state(self, penalty: float, shape: tuple[Floats, Floats] | None, fit: SphericalFit) -> None:
+        self.cluster_penalty_, self._shape, self.labels_ = penalty, shape, fit.labels
+        self.cluster_centers_, self.cluster_sizes_ = _restored(fit.centers, shape), fit.sizes
         self.n_clusters_, self.inertia_ = len(fit.sizes), fit.inertia
         set_convergence(self, fit)
+        if hasattr(self, "covariances_"):
+            del self.covariances_
 
     # ---- new rows ----
 
@@ -470,7 +452,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
         open_cluster : bool, default=False
             Label rows further than lambda from every centre, which would open a cluster, -1 (not for a covariance per cluster).
 
@@ -497,7 +479,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
 
         Returns
         -------

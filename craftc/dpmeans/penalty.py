@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.dense_data import DenseData
 from craftc._common.description_length import ROWS_PER_CLUSTER, description_length
-from craftc._common.labels import compact
 from craftc._common.random import DPMeansStream, spread
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Floats
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.descent import SphericalFit, nearest
+from craftc.dpmeans.descent import SphericalFit
 
 _PATIENCE = 8  # values of the path that are tried without an improvement
 MOST_CHOSEN = 128
@@ -88,15 +88,15 @@ def choose_penalty(rows: DenseData, fit: Callable[[float], SphericalFit], cap: i
     return chosen, best
 
 
-def choose_by_sample(
-    data: DenseData, fit: Callable[[DenseData, float], SphericalFit], cap: int, seed: int
-) -> tuple[float, Labels | None]:
-    """The lambda^2 of :func:`choose_penalty`; for a large table that of a sample, and the partition of all rows by its centres."""
-    weighted = np.flatnonzero(data.weight) if len(data.weight) else np.arange(len(data))
-    if len(weighted) <= _SAMPLE:
+def choose_by_sample(rows: Any, fit: Callable[[DenseData, float], SphericalFit], cap: int, seed: int) -> tuple[float, Any]:
+    """The lambda^2 of :func:`choose_penalty`; for a large table that of a sample, and the partition of all rows by its centres.
+
+    `rows` is a LocalRows or PartitionedRows.
+    """
+    if rows.n_counted <= _SAMPLE:
+        data = rows.gathered()
         return choose_penalty(data, partial(fit, data), cap)[0], None
-    rows = data.of_rows(weighted[spread(len(weighted), _SAMPLE, seed, DPMeansStream.PENALTY_SAMPLE)])
-    penalty, best = choose_penalty(rows, partial(fit, rows), cap)
+    sample = rows.gathered(spread(rows.n_counted, _SAMPLE, seed, DPMeansStream.PENALTY_SAMPLE))
+    penalty, best = choose_penalty(sample, partial(fit, sample), cap)
     # rows outside the sample may be further out; neither they nor small moves of the means should open clusters
-    labels, squared = nearest(data.X, best.centers, data.n_threads)
-    return max(penalty, _MARGIN * float(squared.max())), compact(labels)
+    return max(penalty, _MARGIN * rows.largest_distance(best.centers)), rows.nearest_labels(best.centers)

@@ -10,7 +10,8 @@ from craftc._common.random import DPMeansStream, drawn, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.descent import Descent, SphericalFit, nearest
+from craftc.dpmeans.bounded_rows import nearest
+from craftc.dpmeans.descent import Descent, SphericalFit
 
 _STARTS = 10
 _NO_ORDER = np.empty(0, np.int32)
@@ -27,7 +28,8 @@ def k_means_labels(data: DenseData, K: int, seed: int, max_iter: int) -> Labels:
         if best is None or fit.objective < best.objective - 1e-12 * data.scatter:
             best = fit
     assert best is not None
-    return best.labels
+    found: Labels = best.labels
+    return found
 
 
 def random_row(data: DenseData, seed: int, start: int) -> Floats:

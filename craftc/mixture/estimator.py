@@ -319,7 +319,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
 
         Returns
         -------
@@ -334,7 +334,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
 
         Returns
         -------
@@ -350,7 +350,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
         Parameters
         ----------
-        X : array or data frame (n, D)
+        X : array, data frame (n, D) or Dask collection, whose result is lazy
             Missing cells and columns without variance in `fit` are left out. Counts: given the totals of the rows.
 
         Returns

@@ -106,6 +106,8 @@ def _cells(model: Any, table: Any) -> MixedTable:
     if model.unusable == "drop":
         table = known_columns(table, model.schema_.columns)
     cells: MixedTable = model.schema_.encode(table, estimator_name=type(model).__name__)
+    if not isinstance(getattr(model, "labels_", None), np.ndarray):
+        raise ValueError("This model holds no labels of its rows, which lie in a Dask collection; fit a sample of the rows for a report.")
     if len(cells) != len(model.labels_):
         raise ValueError(f"The table has {len(cells)} rows, but the model was fitted on {len(model.labels_)}; pass the table of fit.")
     return cells

@@ -438,7 +438,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
         Parameters
         ----------
-        X : data frame, array or MixedTable (n, D)
+        X : data frame, array, MixedTable (n, D) or Dask collection, whose result is lazy
             Columns are matched by name where both sides have names.
 
         Returns

@@ -157,16 +157,16 @@ class TestTools:
             given.append(out[0])
             out[:] = 2 * array + out
 
-        monkeypatch.setattr(module, "own_distances", double)
+        monkeypatch.setattr(module, "update_nearest", double)
         out = np.ones(3)
 
         def fit():
             for _ in range(2):
-                module.own_distances(np.arange(3.0), out)
+                module.update_nearest(np.arange(3.0), out)
                 out[0] += 5
 
-        replay = module_of("tools").Replay("dpmeans.own_distances", fit)
-        assert module.own_distances is double
+        replay = module_of("tools").Replay("dpmeans.update_nearest", fit)
+        assert module.update_nearest is double
         for _ in range(2):
             replay.ready()()
         assert given == [1.0, 6.0] * 3

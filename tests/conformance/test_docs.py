@@ -15,7 +15,7 @@ from tests.common import ROOT
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 GALLERY = sorted(EXAMPLES.glob("plot_*.py"))
-MODULES = ("datasets", "embed", "metrics", "plot", "report", "table")
+MODULES = ("datasets", "distributed", "embed", "metrics", "plot", "report", "table")
 
 
 def text_of(page):

@@ -26,6 +26,16 @@ def test_import_is_light_and_the_kernels_need_numpy_only():
     assert done.stdout.strip() == "[]"
 
 
+def test_a_fit_and_predictions_import_neither_dask_nor_spark():
+    script = (
+        "import sys, numpy as np, craftc; X = np.arange(20.0).reshape(10, 2); craftc.CRAFT().fit(X).predict(X); "
+        "craftc.distributed.spark_predict(craftc.DPMeans(1e9).fit(X)); print(sorted({'dask', 'distributed', 'pyspark'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
 def test_without_its_dependencies_the_package_says_so():
     script = "import sys; sys.modules['sklearn'] = None; import craftc\ntry:\n    craftc.CRAFT\nexcept ImportError as e:\n    print(e)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -75,6 +75,7 @@ SIGNATURES = {
         "(layout='2a', *, n_samples=300, own=None, proportions=None, elsewhere=None, shuffle=True, random_state=None)"
     ),
     "datasets.monk_rule": "(X, problem)",
+    "distributed.spark_predict": "(model, *, output='cluster', columns=None)",
     "embed.CraftCosts": "(model)",
     "metrics.chance_rand_index": "(labels_true, labels_pred)",
     "metrics.cluster_label_entropy": "(labels_true, labels_pred)",
@@ -98,7 +99,7 @@ SIGNATURES = {
     "report.write": "(model, table, path, *, target=None, stability=None, title=None)",
     "table.Schema": "(columns, named, numeric_index, categorical_index, levels, dtype, missing)",
 }
-MODULES = {"cli", "datasets", "embed", "metrics", "plot", "report", "table"}
+MODULES = {"cli", "datasets", "distributed", "embed", "metrics", "plot", "report", "table"}
 
 #: Methods of a class besides those that scikit-learn's base classes bring.
 METHODS = {
@@ -177,7 +178,7 @@ def test_signatures(name):
 
 def test_no_other_public_names():
     assert set(craftc.__all__) == {name for name in SIGNATURES if "." not in name} | MODULES
-    for module in ("covariates", "craft", "datasets", "embed", "metrics", "plot", "report", "table"):
+    for module in ("covariates", "craft", "datasets", "distributed", "embed", "metrics", "plot", "report", "table"):
         exported = {f"{module}.{name}" for name in found(module).__all__ if name not in craftc.__all__}
         assert exported == {name for name in SIGNATURES if name.startswith(f"{module}.")}
 

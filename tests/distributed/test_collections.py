@@ -367,3 +367,20 @@ def test_output_of_transform():
         with pytest.raises(ValueError, match="set to 'pandas'"):
             model.transform(X)
         assert model.predict(X).compute().tolist() == model.labels_.tolist()
+
+
+@pytest.mark.slow
+def test_on_a_cluster():
+    """The results do not depend on who computes them, and the model stays a plain object."""
+    distributed = pytest.importorskip("distributed", reason="pip install 'craftc[dask]'")
+    model, frame = fitted("craft")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+        dask.config.set(scheduler=client),
+    ):
+        X = dd.from_pandas(frame, npartitions=7).persist()
+        for method in METHODS:
+            np.testing.assert_array_equal(getattr(model, method)(X).compute(), getattr(model, method)(frame), err_msg=method)
+        assert len(pickle.dumps(model)) < 60_000
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(frame), model.labels_)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from craftc import DPMeans
 from craftc._common.dense_data import DenseData
+from craftc.dpmeans.row_store import LocalRows
 from craftc.dpmeans.seeding import random_row
+from craftc.dpmeans.starts import Starts
 from tests.common import examples
 from tests.reference import dpmeans as ref
 
@@ -108,11 +110,10 @@ def test_a_constant_column_opens_and_closes_nothing():
 def alone(model, X, weight, start):
     """(J, labels) of one start by itself, and (J, labels) of the reference's."""
     points = DenseData(X, weight, 1)
-    cap = np.iinfo(np.int32).max if model.max_clusters is None else model.max_clusters
-    seed, order = model.random_state, points.order(model.random_state, start)
-    labels = model._start_labels(points, seed, start)
+    starts, order = Starts(model, LocalRows(points), model.random_state), points.order(model.random_state, start)
+    labels = starts.labels(start)
     begin = labels.copy()
-    ours = model._descend(points, model.cluster_penalty, cap, labels, order, start, None)
+    ours = starts.descend(model.cluster_penalty, labels, start)
     theirs = ref.fit(
         X, model.cluster_penalty, mode=model.mode, polish=model.polish, cap=model.max_clusters, labels=begin, weight=weight,
         order=order if len(order) else None,

@@ -1,0 +1,85 @@
+"""The rows of a fit of DP-means in memory, and the partitions from which descents start."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.dense_data import DenseData
+from craftc._common.labels import compact
+from craftc._common.random import DPMeansStream, uniform
+from craftc._common.typing import Floats, Labels
+from craftc.dpmeans.bounded_rows import nearest
+from craftc.dpmeans.descent import Descent, SphericalFit
+from craftc.dpmeans.penalty import farthest_first
+from craftc.dpmeans.seeding import random_row
+
+
+class LocalRows:
+    """The rows of a fit, in memory.
+
+    Parameters
+    ----------
+    data : DenseData
+
+    Attributes
+    ----------
+    table : DenseData
+        What is known of the table without its rows.
+    n_counted : int
+        Rows of weight > 0.
+    """
+
+    def __init__(self, data: DenseData) -> None:
+        self.data = self.table = data
+        self._counted = np.flatnonzero(data.weight) if len(data.weight) else None
+        self.n_counted = len(data) if self._counted is None else len(self._counted)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    # ---- start partitions ----
+
+    def one_cluster(self) -> Labels:
+        """All rows in one cluster."""
+        return self.data.one_cluster()
+
+    def random_labels(self, K: int, seed: int, start: int) -> Labels:
+        """Random labels, numbered without gaps."""
+        return compact((uniform(seed, DPMeansStream.LABEL, start, np.arange(len(self))) * K).astype(np.int32))
+
+    def nearest_labels(self, centers: Floats) -> Labels:
+        """The nearest centre of every row, numbered without gaps."""
+        return compact(nearest(self.data.X, centers, self.data.n_threads)[0])
+
+    def sweeps(self, penalty: float, cap: int, labels: Labels, seed: int, number: int) -> Descent:
+        """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
+        return Descent(self.data, penalty, cap, labels, self.data.order(seed, number))
+
+    # ---- single rows ----
+
+    def gathered(self, rows: NDArray[np.intp] | None = None) -> DenseData:
+        """All rows, or some of those of weight > 0."""
+        if rows is None:
+            return self.data
+        return self.data.of_rows(rows if self._counted is None else self._counted[rows])
+
+    def random_row(self, seed: int, start: int) -> Floats:
+        """(1, D) a row, drawn in proportion to the weights."""
+        return random_row(self.data, seed, start)
+
+    def largest_distance(self, centers: Floats) -> float:
+        """The largest squared distance of a row to its nearest centre."""
+        return float(nearest(self.data.X, centers, self.data.n_threads)[1].max())
+
+    def farthest_first(self, n_clusters: int) -> tuple[NDArray[np.intp], Floats, Floats]:
+        """Rows of a farthest-first traversal from the grand mean, their cells, and their squared distances when they were added."""
+        rows, squared = farthest_first(self.data, n_clusters)
+        return rows, self.data.X[rows].astype(np.float64), squared
+
+    # ---- the result ----
+
+    def in_form_of_input(self, fit: SphericalFit) -> Labels:
+        """The labels."""
+        labels: Labels = fit.labels
+        return labels

@@ -1,0 +1,117 @@
+"""The starts of a fit of DP-means: lambda^2, start partitions, and the best of the descents, wherever the rows are."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from craftc._common.dense_data import DenseData
+from craftc._common.typing import Labels
+from craftc._common.validation import check_choice
+from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps
+from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample
+
+INITS = ("auto", "single", "random", "random-row", "farthest")
+NO_CAP = np.iinfo(np.int32).max
+_START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
+
+
+class Starts:
+    """Descents with the parameters of a DPMeans.
+
+    Parameters
+    ----------
+    model : DPMeans
+    rows : LocalRows or PartitionedRows
+    seed : int
+    """
+
+    def __init__(self, model: Any, rows: Any, seed: int) -> None:
+        self.model, self.rows, self.seed = model, rows, seed
+        self.cap = NO_CAP if model.max_clusters is None else int(model.max_clusters)
+
+    def best(self, given: Labels | None = None) -> tuple[float, SphericalFit]:
+        """lambda^2, and the descent with the lowest J; labels that are given are the only start."""
+        penalty, chosen = self.penalty()
+        scatter = self.rows.table.scatter
+        best: SphericalFit | None = None
+        for start in range(int(self.model.n_init) if given is None else 1):
+            labels = given if given is not None else copy(chosen) if chosen is not None else self.labels(start)
+            fit = self.descend(penalty, labels, start)
+            if best is None or fit.objective < best.objective - 1e-12 * scatter:
+                best = fit
+        assert best is not None
+        return penalty, best
+
+    def penalty(self) -> tuple[float, Any]:
+        """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""
+        model, seed = self.model, self.seed
+        if not isinstance(model.cluster_penalty, str):
+            return float(model.cluster_penalty), None
+        if model.n_clusters is not None:
+            return float(self.rows.farthest_first(int(model.n_clusters))[2][-1]), None
+
+        def fit(rows: DenseData, penalty: float) -> SphericalFit:
+            descent = Descent(rows, penalty, min(self.cap, MOST_CHOSEN + 1), rows.one_cluster(), rows.order(seed, 0))
+            path: list[float] = []
+            return descent.result(path, *descent.run(descent.sweep(model.mode), path, int(model.max_iter)))
+
+        return choose_by_sample(self.rows, fit, self.cap, seed)
+
+    def labels(self, start: int) -> Any:
+        """The start partition of a start."""
+        model, rows = self.model, self.rows
+        if model.init in ("auto", "single", "random-row"):
+            return rows.one_cluster()
+        K = min(int(model.n_clusters or model.max_clusters or _START_CLUSTERS), len(rows))
+        if model.init == "random":
+            return rows.random_labels(K, self.seed, start)
+        seeds, cells, _ = rows.farthest_first(K)
+        return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])
+
+    def descend(self, penalty: float, labels: Any, start: int) -> SphericalFit:
+        """One start until convergence."""
+        model = self.model
+        descent: Sweeps = self.rows.sweeps(penalty, self.cap, labels, self.seed, start)
+        path: list[float] = []
+
+        def callback(n_iter: int, objective: float) -> None:
+            if model.verbose > 1:
+                print(f"start {start}, sweep {n_iter}: {descent.rows.K} clusters, J {objective:.6g}")
+
+        left, before = int(model.max_iter), 0
+        if isinstance(model.init, str) and model.init == "random-row":
+            descent.rows.replace_centers(self.rows.random_row(self.seed, start))
+            if model.mode == "collapsed":  # its moves need the means of the rows
+                before, left = descent.run(descent.serial, path, 1, callback)[0], left - 1
+        n_iter, converged = descent.run(descent.sweep(model.mode), path, left, callback)
+        n_iter += before
+        if isinstance(descent, Descent) and model.polish:
+            n_iter += descent.polish(path, callback)
+        fit = descent.result(path, n_iter, converged)
+        if model.verbose > 0:
+            print(f"start {start}: {len(fit.sizes)} clusters after {n_iter} sweeps, J {fit.objective:.6g}")
+        return fit
+
+
+def check_partitioned(model: Any, sample_weight: Any) -> None:
+    """Raise ValueError if a fit on partitions is not defined with these parameters."""
+    if isinstance(model.init, str):
+        check_choice("init", model.init, INITS)
+    problem = ""
+    if model.mode == "collapsed":
+        problem = "sweeps that do not move the means with every row; pass mode='serial' or 'delayed'"
+    elif model.polish:
+        problem = "polish=False; a polish moves the means with every row"
+    elif not (isinstance(model.covariance, str) and model.covariance == "spherical"):
+        problem = "covariance='spherical'; gather a sample of the rows for other covariances"
+    elif not isinstance(model.init, str):
+        problem = "a start that is named, such as init='auto', not labels of the rows"
+    elif model.mode == "serial" and model.n_init > 1:
+        problem = "rows in their own order; pass n_init=1 or mode='delayed', whose sweeps do not depend on the order"
+    elif sample_weight is not None:
+        problem = "rows without weights; repeat rows instead of passing sample_weight"
+    if problem:
+        raise ValueError(f"A fit on Partitions or a Dask collection needs {problem}.")
