@@ -143,6 +143,8 @@ class Part:
 
     def encode(self, schema: Schema, first: int) -> None:
         """Translate the categories to the codes of the whole table, in which the partition begins at row `first`."""
+        if "source" in vars(self):  # a message that is answered twice
+            return
         self.first = first
         encoded = schema._table(self._numbers, self._columns, "ignore")
         self.source = self.table = MixedTable._trusted(self._numbers, self._stored(encoded.codes), schema, self._scratch)

@@ -19,6 +19,7 @@ import pandas as pd
 
 from craftc import CRAFT
 from craftc.craft import automatic, covariance_search, dependence, estimator, fitting, merge_split, partitioned_rows
+from craftc.craft.partition_operations import sides_moved
 from craftc.distributed import Partitions
 from craftc.distributed.dask_engine import _answer
 from craftc.distributed.engines import SerialEngine, read_part, rebuilt
@@ -26,7 +27,7 @@ from craftc.distributed.partitions import Part
 from craftc.table import numeric_encoding
 from tests.distributed.same_fit import cut, differences, differences_of_levels, equal, outcome
 
-COUNTS = {"rounds": 0, "losses": 0, "large clusters": 0, "fits": 0, "errors": 0}
+COUNTS = {"rounds": 0, "losses": 0, "local passes": 0, "fits": 0, "errors": 0}
 
 
 @contextlib.contextmanager
@@ -72,6 +73,7 @@ class Losses(SerialEngine):
     def _round(self, message):
         self.n_rounds += 1
         COUNTS["rounds"] += 1
+        COUNTS["local passes"] += sum(call.function is sides_moved for call in message.calls)
         return [self._answers_of(i, message) for i in range(self.n_partitions)]
 
     def _answers_of(self, i, message):
