@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import moments as moments_kernel
-from craftc.distributed.engines import Engine, Node, read_part, rebuilt
+from craftc.distributed.engines import Engine, Node, read_again, rebuilt
 from craftc.distributed.partitions import Call, Message, Part, Reading
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.numeric_encoding import (
@@ -126,7 +126,7 @@ class PartitionedTable:
 
     def output(self) -> Output:
         """What makes labels of all rows again from the input."""
-        return Output(self.collection, self.engine.reading, list(self.engine.prelude))
+        return Output(self.collection, self.engine.reading, self.engine.digests, list(self.engine.prelude))
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,14 @@ class Output:
     collection : object
         The input, which returns labels in its own form.
     reading : Reading
+    digests : list of int
+        Checksums of the partitions.
     prelude : list of Call
     """
 
     collection: Any
     reading: Reading
+    digests: list[int]
     prelude: list[Call]
 
     def labels(self, node: Node) -> Any:
@@ -151,10 +154,10 @@ class Output:
 
     def of_partition(self, index: int, content: Any, entries: list[Any]) -> Labels:
         """Labels of one partition."""
-        part = read_part(index, self.reading, content)
-        last = entries[-1][0]
+        part = read_again(index, self.reading, self.digests[index], content)
+        *earlier, last = (entry[0] for entry in entries)
         prelude = Message([], self.prelude, []).for_partition(index).calls
-        labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], []))[0]
+        labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], earlier))[0]
         return labels
 
 

@@ -192,7 +192,7 @@ def problem(seed):
 def problems(n_cases, seed=0, seconds=None):
     """The problems of cases from a seed on, and the number of cases, until time is up."""
     began, found, n = time.monotonic(), [], 0
-    for n in range(n_cases):  # noqa: B007
+    for n in range(n_cases):
         if seconds is not None and time.monotonic() - began > seconds:
             return found, n
         found += [each] if (each := problem(seed + n)) else []
