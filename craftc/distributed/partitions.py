@@ -127,7 +127,7 @@ class Part:
         self._scratch = Scratch(reading.scratch)
         numeric_index, dtype = np.array(reading.numeric, np.intp), np.dtype(reading.dtype)
         n_missing = np.zeros(len(reading.names), np.intp)
-        if content is None or not len(content):
+        if content is None or not n_rows_of(content):
             numbers, columns = np.empty((0, len(numeric_index)), dtype), [_no_cells(reading.names[j]) for j in reading.categorical]
         else:
             source = open_source(content)
@@ -247,6 +247,13 @@ def answer(part: Part, message: Message) -> list[Any]:
     for number in message.dropped:
         known.pop(number, None)
     return results
+
+
+def n_rows_of(content: Any) -> int:
+    """Rows of a data frame, dict, array or sparse array."""
+    if isinstance(content, Mapping):
+        return len(next(iter(content.values()), ()))
+    return int(content.shape[0]) if hasattr(content, "shape") else len(content)
 
 
 def _last_uses(message: Message) -> dict[int, int]:

@@ -12,7 +12,7 @@ from craftc._common.typing import Array
 from craftc.distributed.collections import is_collection
 from craftc.distributed.engines import Engine, SerialEngine
 from craftc.distributed.partitioned_table import Output, PartitionedTable
-from craftc.distributed.partitions import Part, Reading, Summary
+from craftc.distributed.partitions import Part, Reading, Summary, n_rows_of
 from craftc.table.frames import Column, column_mask, open_source
 from craftc.table.mixed_table import Schema, check_reading
 from craftc.table.out_of_core import located
@@ -46,7 +46,7 @@ class Partitions:
     def examples(self) -> list[tuple[str, Any]]:
         """The parts with rows, by which the columns are known, and their names."""
         named = [(f"Partition {i}", content) for i, content in enumerate(self.contents)]
-        return [(name, content) for name, content in named if len(content)] or named[:1]
+        return [(name, content) for name, content in named if n_rows_of(content)] or named[:1]
 
     def engine(self, n_threads: int) -> Engine:
         """The engine that asks the parts."""

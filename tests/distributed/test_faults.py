@@ -1,0 +1,274 @@
+"""Fits on a Dask cluster whose workers die, join late, are slow or short of memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from craftc import CRAFT
+from tests.distributed.fuzz import low_limits
+from tests.distributed.same_fit import cut, differences, even, mixed
+
+pd = pytest.importorskip("pandas")
+dask = pytest.importorskip("dask", reason="pip install 'craftc[dask]'")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed", reason="pip install 'craftc[dask]'")
+
+from craftc.distributed import dask_engine
+from craftc.distributed.dask_engine import DaskEngine
+
+pytestmark = pytest.mark.slow
+N = 420
+CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with distributed.LocalCluster(**CLUSTER, memory_limit=0) as cluster, distributed.Client(cluster) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def here():
+    with low_limits():
+        return own().fit(mixed(N))
+
+
+def own(**parameters):
+    return CRAFT(**({"price_factor": 0.5, "n_init": 1, "random_state": 0} | parameters))
+
+
+def lazy(read=None, parts=4):
+    """A lazy table in parts, each returned by `read(number, part)` on a worker."""
+    contents = cut(mixed(N), even(N, parts))
+    read = (lambda i, part: part) if read is None else read
+    return dd.from_map(lambda i: read(i, contents[i]), range(parts), meta=contents[0].iloc[:0])
+
+
+def fit(X, client):
+    with low_limits():
+        return own().fit(X, client=client)
+
+
+def pids(client):
+    """Process of every worker by its address, once there are two."""
+    client.wait_for_workers(2, timeout=60)
+    return client.run(os.getpid)
+
+
+def kill(client, address):
+    """Kill a worker, and wait until the scheduler knows."""
+    os.kill(pids(client)[address], signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while address in client.nthreads() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def before_operation(act, *names):
+    """A patch of the engine that acts before the first round in which one of these operations is asked for."""
+    plain, pending = DaskEngine._round, [act]
+
+    def round_of(engine, message):
+        if pending and {call.function.__name__ for call in message.calls} & set(names):
+            pending.pop()(engine)
+        return plain(engine, message)
+
+    patch = mock.patch.object(DaskEngine, "_round", round_of)
+    patch.pending = pending
+    return patch
+
+
+def left_behind(client):
+    def of_worker():
+        with open("/proc/self/maps") as maps:
+            scratch = [line for line in maps if "craftc-" in line]
+        from craftc.distributed import dask_engine
+
+        return list(dask_engine._fits), scratch
+
+    gc.collect()
+    return [each for found in client.run(of_worker).values() for each in found if each]
+
+
+PHASES = {
+    "encode": ("_encode",),
+    "sample": ("_cells",),
+    "first pass": ("moved",),
+    "splits": ("leaving", "cells_of_cluster"),
+    "local passes": ("sides_moved",),
+    "merge path": ("step_of_path",),
+    "statistics": ("statistics",),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_worker_is_killed(client, here, phase):
+    victim = list(PHASES).index(phase) % 2  # the workers in turn
+
+    def act(engine):
+        homes = sorted(set(engine._home.values()))
+        kill(client, homes[victim % len(homes)])
+
+    pids(client)
+    patch = before_operation(act, *PHASES[phase])
+    with patch:
+        far = fit(lazy(), client)
+    assert not patch.pending
+    assert differences(far, here) == []
+    assert left_behind(client) == []
+
+
+def test_both_workers_are_killed_in_turn(client, here):
+    plain, rounds = DaskEngine._round, []
+
+    def round_of(engine, message):
+        rounds.append(1)
+        if len(rounds) in (6, 15):
+            homes = sorted(set(engine._home.values()) & set(client.nthreads()))
+            kill(client, homes[-1])
+        return plain(engine, message)
+
+    pids(client)
+    with mock.patch.object(DaskEngine, "_round", round_of):
+        assert differences(fit(lazy(), client), here) == []
+    assert len(rounds) > 15
+
+
+def test_a_worker_is_killed_while_it_reads(client, here, tmp_path):
+    folder = str(tmp_path)
+
+    def read(i, part):
+        flag = f"{folder}/{i}"
+        if i == 2 and not os.path.exists(flag):
+            open(flag, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return part
+
+    pids(client)
+    assert differences(fit(lazy(read), client), here) == []
+    assert (tmp_path / "2").exists()
+
+
+def test_a_worker_leaves_with_the_results_of_a_round(client, here):
+    """The results lie on the worker when it is killed, and nobody else can compute them."""
+    plain, killed = DaskEngine._ended_tasks, []
+
+    def ended(engine, pending):
+        found = plain(engine, pending)
+        if engine.n_rounds == 8 and found and not killed:
+            distributed.wait(list(pending))
+            killed.append(engine._home[pending[next(iter(found))][0]])
+            kill(client, killed[0])
+            return set(pending)
+        return found
+
+    pids(client)
+    with mock.patch.object(DaskEngine, "_ended_tasks", ended):
+        assert differences(fit(lazy(), client), here) == []
+    assert killed
+
+
+def test_a_worker_joins_late(here):
+    with (
+        distributed.LocalCluster(**(CLUSTER | {"n_workers": 0, "processes": False})) as cluster,
+        distributed.Client(cluster, set_as_default=False) as late,
+    ):
+        threading.Timer(1.5, cluster.scale, [1]).start()
+        patch = before_operation(lambda engine: (cluster.scale(2), late.wait_for_workers(2, timeout=60)), "moved")
+        with patch:
+            assert differences(fit(lazy(), late), here) == []
+        assert not patch.pending
+
+
+def test_a_slow_partition(client, here):
+    def read(i, part):
+        time.sleep(3.0 * (i == 1))
+        return part
+
+    pids(client)
+    with mock.patch.object(dask_engine, "_PATIENCE", 1.0):
+        assert differences(fit(lazy(read), client), here) == []
+
+
+def test_content_that_changes_is_refused(client, tmp_path):
+    folder = str(tmp_path)
+
+    def read(i, part):
+        flag = f"{folder}/{i}"
+        changed = os.path.exists(flag)
+        open(flag, "w").close()
+        return part.assign(a=part["a"] + 1.0) if changed else part
+
+    pids(client)
+    patch = before_operation(lambda engine: kill(client, engine._home[0]), "moved")
+    with patch, pytest.raises(ValueError, match="Partition . has changed since the fit began"):
+        fit(lazy(read), client)
+    assert left_behind(client) == []
+
+
+def test_a_partition_that_kills_its_worker(client):
+    def read(i, part):
+        if i == 1:
+            os._exit(1)
+        return part
+
+    pids(client)
+    with pytest.raises(RuntimeError, match=r"Partition 1 has been lost with its worker \d times; give the workers more memory"):
+        fit(lazy(read, parts=2), client)
+    pids(client)
+    assert left_behind(client) == []
+
+
+def test_no_worker_comes():
+    with (
+        distributed.LocalCluster(**(CLUSTER | {"n_workers": 0})) as cluster,
+        distributed.Client(cluster, set_as_default=False) as lonely,
+        mock.patch.object(dask_engine, "_PATIENCE", 1.0),
+        pytest.raises(RuntimeError, match=r"cluster tcp://.* has had no worker for 1 s; start workers"),
+    ):
+        fit(lazy(), lonely)
+
+
+def test_memory_limit_below_the_blocks():
+    """Blocks lie in scratch files, whose pages do not count as memory of a worker."""
+    n, limit = 400_000, 420 << 20
+    block = n * 40 * 8  # bytes of a partition
+
+    def read(i):
+        rng = np.random.default_rng(i)
+        return pd.DataFrame(rng.normal(size=(n, 40)).astype(np.float64) + 6.0 * rng.integers(0, 2, n)[:, None])
+
+    parts = 8
+    assert parts * block > 2 * limit
+    X = dd.from_map(read, range(parts), meta=read(0).iloc[:0])
+    with (
+        distributed.LocalCluster(**CLUSTER, memory_limit=limit) as cluster,
+        distributed.Client(cluster, set_as_default=False) as small,
+    ):
+        before = sorted(pids(small).values())
+        model = CRAFT(n_init=1, random_state=0, numeric="raw", covariance="diagonal", max_clusters=4).fit(X, client=small)
+        assert sorted(pids(small).values()) == before  # no worker was killed
+    assert model.n_clusters_ >= 2
+
+
+def test_the_scheduler_is_lost():
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+        cluster = distributed.LocalCluster(**(CLUSTER | {"n_workers": 1, "processes": False}))
+        lost = distributed.Client(cluster, set_as_default=False)
+        address = cluster.scheduler_address
+        patch = before_operation(lambda engine: cluster.close(), "moved")
+        began = time.monotonic()
+        try:
+            with patch, pytest.raises(ConnectionError, match=f"The Dask scheduler {address} cannot be reached"):
+                fit(lazy(), lost)
+        finally:
+            lost.close()
+            cluster.close()
+        assert time.monotonic() - began < 60
