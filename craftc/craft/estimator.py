@@ -356,7 +356,7 @@ class CRAFT(
             if unusable:
                 warnings.warn(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.", UserWarning, stacklevel=2)
         n_threads = effective_n_threads(self.n_threads)
-        if not is_partitioned(X):
+        if not is_partitioned(X, client):
             return self._fit(X, read_input(X, categorical, self.missing), sample_weight, meter, spec, n_threads)
         check_partitioned(self, spec, sample_weight)
         source = read_partitions(X, client, categorical, self.missing, n_threads)

@@ -33,10 +33,13 @@ class DaskEngine(Engine):
     client : distributed.Client
     contents : sequence of Delayed
         The partitions of a collection.
+    names : sequence of str, optional
+        What error messages call them; None: by their numbers.
     """
 
-    def __init__(self, client: Any, contents: Sequence[Any]) -> None:
+    def __init__(self, client: Any, contents: Sequence[Any], names: Sequence[str] | None = None) -> None:
         super().__init__()
+        self.names = [f"Partition {i}" for i in range(len(contents))] if names is None else list(names)
         self.client, self.contents, self.n_partitions = client, contents, len(contents)
         self._fit = f"craftc-{uuid.uuid4().hex[:12]}"
         self._home: dict[int, str] = {}
@@ -47,9 +50,9 @@ class DaskEngine(Engine):
 
     def load(self, reading: Reading) -> list[Summary]:
         self.reading = reading
-        tasks = {self._content_task(_load, i, reading): [i] for i in range(self.n_partitions)}
+        tasks = {self._content_task(_load, i, self.names[i], reading): [i] for i in range(self.n_partitions)}
         summaries: dict[int, Summary] = {}
-        for (i,), result in self._results(tasks, lambda i: self._content_task(_load, i, reading)):
+        for (i,), result in self._results(tasks, lambda i: self._content_task(_load, i, self.names[i], reading)):
             self._home[i], summaries[i] = result
         self._digests = {i: summary.digest for i, summary in summaries.items()}
         return [summaries[i] for i in range(self.n_partitions)]
@@ -94,7 +97,7 @@ class DaskEngine(Engine):
         )  # fmt: skip
 
     def _repeat_task(self, i: int, message: Message) -> Any:
-        return self._content_task(_repeat, i, self.reading, self._digests[i], *self.everything(message, i))
+        return self._content_task(_repeat, i, self.names[i], self.reading, self._digests[i], *self.everything(message, i))
 
     def _content_task(self, function: Any, i: int, *args: Any) -> Any:
         """A task that reads the content of a partition, on any worker."""
@@ -159,8 +162,8 @@ class DaskEngine(Engine):
         for i in indices:
             if self._lost[i] >= _OFTEN_LOST:
                 raise RuntimeError(
-                    f"Partition {i} has been lost with its worker {self._lost[i]} times; give the workers more memory, or make partitions "
-                    "smaller."
+                    f"{self.names[i]} has been lost with its worker {self._lost[i]} times; give the workers more memory, or make "
+                    "partitions smaller."
                 ) from error
 
     def _workers(self) -> dict[str, int]:
@@ -212,8 +215,8 @@ def _parts(fit: str) -> dict[int, Part]:
 
 def _load(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, Summary]:
     """Read a partition."""
-    (reading,) = args
-    part = read_part(index, reading, content)
+    name, reading = args
+    part = read_part(name, reading, content)
     _parts(fit)[index] = part
     part.release_pages()
     return _here(), part.summary
@@ -239,11 +242,11 @@ def _answer(part: Part | None, message: Message, n_threads: int) -> list[Any] | 
 
 def _repeat(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, list[Any]]:
     """Read a partition again, follow the recipes, and answer."""
-    reading, digest, prelude, message = args
-    part = read_part(index, reading, content)
+    name, reading, digest, prelude, message = args
+    part = read_part(name, reading, content)
     if part.summary.digest != digest:
         raise ValueError(
-            f"Partition {index} has changed since the fit began: it was read again after a worker was lost, with other content. Files must "
+            f"{name} has changed since the fit began: it was read again after a worker was lost, with other content. Files must "
             "not be written during a fit, and the collection must not be random; persist it or write it to Parquet."
         )
     results = rebuilt(part, prelude, message)

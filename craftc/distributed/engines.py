@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from craftc.distributed.partitions import Call, Message, Part, Reading, Recipe, Summary, answer
+from craftc.table.out_of_core import located
 
 T = TypeVar("T")
 
@@ -245,7 +246,7 @@ class SerialEngine(Engine):
 
     def load(self, reading: Reading) -> list[Summary]:
         self.reading = reading
-        self.parts = [read_part(i, reading, content) for i, content in enumerate(self.contents)]
+        self.parts = [read_part(f"Partition {i}", reading, content) for i, content in enumerate(self.contents)]
         return [part.summary for part in self.parts]
 
     def _round(self, message: Message) -> list[list[Any]]:
@@ -260,9 +261,9 @@ class SerialEngine(Engine):
         self.parts = []
 
 
-def read_part(index: int, reading: Reading, content: Any) -> Part:
-    """A partition; an error names its number."""
+def read_part(name: str, reading: Reading, content: Any) -> Part:
+    """A partition; an error begins with its name."""
     try:
         return Part(reading, content)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"Partition {index}: {error}") from error
+        raise located(error, name) from error

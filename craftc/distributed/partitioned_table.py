@@ -151,7 +151,7 @@ class Output:
 
     def of_partition(self, index: int, content: Any, entries: list[Any]) -> Labels:
         """Labels of one partition."""
-        part = read_part(index, self.reading, content)
+        part = read_part(f"Partition {index}", self.reading, content)
         last = entries[-1][0]
         prelude = Message([], self.prelude, []).for_partition(index).calls
         labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], []))[0]

@@ -15,6 +15,7 @@ from craftc.distributed.partitioned_table import Output, PartitionedTable
 from craftc.distributed.partitions import Part, Reading, Summary
 from craftc.table.frames import Column, column_mask, open_source
 from craftc.table.mixed_table import Schema, check_reading
+from craftc.table.out_of_core import is_out_of_core
 
 
 class Partitions:
@@ -61,15 +62,19 @@ class Partitions:
         return capped
 
 
-def is_partitioned(X: Any) -> bool:
-    """Whether an input consists of partitions: `Partitions`, a Dask data frame or a Dask array."""
-    return isinstance(X, Partitions) or is_collection(X)
+def is_partitioned(X: Any, client: Any = None) -> bool:
+    """Whether an input consists of partitions: `Partitions`, a Dask data frame or array, or files that a client's workers read."""
+    return isinstance(X, Partitions) or is_collection(X) or (client is not None and is_out_of_core(X))
 
 
 def partitions_of(X: Any, client: Any) -> Any:
     """The input as partitions."""
     if isinstance(X, Partitions):
         return X
+    if is_out_of_core(X):
+        from craftc.distributed.dask_files import DaskFiles
+
+        return DaskFiles(X, client)
     from craftc.distributed.dask_partitions import DaskPartitions
 
     return DaskPartitions(X, client)
@@ -80,7 +85,7 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
 
     Parameters
     ----------
-    X : Partitions, dask DataFrame or dask Array
+    X : Partitions, dask DataFrame, dask Array, or files with a client
     client : distributed.Client or None
         None: the current one.
     categorical, missing
