@@ -23,8 +23,8 @@ class NewRows(Probabilities):
     """Methods of `CRAFT` for new rows; columns and levels are matched by name."""
 
     def _read_new(self: Any, X: Any) -> MixedTable:
-        table = self._read_columns(X)
-        return self._encoding.apply(table)
+        table: MixedTable = self._encoding.apply(self._read_columns(X))
+        return table
 
     def _read_columns(self: Any, X: Any) -> MixedTable:
         """The columns of the model in their original units."""
@@ -33,7 +33,8 @@ class NewRows(Probabilities):
             X = read_input(X, list(self.schema_.categorical_names), self.missing)
         elif self.unusable == "drop":
             X = known_columns(X, self.schema_.columns)
-        return self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
+        table: MixedTable = self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
+        return table
 
     @rowwise("cluster", "int32")
     def predict(self: Any, X: Any) -> NDArray[np.int32]:
@@ -66,7 +67,7 @@ class NewRows(Probabilities):
             its smallest cost. The dtype is that of the numeric columns.
         """
         table = self._read_new(X)
-        costs = self._clusters.full_costs(table)
+        costs: NDArray[Any] = self._clusters.full_costs(table)
         return costs.astype(self.schema_.dtype, copy=False)
 
     def score(self: Any, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:

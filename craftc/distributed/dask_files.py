@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -13,13 +14,13 @@ from craftc._common.typing import Array
 from craftc.distributed.collections import without_rows
 from craftc.distributed.dask_engine import DaskEngine
 from craftc.distributed.engines import Engine
-from craftc.distributed.partitioned_table import Output
+from craftc.distributed.partitioned_table import Output, PartitionedInput
 from craftc.table.out_of_core import Batches, FilePart, file_parts, located
 
 _ROWS = 1 << 20  # of a partition, unless a row group has more
 
 
-class DaskFiles:
+class DaskFiles(PartitionedInput):
     """Files as partitions, of some row groups each.
 
     Parameters
@@ -27,6 +28,8 @@ class DaskFiles:
     X : path, pattern, folder, list of these, or pyarrow.dataset.Dataset
         The files must be visible to the workers under their absolute paths.
     client : distributed.Client
+    columns : sequence of str, optional
+        The columns to read; None: all.
 
     Raises
     ------
@@ -34,9 +37,12 @@ class DaskFiles:
         No file matches, or the files do not have the same columns.
     """
 
-    def __init__(self, X: Any, client: Any) -> None:
-        self._batches, self._client = Batches(X), client
+    def __init__(self, X: Any, client: Any, columns: Sequence[str] | None = None) -> None:
+        self._batches, self._client = Batches(X, columns), client
         self.parts = file_parts(self._batches, _ROWS)
+
+    def __len__(self) -> int:
+        return sum(part.n_rows for part in self.parts)
 
     @property
     def names(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,6 +128,35 @@ class PartitionedTable:
     def output(self) -> Output:
         """What makes labels of all rows again from the input."""
         return Output(self.collection, self.engine.reading, list(self.engine.prelude))
+
+
+class PartitionedInput(ABC):
+    """An input in partitions.
+
+    Attributes
+    ----------
+    n_missing : int
+        Missing cells, once the input has been read.
+    """
+
+    n_missing = 0
+
+    @property
+    @abstractmethod
+    def example(self) -> Any:
+        """Rows of the same types, by which the columns are known."""
+
+    @abstractmethod
+    def engine(self, n_threads: int) -> Engine:
+        """The engine that asks the partitions."""
+
+    @abstractmethod
+    def labels(self, output: Output, entries: list[Any]) -> Any:
+        """Labels of all rows in the form of the input."""
+
+    @abstractmethod
+    def margins(self, model: Any) -> Any:
+        """The margins of all rows under a model, in the same form."""
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
         """
         self._check_parameters()
         n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
-        if is_partitioned(X):
+        if is_partitioned(X, client):
             partitions, penalty, best, sample = self._search_partitions(X, sample_weight, client, n_threads, seed)
             set_input_attributes(self, X, partitions)
             warn_of_unscaled_columns(self, sample)
