@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from craftc import DPMeans
+from craftc import DPMeans, load_model, save_model
 from craftc.distributed import Partitions
 from craftc.distributed.engines import SerialEngine, read_part, rebuilt
 from craftc.dpmeans import partitioned_rows
@@ -315,6 +315,19 @@ def test_dask_without_a_cluster(dask_modules, name, cuts):
     of_array = fitted(MODELS[name], da.concatenate([da.from_array(part) for part in parts_of(X, CUTS[cuts])]))
     assert_same(of_array, fitted(MODELS[name], X))
     assert of_array.labels_.shape == (sum(sizes),)
+
+
+def test_copies_and_files_leave_the_labels_behind(dask_modules, tmp_path):
+    da, _ = dask_modules
+    X = clouds()
+    model = DPMeans(30.0).fit(da.from_array(X, chunks=(150, 5)))
+    save_model(model, tmp_path / "model.craftc")
+    copy, loaded = pickle.loads(pickle.dumps(model)), load_model(tmp_path / "model.craftc")
+    save_model(copy, tmp_path / "copy.craftc")
+    for other in (copy, loaded, load_model(tmp_path / "copy.craftc")):
+        assert not hasattr(other, "labels_")
+        np.testing.assert_array_equal(other.predict(X), model.labels_.compute())
+        assert other.objective_ == model.objective_
 
 
 @pytest.mark.slow
