@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from craftc.distributed.engines import Engine, read_part, rebuilt
-from craftc.distributed.partitions import Absent, Message, Part, Reading, Summary, answer
+from craftc.distributed.engines import Engine, read_again, read_part, rebuilt
+from craftc.distributed.partitions import Absent, Message, Part, Summary, answer
 
 _PATIENCE = 60.0  # seconds without any worker after which a fit is given up
 _GLANCE = 1.0  # seconds between two looks at the workers while no task ends
@@ -23,6 +23,7 @@ _STALE = 3600.0  # seconds after which a worker forgets the partitions of a fit 
 
 _fits: dict[str, dict[int, Part]] = {}  # on a worker: the partitions of every fit
 _asked: dict[str, float] = {}  # and when they were last asked for
+_ended: deque[str] = deque(maxlen=1 << 10)  # fits of which nothing is kept any more
 
 
 class DaskEngine(Engine):
@@ -43,18 +44,14 @@ class DaskEngine(Engine):
         self.client, self.contents, self.n_partitions = client, contents, len(contents)
         self._fit = f"craftc-{uuid.uuid4().hex[:12]}"
         self._home: dict[int, str] = {}
-        self._digests: dict[int, int] = {}
         self._lost: Counter[int] = Counter()
 
     # ---- rounds ----
 
-    def load(self, reading: Reading) -> list[Summary]:
-        self.reading = reading
-        tasks = {self._content_task(_load, i, self.names[i], reading): [i] for i in range(self.n_partitions)}
+    def _load(self) -> list[Summary]:
         summaries: dict[int, Summary] = {}
-        for (i,), result in self._results(tasks, lambda i: self._content_task(_load, i, self.names[i], reading)):
+        for i, result in self._from_contents(_load, range(self.n_partitions), lambda i: (self.names[i], self.reading)):
             self._home[i], summaries[i] = result
-        self._digests = {i: summary.digest for i, summary in summaries.items()}
         return [summaries[i] for i in range(self.n_partitions)]
 
     def _round(self, message: Message) -> list[list[Any]]:
@@ -62,7 +59,7 @@ class DaskEngine(Engine):
         found: dict[int, list[Any]] = {}
         tasks = {self._step_task(worker, indices, message, n_threads): indices for worker, indices, n_threads in self._groups()}
         absent: list[int] = []
-        for indices, result in self._results(tasks, None):
+        for indices, result in self._results(tasks):
             if result is None:  # its worker has left
                 absent += indices
                 continue
@@ -72,8 +69,9 @@ class DaskEngine(Engine):
                 else:
                     found[i] = answers
         if absent:
-            again = {self._repeat_task(i, message): [i] for i in absent}
-            for (i,), result in self._results(again, lambda i: self._repeat_task(i, message)):
+            for i, result in self._from_contents(
+                _repeat, absent, lambda i: (self.names[i], self.reading, self.digests[i], *self.everything(message, i))
+            ):
                 self._home[i], found[i] = result
         return [found[i] for i in range(self.n_partitions)]
 
@@ -96,31 +94,41 @@ class DaskEngine(Engine):
             key=self._key("step"), workers=[worker], allow_other_workers=False, pure=False,
         )  # fmt: skip
 
-    def _repeat_task(self, i: int, message: Message) -> Any:
-        return self._content_task(_repeat, i, self.names[i], self.reading, self._digests[i], *self.everything(message, i))
+    def _from_contents(self, function: Any, indices: Sequence[int], args_of: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+        """The results of tasks that read the content of a partition, on any worker; a task whose worker has left is made again."""
+        waiting = list(indices)
+        while waiting:
+            tasks, waiting = dict(zip(self._content_tasks(function, waiting, args_of), ([i] for i in waiting), strict=True)), []
+            for (i,), result in self._results(tasks, on_any_worker=True):
+                if result is None:
+                    waiting.append(i)
+                else:
+                    yield i, result
 
-    def _content_task(self, function: Any, i: int, *args: Any) -> Any:
-        """A task that reads the content of a partition, on any worker."""
+    def _content_tasks(self, function: Any, indices: Sequence[int], args_of: Callable[[int], Any]) -> Any:
+        """Tasks that are sent at once, so that what their contents have in common is computed once."""
         import dask
 
-        sent, key = dask.delayed(args, traverse=False), self._key("read")
-        return self.client.compute(dask.delayed(function, pure=False)(self._fit, i, sent, self.contents[i], dask_key_name=key))
+        each = dask.delayed(function, pure=False)
+        return self.client.compute(
+            [
+                each(self._fit, i, dask.delayed(args_of(i), traverse=False), self.contents[i], dask_key_name=self._key("read"))
+                for i in indices
+            ]
+        )
 
     def _key(self, kind: str) -> str:
         return f"{self._fit}-{kind}-{uuid.uuid4().hex[:8]}"
 
-    def _results(self, tasks: dict[Any, list[int]], again: Any) -> Iterator[tuple[list[int], Any]]:
-        """The results of tasks as they end. A task whose worker has left is made again by `again`; without it, its result is None."""
-        from distributed import wait
+    def _results(self, tasks: dict[Any, list[int]], on_any_worker: bool = False) -> Iterator[tuple[list[int], Any]]:
+        """The results of tasks as they end; None for a task that was lost with its worker. One on any worker moves to another by itself."""
+        from distributed import CancelledError
 
-        pending = dict(tasks)
+        pending, patience = dict(tasks), dict.fromkeys(tasks, _GLANCE)
         seen = time.monotonic()
         try:
             while pending:
-                try:
-                    done = wait(list(pending), timeout=_GLANCE, return_when="FIRST_COMPLETED").done
-                except TimeoutError:
-                    done = set()
+                done = self._ended_tasks(pending)
                 if not done:
                     workers = self._workers()
                     seen = time.monotonic() if workers else seen
@@ -128,28 +136,44 @@ class DaskEngine(Engine):
                         raise RuntimeError(
                             f"The Dask cluster {self._address} has had no worker for {_PATIENCE:.0f} s; start workers and fit again."
                         )
-                    if again is None:  # tasks that belong to one worker
+                    if not on_any_worker:
                         done = {task for task, indices in pending.items() if self._home[indices[0]] not in workers}
                 for task in done:
                     indices = pending.pop(task)
                     seen = time.monotonic()
                     if task.status == "finished":
-                        yield indices, task.result()
-                    elif task.status == "error":
-                        self._blame(task, indices)
-                        pending |= {} if again is None else {again(i): [i] for i in indices}
-                        if again is None:
-                            yield indices, None
-                    else:  # lost with its worker, or waiting for one that has left
+                        try:
+                            result = task.result(timeout=patience[task])
+                        except TimeoutError:  # a long way, or its worker left when it had ended
+                            self._workers()
+                            pending[task], patience[task] = indices, 2.0 * patience[task]
+                            continue
+                        except CancelledError:
+                            result = None
+                        yield indices, result
+                    else:
+                        if task.status == "error":
+                            self._blame(task, indices)
                         task.cancel()
-                        if again is None:
-                            yield indices, None
-                        else:
-                            pending |= {again(i): [i] for i in indices}
+                        yield indices, None
                     del task
         except BaseException:
-            self.client.cancel(list(pending), force=True)
+            if self.client.status == "running":
+                self.client.cancel(list(pending), force=True)
             raise
+
+    def _ended_tasks(self, pending: dict[Any, list[int]]) -> set[Any]:
+        """Tasks that have ended or are lost, as soon as there are any; none after a second."""
+        from distributed import CancelledError, wait
+
+        try:
+            ended: set[Any] = wait(list(pending), timeout=_GLANCE, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            return set()
+        except CancelledError:  # the scheduler is lost, or has lost its tasks
+            self._workers()
+            return {task for task in pending if task.status != "pending"}
+        return ended
 
     def _blame(self, task: Any, indices: list[int]) -> None:
         """Raise the error of a task, unless only its worker is to blame and the partitions have not been lost often."""
@@ -158,8 +182,8 @@ class DaskEngine(Engine):
         error = task.exception()
         if not isinstance(error, KilledWorker):
             raise error
-        self._lost.update(indices)
         for i in indices:
+            self._lost[i] += error.allowed_failures + 1
             if self._lost[i] >= _OFTEN_LOST:
                 raise RuntimeError(
                     f"{self.names[i]} has been lost with its worker {self._lost[i]} times; give the workers more memory, or make "
@@ -181,18 +205,11 @@ class DaskEngine(Engine):
         return str(self.client.scheduler.addr) if self.client.scheduler is not None else "of the client"
 
     def close(self) -> None:
-        from distributed import wait
-
-        if self.client.status != "running":
-            return
-        tasks = [
-            self.client.submit(_forget, self._fit, key=self._key("forget"), workers=[worker], pure=False, priority=100)
-            for worker in self._workers()
-        ]
-        try:
-            wait(tasks, timeout=5.0)
-        except TimeoutError:  # a worker is busy or has left; it forgets later, or has
-            return
+        if self.client.status == "running":
+            try:
+                self.client.run(_forget, self._fit, on_error="ignore")  # also on a worker whose threads are busy
+            except (OSError, TimeoutError):  # no scheduler, to which the workers listen
+                return
 
 
 # ---- on a worker ----
@@ -217,8 +234,7 @@ def _load(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[st
     """Read a partition."""
     name, reading = args
     part = read_part(name, reading, content)
-    _parts(fit)[index] = part
-    part.release_pages()
+    _keep(fit, index, part)
     return _here(), part.summary
 
 
@@ -243,20 +259,24 @@ def _answer(part: Part | None, message: Message, n_threads: int) -> list[Any] | 
 def _repeat(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, list[Any]]:
     """Read a partition again, follow the recipes, and answer."""
     name, reading, digest, prelude, message = args
-    part = read_part(name, reading, content)
-    if part.summary.digest != digest:
-        raise ValueError(
-            f"{name} has changed since the fit began: it was read again after a worker was lost, with other content. Files must "
-            "not be written during a fit, and the collection must not be random; persist it or write it to Parquet."
-        )
+    part = read_again(name, reading, digest, content)
     results = rebuilt(part, prelude, message)
+    _keep(fit, index, part)
+    return _here(), results
+
+
+def _keep(fit: str, index: int, part: Part) -> None:
+    """Keep a partition, unless its fit has ended while it was read."""
     _parts(fit)[index] = part
     part.release_pages()
-    return _here(), results
+    if fit in _ended:
+        _forget(fit)
 
 
 def _forget(fit: str) -> None:
     """Free the partitions of a fit."""
+    if fit not in _ended:
+        _ended.append(fit)
     _fits.pop(fit, None)
     _asked.pop(fit, None)
 

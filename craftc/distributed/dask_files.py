@@ -50,7 +50,7 @@ class DaskFiles(PartitionedInput):
         return [part.path for part in self.parts]
 
     @property
-    def example(self) -> Any:
+    def examples(self) -> list[tuple[str, Any]]:
         """A row of the same types, by which the columns are known."""
         import pyarrow as pa
 
@@ -59,7 +59,7 @@ class DaskFiles(PartitionedInput):
         for name, kind, is_text, narrow in zip(read.names, read.kinds, read.is_text, read.narrow, strict=True):
             number = pa.array([0.0], pa.float32() if narrow else pa.float64())
             columns[name] = text if is_text else text.dictionary_encode() if kind == "level" else number
-        return pa.table(columns)
+        return [("", pa.table(columns))]
 
     @cached_property
     def contents(self) -> list[Any]:

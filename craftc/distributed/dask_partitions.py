@@ -39,9 +39,9 @@ class DaskPartitions(PartitionedInput):
         self.X, self._client = X, client
 
     @property
-    def example(self) -> Any:
+    def examples(self) -> list[tuple[str, Any]]:
         """Rows of the same types, by which the columns are known."""
-        return self.X._meta_nonempty if self.is_frame else np.zeros((1, self.X.shape[1]), self.X.dtype)
+        return [("", self.X._meta_nonempty if self.is_frame else np.zeros((1, self.X.shape[1]), self.X.dtype))]
 
     @property
     def contents(self) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ class FarLabels:
         self.node, self._parents = node, parents
         self.facts: dict[Any, Any] = {}
         engine.keep(node)
-        weakref.finalize(self, engine.drop, node)
+        weakref.finalize(self, engine.released.append, node)  # in any thread and at any time: a collector of garbage may call it
 
     def made(self) -> None:
         """The partitions have made the labels."""
@@ -101,9 +101,13 @@ class Engine:
     n_partitions : int
     n_rounds : int
         Rounds so far.
+    released : deque of Node
+        Nodes of labels that nobody keeps any more.
     """
 
     n_partitions: int
+    reading: Reading
+    digests: list[int]
 
     def __init__(self) -> None:
         self.n_rounds = 0
@@ -112,6 +116,7 @@ class Engine:
         self._dropped: list[int] = []
         self._live: dict[int, Node] = {}
         self._n_handles: Counter[int] = Counter()
+        self.released: deque[Node] = deque()
         self.prelude: list[Call] = []
 
     # ---- labels ----
@@ -126,15 +131,16 @@ class Engine:
         self._n_handles[node.number] += 1
         self._live[node.number] = node
 
-    def drop(self, node: Node) -> None:
-        """Somebody who kept these labels does not ask for them any more."""
-        self._n_handles[node.number] -= 1
-        if self._n_handles[node.number]:
-            return
-        del self._live[node.number], self._n_handles[node.number]
-        if node.number in self._made:
-            self._made.discard(node.number)
-            self._dropped.append(node.number)
+    def _drop_released(self) -> None:
+        """Forget labels that nobody keeps any more."""
+        while self.released:
+            number = self.released.popleft().number
+            self._n_handles[number] -= 1
+            if not self._n_handles[number]:
+                del self._live[number], self._n_handles[number]
+                if number in self._made:
+                    self._made.discard(number)
+                    self._dropped.append(number)
 
     # ---- rounds ----
 
@@ -168,12 +174,14 @@ class Engine:
 
     def _answers(self, questions: list[Question]) -> list[list[Any]]:
         """For every question the results of all partitions."""
+        self._drop_released()
         needed = {node.number: node for question in questions for label in question.labels for node in self._unmade(label.node)}
         calls = [Call(q.function, q.args, tuple(label.node.number for label in q.labels), q.each) for q in questions]
-        dropped, self._dropped = [number for number in self._dropped if number not in needed], []
+        dropped = [number for number in self._dropped if number not in needed]
+        dropped += [number for number in sorted(needed) if number not in self._live]
         results = self._round(Message([needed[number].entry() for number in sorted(needed)], calls, dropped))
         self._made.update(number for number in needed if number in self._live)
-        self._dropped += [number for number in needed if number not in self._live]
+        self._dropped = []
         for question in questions:
             for label in question.labels:
                 label.made()
@@ -206,10 +214,14 @@ class Engine:
 
     # ---- partitions ----
 
-    reading: Reading
-
     def load(self, reading: Reading) -> list[Summary]:
         """Read all partitions."""
+        self.reading = reading
+        summaries = self._load()
+        self.digests = [summary.digest for summary in summaries]
+        return summaries
+
+    def _load(self) -> list[Summary]:
         raise NotImplementedError
 
     def close(self) -> None:
@@ -220,6 +232,17 @@ class Engine:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def read_again(name: str, reading: Reading, digest: int, content: Any) -> Part:
+    """A partition that was read before; ValueError if its content has changed."""
+    part = read_part(name, reading, content)
+    if part.summary.digest != digest:
+        raise ValueError(
+            f"{name} has changed since the fit began: it was read again with other content. Files must not be written while a "
+            "fit or its labels need them, and the collection must not be random; persist it, or write it to Parquet."
+        )
+    return part
 
 
 def rebuilt(part: Part, prelude: list[Call], message: Message) -> list[Any]:
@@ -244,9 +267,8 @@ class SerialEngine(Engine):
         self.contents, self.n_threads, self.n_partitions = contents, n_threads, len(contents)
         self.parts: list[Part] = []
 
-    def load(self, reading: Reading) -> list[Summary]:
-        self.reading = reading
-        self.parts = [read_part(f"Partition {i}", reading, content) for i, content in enumerate(self.contents)]
+    def _load(self) -> list[Summary]:
+        self.parts = [read_part(f"Partition {i}", self.reading, content) for i, content in enumerate(self.contents)]
         return [part.summary for part in self.parts]
 
     def _round(self, message: Message) -> list[list[Any]]:

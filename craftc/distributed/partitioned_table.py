@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import moments as moments_kernel
-from craftc.distributed.engines import Engine, Node, read_part, rebuilt
+from craftc.distributed.engines import Engine, Node, read_again, rebuilt
 from craftc.distributed.partitions import Call, Message, Part, Reading
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.numeric_encoding import (
@@ -127,7 +127,7 @@ class PartitionedTable:
 
     def output(self) -> Output:
         """What makes labels of all rows again from the input."""
-        return Output(self.collection, self.engine.reading, list(self.engine.prelude))
+        return Output(self.collection, self.engine.reading, self.engine.digests, list(self.engine.prelude))
 
 
 class PartitionedInput(ABC):
@@ -143,8 +143,8 @@ class PartitionedInput(ABC):
 
     @property
     @abstractmethod
-    def example(self) -> Any:
-        """Rows of the same types, by which the columns are known."""
+    def examples(self) -> list[tuple[str, Any]]:
+        """Rows by which the columns are known, and the names of their partitions for error messages."""
 
     @abstractmethod
     def engine(self, n_threads: int) -> Engine:
@@ -168,11 +168,14 @@ class Output:
     collection : object
         The input, which returns labels in its own form.
     reading : Reading
+    digests : list of int
+        Checksums of the partitions.
     prelude : list of Call
     """
 
     collection: Any
     reading: Reading
+    digests: list[int]
     prelude: list[Call]
 
     def labels(self, node: Node) -> Any:
@@ -181,10 +184,10 @@ class Output:
 
     def of_partition(self, index: int, content: Any, entries: list[Any]) -> Labels:
         """Labels of one partition."""
-        part = read_part(f"Partition {index}", self.reading, content)
-        last = entries[-1][0]
+        part = read_again(f"Partition {index}", self.reading, self.digests[index], content)
+        *earlier, last = (entry[0] for entry in entries)
         prelude = Message([], self.prelude, []).for_partition(index).calls
-        labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], []))[0]
+        labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], earlier))[0]
         return labels
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Array, Labels
 from craftc.table.blocks import Scratch, release_pages
-from craftc.table.frames import Column, count_missing, open_source
+from craftc.table.frames import Column, Source, count_missing, open_source
 from craftc.table.mixed_table import MixedTable, Schema
 
 
@@ -30,6 +30,8 @@ class Reading:
     ----------
     names : tuple of str
         Columns.
+    named : bool
+        Whether partitions have names of columns, by which their columns are found.
     numeric, categorical : tuple of int
         Positions of the numeric and of the categorical columns.
     dtype : str
@@ -39,10 +41,32 @@ class Reading:
     """
 
     names: tuple[str, ...]
+    named: bool
     numeric: tuple[int, ...]
     categorical: tuple[int, ...]
     dtype: str
     scratch: str | os.PathLike[str] | None = None
+
+    def positions(self, source: Source) -> NDArray[np.intp]:
+        """The positions of the columns in a partition; raise ValueError if it has others."""
+        if source.named and self.named:
+            absent = [name for name in self.names if name not in source.names]
+            extra = [name for name in source.names if name not in self.names]
+            if absent or extra:
+                problem = f"lacks column {absent[0]!r}, which" if absent else f"has column {extra[0]!r}, which"
+                raise ValueError(f"it {problem} the collection {'has' if absent else 'lacks'}; its columns are {list(source.names)}.")
+            return np.array([source.names.index(name) for name in self.names], np.intp)
+        if source.named != self.named or len(source.names) != len(self.names):
+            own = f"the columns {list(source.names)}" if source.named else f"{len(source.names)} columns without names"
+            all_ = f"the columns {list(self.names)}" if self.named else f"{len(self.names)} columns without names"
+            raise ValueError(f"it has {own}, but the collection has {all_}.")
+        return np.arange(len(self.names))
+
+    def check_width(self, source: Source, numeric: NDArray[np.intp]) -> None:
+        """Raise ValueError if the dtype of the collection cannot represent the numbers of a partition."""
+        wide = [source.names[j] for j in numeric if not source.narrow[j] and source.kinds[j] != "empty"]
+        if self.dtype == "float32" and wide:
+            raise ValueError(f"column {wide[0]!r} has more digits than the float32 of the collection; convert it, or the collection.")
 
 
 @dataclass
@@ -107,11 +131,11 @@ class Part:
             numbers, columns = np.empty((0, len(numeric_index)), dtype), [_no_cells(reading.names[j]) for j in reading.categorical]
         else:
             source = open_source(content)
-            if len(source.names) != len(reading.names) or (source.named and source.names != reading.names):
-                raise ValueError(f"it has the columns {list(source.names)}, but the collection has {list(reading.names)}.")
-            numbers = source.numbers(numeric_index, dtype)
+            place = reading.positions(source)
+            reading.check_width(source, place[numeric_index])
+            numbers = source.numbers(place[numeric_index], dtype)
             n_missing[numeric_index] = count_missing(numbers, [reading.names[j] for j in reading.numeric])
-            columns = [source.column(j) for j in reading.categorical]
+            columns = [source.column(int(place[j])) for j in reading.categorical]
             n_missing[list(reading.categorical)] = [column.n_missing for column in columns]
         self._numbers = self._stored(numbers)
         codes = np.empty((len(numbers), len(columns)), np.result_type(np.int8, *(column.codes.dtype for column in columns)))
@@ -143,6 +167,8 @@ class Part:
 
     def encode(self, schema: Schema, first: int) -> None:
         """Translate the categories to the codes of the whole table, in which the partition begins at row `first`."""
+        if "source" in vars(self):  # a message that is answered twice
+            return
         self.first = first
         encoded = schema._table(self._numbers, self._columns, "ignore")
         self.source = self.table = MixedTable._trusted(self._numbers, self._stored(encoded.codes), schema, self._scratch)
@@ -206,18 +232,28 @@ class Absent(Exception):
 
 def answer(part: Part, message: Message) -> list[Any]:
     """The results of the calls of a message for one partition. A message that is answered twice has the same answers."""
-    known = part.known
+    known, last = part.known, _last_uses(message)
     for number, recipe, parents in message.recipes:
         if number not in known:
             if any(parent not in known for parent in parents):
                 raise Absent
             known[number] = recipe.labels(part, *(known[parent] for parent in parents))
+        for parent in parents:
+            if last.get(parent) == number:
+                known.pop(parent, None)
     if any(number not in known for call in message.calls for number in call.labels):
         raise Absent
     results = [call.function(part, *(known[number] for number in call.labels), *call.args) for call in message.calls]
     for number in message.dropped:
         known.pop(number, None)
     return results
+
+
+def _last_uses(message: Message) -> dict[int, int]:
+    """For dropped labels that only recipes use, the last of these; long chains of recipes then take little memory."""
+    last = {parent: number for number, _, parents in message.recipes for parent in parents}
+    asked = {number for call in message.calls for number in call.labels}
+    return {number: last[number] for number in message.dropped if number in last and number not in asked}
 
 
 def _no_cells(name: str) -> Column:

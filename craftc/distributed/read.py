@@ -15,7 +15,7 @@ from craftc.distributed.partitioned_table import Output, PartitionedInput, Parti
 from craftc.distributed.partitions import Part, Reading, Summary
 from craftc.table.frames import Column, column_mask, open_source
 from craftc.table.mixed_table import Schema, check_reading
-from craftc.table.out_of_core import is_out_of_core
+from craftc.table.out_of_core import is_out_of_core, located
 
 
 class Partitions(PartitionedInput):
@@ -43,9 +43,10 @@ class Partitions(PartitionedInput):
         self.contents = list(contents)
 
     @property
-    def example(self) -> Any:
-        """A part with rows, by which the columns are known."""
-        return next((content for content in self.contents if len(content)), self.contents[0])
+    def examples(self) -> list[tuple[str, Any]]:
+        """The parts with rows, by which the columns are known, and their names."""
+        named = [(f"Partition {i}", content) for i, content in enumerate(self.contents)]
+        return [(name, content) for name, content in named if len(content)] or named[:1]
 
     def engine(self, n_threads: int) -> Engine:
         """The engine that asks the parts."""
@@ -95,14 +96,14 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
     """
     check_reading(missing, None)
     collection = partitions_of(X, client)
-    source = open_source(collection.example)
+    source = _Columns(collection.examples)
     mask = column_mask(categorical, source.names)
     auto = mask is None
     if mask is None:
-        mask = source.categorical_mask()
+        mask = source.categorical_mask
     numeric, categorical_index = np.flatnonzero(~mask), np.flatnonzero(mask)
-    dtype = np.dtype(source.float_type(numeric))
-    reading = Reading(source.names, tuple(numeric.tolist()), tuple(categorical_index.tolist()), dtype.name)
+    dtype = np.dtype(np.float32 if len(numeric) and source.narrow[numeric].all() else np.float64)
+    reading = Reading(source.names, source.named, tuple(numeric.tolist()), tuple(categorical_index.tolist()), dtype.name)
     engine = collection.engine(n_threads)
     try:
         summaries = engine.load(reading)
@@ -115,7 +116,7 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
         n_missing = np.sum([summary.n_missing for summary in summaries], axis=0)
         columns = [_column(source.names[j], d, int(n_missing[j]), summaries) for d, j in enumerate(categorical_index.tolist())]
         for j, column in zip(categorical_index.tolist(), columns, strict=True):
-            if auto and source.kinds[j] == "text" and len(column.present()) == n - n_missing[j] >= 3:
+            if auto and source.is_text[j] and len(column.present()) == n - n_missing[j] >= 3:
                 raise ValueError(
                     f"Column {source.names[j]!r} has a different text in every row, so it cannot define clusters; drop it or pass it as "
                     "Categorical."
@@ -138,8 +139,57 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
     return PartitionedTable(schema, engine, starts, collection)
 
 
+class _Columns:
+    """The columns that parts of a table have together.
+
+    Parameters
+    ----------
+    examples : list of (name, data frame or array)
+        One part, or all parts of which any may differ from the others.
+
+    Attributes
+    ----------
+    names : tuple of str
+    named : bool
+    categorical_mask, is_text, narrow : ndarray (D,) of bool
+        Columns that are categorical by their types, that hold text, and that float32 represents exactly.
+    """
+
+    def __init__(self, examples: list[tuple[str, Any]]) -> None:
+        for i, (where, example) in enumerate(examples):
+            try:
+                source = open_source(example)
+                if not i:
+                    self.names, self.named = source.names, source.named
+                    self.categorical_mask, self.is_text = np.zeros((2, len(self.names)), bool)
+                    self.narrow = np.ones(len(self.names), bool)
+                place = Reading(self.names, self.named, (), (), "float64").positions(source)
+                self.categorical_mask |= source.categorical_mask()[place]
+            except (TypeError, ValueError) as error:
+                raise located(error, where) from error
+            self.is_text |= [source.kinds[j] == "text" for j in place]
+            self.narrow &= [source.narrow[j] or source.kinds[j] == "empty" for j in place]
+
+
+def _families(values: list[Any]) -> set[str]:
+    """What the values of a categorical column are: 1, "1" and True in different partitions are not the same level."""
+    name_of = {str: "text", bool: "booleans"}
+    return {name_of.get(type(value), "numbers") for value in values if value is not None}
+
+
+def _check_families(name: str, d: int, summaries: Sequence[Summary]) -> None:
+    """Raise TypeError if the values of a categorical column are of other types in some partitions."""
+    found = [(i, families) for i, summary in enumerate(summaries) if (families := _families(summary.values[d][0]))]
+    for i, families in found[1:]:
+        first, expected = found[0]
+        if families != expected:
+            own, other = (" and ".join(sorted(each)) for each in (families, expected))
+            raise TypeError(f"Partition {i}: column {name!r} holds {own}, but {other} in partition {first}; convert it.")
+
+
 def _column(name: str, d: int, n_missing: int, summaries: Sequence[Summary]) -> Column:
     """A categorical column of the whole table, each value once; the order of its values is declared if all partitions declare the same."""
+    _check_families(name, d, summaries)
     filled = [summary.values[d] for summary in summaries if summary.n_rows]
     values, used, declared = filled[0]
     if declared and all(is_declared and of_part == values for of_part, _, is_declared in filled):
