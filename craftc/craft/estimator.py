@@ -404,9 +404,10 @@ class CRAFT(
         set_input_attributes(self, X, source)
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
+        path, along = result.merge_path, result.path_clusters
+        labels = rows.restated(labels, self._clusters, path)
         self.labels_ = rows.in_form_of_input(labels)
         gains = np.where(self._clusters.mask, self._clusters.gains, 0.0).sum(axis=0)
-        path, along = result.merge_path, result.path_clusters
         if path is not None and along is not None and not encoding.identity:
             along.original = source_rows.sums_along(path, original_units, n_threads)
         categorical_columns = np.asarray(source.schema.categorical_index)

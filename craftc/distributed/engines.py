@@ -123,8 +123,12 @@ class Engine:
 
     def labels(self, recipe: Recipe, *parents: FarLabels) -> FarLabels:
         """New labels that follow from others."""
+        return FarLabels(self, self.node(recipe, tuple(parent.node for parent in parents)), parents)
+
+    def node(self, recipe: Recipe, parents: tuple[Node, ...]) -> Node:
+        """A node with the next number."""
         self._n_nodes += 1
-        return FarLabels(self, Node(self._n_nodes, recipe, tuple(parent.node for parent in parents)), parents)
+        return Node(self._n_nodes, recipe, parents)
 
     def keep(self, node: Node) -> None:
         """Somebody may ask for these labels."""
