@@ -165,6 +165,7 @@ class _Columns:
                     self.narrow = np.ones(len(self.names), bool)
                 place = Reading(self.names, self.named, (), (), "float64").positions(source)
                 self.categorical_mask |= source.categorical_mask()[place]
+                source.numbers(np.array([j for j in place if source.kinds[j] == "other"], np.intp), np.dtype(np.float64))  # refuses them
             except (TypeError, ValueError) as error:
                 raise located(error, where) from error
             self.is_text |= [source.kinds[j] == "text" for j in place]
