@@ -44,6 +44,7 @@ class DaskEngine(Engine):
         self.client, self.contents, self.n_partitions = client, contents, len(contents)
         self._fit = f"craftc-{uuid.uuid4().hex[:12]}"
         self._home: dict[int, str] = {}
+        self._threads: dict[str, int] = {}
         self._lost: Counter[int] = Counter()
 
     # ---- rounds ----
@@ -52,6 +53,7 @@ class DaskEngine(Engine):
         summaries: dict[int, Summary] = {}
         for i, result in self._from_contents(_load, range(self.n_partitions), lambda i: (self.names[i], self.reading)):
             self._home[i], summaries[i] = result
+        self._threads = self._workers()
         return [summaries[i] for i in range(self.n_partitions)]
 
     def _round(self, message: Message) -> list[list[Any]]:
@@ -73,6 +75,7 @@ class DaskEngine(Engine):
                 _repeat, absent, lambda i: (self.names[i], self.reading, self.digests[i], *self.everything(message, i))
             ):
                 self._home[i], found[i] = result
+            self._threads = self._workers()
         return [found[i] for i in range(self.n_partitions)]
 
     def _groups(self) -> Iterator[tuple[str, list[int], int]]:
@@ -80,11 +83,11 @@ class DaskEngine(Engine):
         of_worker: dict[str, list[int]] = {}
         for i in range(self.n_partitions):
             of_worker.setdefault(self._home[i], []).append(i)
-        threads = self._workers()
         for worker, indices in of_worker.items():
-            n_groups = min(len(indices), threads.get(worker, 1))
+            n_threads = self._threads.get(worker, 1)
+            n_groups = min(len(indices), n_threads)
             for first in range(n_groups):
-                yield worker, indices[first::n_groups], max(1, threads.get(worker, 1) // n_groups)
+                yield worker, indices[first::n_groups], n_threads // n_groups
 
     # ---- tasks ----
 
