@@ -236,7 +236,7 @@ class PartitionedRows:
         K, grid = clusters.moments.n_clusters, clusters.moments.grid
         after = self.engine.labels(Assigned(clusters.tables(), clusters.covariances.blocks()), labels)
         moved, groups, cross = zip(*self.engine.ask(operations.reassigned, (labels, after), columns, grid, K), strict=True)
-        after.facts |= {("table", "moments", K): _sum(groups, grid), ("cross", K): _cross_sum(cross)}
+        after.facts |= {(self.table.stage, "moments", K): _sum(groups, grid), ("cross", K): _cross_sum(cross)}
         return after, sum(moved)
 
     # ---- the rows of single clusters ----
