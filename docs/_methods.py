@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import craftc
-from craftc import craft, embed, table
+from craftc import craft, distributed, embed, table
 
 
 def of(cls: type) -> dict[str, list[str]]:
@@ -30,5 +30,6 @@ def of(cls: type) -> dict[str, list[str]]:
 def of_all() -> dict[str, dict[str, list[str]]]:
     """The same for all public classes, keyed by their name in the API reference."""
     classes = {f"craftc.{name}": getattr(craftc, name) for name in craftc.__all__ if inspect.isclass(getattr(craftc, name))}
-    classes |= {"craftc.craft.Progress": craft.Progress, "craftc.embed.CraftCosts": embed.CraftCosts, "craftc.table.Schema": table.Schema}
+    others = (craft.Progress, distributed.Partitions, embed.CraftCosts, table.Schema)
+    classes |= {f"craftc.{cls.__module__.split('.')[1]}.{cls.__name__}": cls for cls in others}
     return {name: of(cls) for name, cls in classes.items()}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from craftc._common.optional import need_pandas
+from craftc.distributed.dask_files import DaskFiles
 from craftc.table import MixedTable, Schema
 from craftc.table.cells import NA_VALUES, NUMERIC_NA_VALUES, as_text
 from craftc.table.files import RawTable, TableError, did_you_mean
@@ -28,7 +29,8 @@ _ROWS = 1 << 16  # in which missing cells are counted at a time
 class ColumnRoles:
     """The role of every column of a table, and the columns that are clustered."""
 
-    features: Any  # DataFrame, or MixedTable of a table that was read in batches
+    features: Any  # DataFrame, MixedTable of a table that was read in batches, or DaskFiles
+    levels: Any = "auto"  # what the estimator is given as categorical
     target: Any = None  # Series of the known classes, if a target was named
     numeric: list[str] = field(default_factory=list)
     categorical: list[str] = field(default_factory=list)
@@ -39,12 +41,14 @@ class ColumnRoles:
     @property
     def in_batches(self) -> bool:
         """Whether the table was read in batches."""
-        return isinstance(self.features, MixedTable)
+        return isinstance(self.features, MixedTable | DaskFiles)
 
     @cached_property
     def n_missing(self) -> int:
         """Missing cells of the columns that are clustered."""
         table = self.features
+        if isinstance(table, DaskFiles):
+            return table.n_missing
         if not self.in_batches:
             return int(table.isna().to_numpy().sum())
         code = [len(levels) - (levels[-1:] == (MISSING_LEVEL,) and table.schema.missing == "category") for levels in table.levels]

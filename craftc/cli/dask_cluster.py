@@ -38,32 +38,37 @@ def write_on_cluster(fitted: Any, results: Mapping[str, Path], address: str) -> 
     OSError
         The scheduler or all workers are lost, or a worker cannot read or write a file. Complete files of results remain, no parts of files.
     """
-    with _connected(address) as client:
-        from dask import delayed
-        from distributed import KilledWorker
+    with connected(address) as client:
+        return write_by(client, fitted, results, address)
 
-        model = delayed(without_rows(fitted), traverse=False)
-        write = delayed(write_assignments, pure=False)
-        futures = client.compute([write(model, os.path.abspath(file), os.path.abspath(result)) for file, result in results.items()])
-        file_of = dict(zip(futures, results, strict=True))
-        notes: dict[str, dict[str, None]] = {}
-        try:
-            for future in _finished(client, futures, address):
-                try:
-                    notes[file_of[future]] = future.result()
-                except OSError as error:
-                    raise OSError(
-                        f"{file_of[future]!r}: a worker of {address} failed ({error}); the files, and the folder of the results, must be "
-                        "visible to all workers."
-                    ) from error
-                except KilledWorker as error:
-                    raise OSError(f"{file_of[future]!r}: several workers of {address} were lost while they predicted its rows.") from error
-        except CancelledError as error:
-            raise OSError(f"The scheduler {address} was lost before all files were predicted.") from error
-        finally:
-            client.cancel(futures)
-            for result in results.values():
-                remove_unfinished(result)
+
+def write_by(client: Any, fitted: Any, results: Mapping[str, Path], address: str) -> dict[str, None]:
+    """As `write_on_cluster`, with a client of the scheduler."""
+    from dask import delayed
+    from distributed import KilledWorker
+
+    model = delayed(without_rows(fitted), traverse=False)
+    write = delayed(write_assignments, pure=False)
+    futures = client.compute([write(model, os.path.abspath(file), os.path.abspath(result)) for file, result in results.items()])
+    file_of = dict(zip(futures, results, strict=True))
+    notes: dict[str, dict[str, None]] = {}
+    try:
+        for future in _finished(client, futures, address):
+            try:
+                notes[file_of[future]] = future.result()
+            except OSError as error:
+                raise OSError(
+                    f"{file_of[future]!r}: a worker of {address} failed ({error}); the files, and the folder of the results, must be "
+                    "visible to all workers."
+                ) from error
+            except KilledWorker as error:
+                raise OSError(f"{file_of[future]!r}: several workers of {address} were lost while they predicted its rows.") from error
+    except CancelledError as error:
+        raise OSError(f"The scheduler {address} was lost before all files were predicted.") from error
+    finally:
+        client.cancel(futures)
+        for result in results.values():
+            remove_unfinished(result)
     return {note: None for file in results for note in notes[file]}
 
 
@@ -83,7 +88,7 @@ def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Any]:
     """A client of a scheduler."""
     try:
         from distributed import Client

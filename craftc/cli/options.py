@@ -197,6 +197,11 @@ class _ClusterCommand(_Command):
 @click.option("--quiet", is_flag=True, help="Print nothing but errors (and the JSON document).")
 @click.option("--out", metavar="DIR", help="Folder for labels.csv, summary.csv, model.craftc and report.html.")
 @click.option("--scratch", metavar="DIR", help="Folder for the scratch files of --out-of-core (default: that for temporary files).")
+@click.option(
+    "--scheduler", metavar="ADDRESS",
+    help="Scheduler of a Dask cluster, as tcp://HOST:8786, whose workers read the Parquet or Arrow files. In the folder of --out, labels/ "
+    "holds one file of labels for each file.",
+)  # fmt: skip
 @click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
 @_reading
 def cluster(**options: Any) -> None:

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from craftc._common.atomic_write import replacing
 from craftc._common.optional import need_pandas
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.columns import ColumnRoles, check_named, match_columns
+from craftc.distributed.dask_files import DaskFiles
 from craftc.table import MixedTable
 from craftc.table.files import RawTable, TableError, plain_frame
 from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of, tables_of
@@ -82,8 +84,9 @@ def read_roles(
     split_dates: bool,
     missing: str,
     scratch: str | None,
+    client: Any = None,
 ) -> ColumnRoles:
-    """The columns of a table in scratch files; the types of its columns decide their roles.
+    """The columns of a table in scratch files, or of files that the workers of a cluster read; the types of its columns decide their roles.
 
     Parameters
     ----------
@@ -94,11 +97,13 @@ def read_roles(
     missing : {"ignore", "category", "error"}
     scratch : str, optional
         Folder of the scratch files.
+    client : distributed.Client, optional
+        Of a cluster whose workers read the files.
 
     Returns
     -------
     ColumnRoles
-        `features` is a MixedTable.
+        `features` is a MixedTable, or DaskFiles.
     """
     if na_values:
         raise ValueError("--na needs a table in memory; pass --in-memory, or write the cells as null.")
@@ -126,17 +131,29 @@ def read_roles(
     levels: Any = "auto"
     if categorical or numeric:
         levels = [name for name in names if name in categorical or (types[name][0] in ("level", "text") and name not in numeric)]
+    if client is None:
+        with column_errors():
+            features: Any = MixedTable.from_parquet(table, columns=names, categorical=levels, missing=missing, scratch=scratch)
+        own = list(features.categorical_names)
+    else:
+        features = DaskFiles(table, client, names)
+        own = [name for name in names if types[name][0] in ("level", "text")] if levels == "auto" else levels
+    roles = ColumnRoles(features, levels, excluded=excluded, notes=[_LEFT_OUT])
+    roles.numeric, roles.categorical = [name for name in names if name not in own], own
+    if target is not None:
+        roles.target = _one_column(table, target)
+    return roles
+
+
+@contextmanager
+def column_errors() -> Iterator[None]:
+    """Errors about columns say how a column is excluded."""
     try:
-        features = MixedTable.from_parquet(table, columns=names, categorical=levels, missing=missing, scratch=scratch)
+        yield
     except ValueError as error:
         if "Column " not in str(error):
             raise
         raise TableError(f"{str(error).rstrip('.')} (--ignore COL excludes a column).") from error
-    roles = ColumnRoles(features, excluded=excluded, notes=[_LEFT_OUT])
-    roles.numeric, roles.categorical = list(features.numeric_names), list(features.categorical_names)
-    if target is not None:
-        roles.target = _one_column(table, target)
-    return roles
 
 
 def _one_column(table: str, name: str) -> Any:

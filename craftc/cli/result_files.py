@@ -12,8 +12,11 @@ from craftc._common.optional import need_pandas
 from craftc.cli.answer import Answer, numbers_by_size
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.columns import ColumnRoles
+from craftc.cli.dask_cluster import write_by
+from craftc.cli.out_of_core import result_names
 from craftc.model_file import save_model
 from craftc.report.write import shown_model
+from craftc.table.out_of_core import files_of
 
 NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
 
@@ -41,12 +44,7 @@ def write_files(
     shown = model if roles.in_batches else in_report(model)
     with replacing(folder / "labels.csv") as file:
         write_csv(_labelled(model, shown, roles, own_columns), file)
-    with replacing(folder / "summary.csv") as file:
-        summary = model.summary()
-        summary.insert(1, "label", summary["cluster"])
-        summary["cluster"] = answer.numbers[summary["label"]]
-        summary.sort_values("cluster", kind="stable").to_csv(file, index=False, lineterminator="\n")
-    save_model(model, folder / "model.craftc")
+    _write_model(folder, answer)
     if roles.in_batches:
         return list(NAMES[:-1])
     report.write(
@@ -58,6 +56,40 @@ def write_files(
         title=title,
     )
     return list(NAMES)
+
+
+def write_far_files(folder: Path, answer: Answer, table: str, client: Any, address: str) -> list[str]:
+    """Write the files of a fit on a cluster and return their names; its workers write the labels, one file for each file of the table.
+
+    Parameters
+    ----------
+    folder : path
+        Created where it does not exist; visible to the workers.
+    answer : Answer
+    table : str
+        File, folder or pattern.
+    client : distributed.Client
+    address : str
+        Of the scheduler.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = files_of(table)
+    results = {file: folder / "labels" / name for file, name in zip(files, result_names(table, files), strict=True)}
+    for result in results.values():
+        result.parent.mkdir(parents=True, exist_ok=True)
+    write_by(client, answer.model, results, address)
+    _write_model(folder, answer)
+    return ["labels/", *NAMES[1:-1]]
+
+
+def _write_model(folder: Path, answer: Answer) -> None:
+    """Write summary.csv and model.craftc."""
+    with replacing(folder / "summary.csv") as file:
+        summary = answer.model.summary()
+        summary.insert(1, "label", summary["cluster"])
+        summary["cluster"] = answer.numbers[summary["label"]]
+        summary.sort_values("cluster", kind="stable").to_csv(file, index=False, lineterminator="\n")
+    save_model(answer.model, folder / "model.craftc")
 
 
 def in_report(model: Any) -> Any:

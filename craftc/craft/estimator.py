@@ -8,19 +8,18 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
 from craftc._common.random import seed_of
-from craftc._common.threads import effective_n_threads, threads_for
+from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Labels, Mask
 from craftc._common.validation import Choice, Constraint, Number, check_countable, check_parameters, check_weight
 from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
-from craftc.craft.clusters import Clusters, pass_work
+from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts, too_many_columns
 from craftc.craft.dependence import ColumnLinks, column_links
 from craftc.craft.diagnostics import diagnose
@@ -28,6 +27,7 @@ from craftc.craft.fitting import LARGE, CraftResult, FitConfig, rows_of
 from craftc.craft.fixed_price import at_price, fixed_price_fit
 from craftc.craft.interpretation import Interpretation
 from craftc.craft.levels import Levels, step_of
+from craftc.craft.new_rows import NewRows
 from craftc.craft.parameters import (
     MODELS,
     ModelSpec,
@@ -39,22 +39,21 @@ from craftc.craft.parameters import (
     target_n_clusters,
     warn_ignored,
 )
-from craftc.craft.probabilities import Probabilities
 from craftc.craft.progress import Progress, ProgressMeter
-from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
+from craftc.distributed.collections import WithoutCollections
 from craftc.distributed.read import is_partitioned, read_partitions
-from craftc.table import MixedTable, Schema
+from craftc.table import Schema
 from craftc.table.fit_input import read_input, set_input_attributes
 from craftc.table.moments import Moments
 from craftc.table.numeric_encoding import NumericEncoding
 from craftc.table.out_of_core import is_out_of_core
-from craftc.table.unusable import known_columns, listed_reasons, usable_columns
+from craftc.table.unusable import listed_reasons, usable_columns
 
 _N_EXPECTED = 8  # clusters that the paper's heuristic expects where n_clusters is None
 
 
 class CRAFT(
-    WithoutCollections, ClassNamePrefixFeaturesOutMixin, MixedInput, Probabilities, Levels, Interpretation, TransformerMixin,
+    WithoutCollections, ClassNamePrefixFeaturesOutMixin, MixedInput, NewRows, Levels, Interpretation, TransformerMixin,
     ClusterMixin, BaseEstimator,
 ):
     """Clusters of a table with numeric and categorical columns, and the features that define each cluster.
@@ -356,7 +355,7 @@ class CRAFT(
             if unusable:
                 warnings.warn(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.", UserWarning, stacklevel=2)
         n_threads = effective_n_threads(self.n_threads)
-        if not is_partitioned(X):
+        if not is_partitioned(X, client):
             return self._fit(X, read_input(X, categorical, self.missing), sample_weight, meter, spec, n_threads)
         check_partitioned(self, spec, sample_weight)
         source = read_partitions(X, client, categorical, self.missing, n_threads)
@@ -405,9 +404,10 @@ class CRAFT(
         set_input_attributes(self, X, source)
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
+        path, along = result.merge_path, result.path_clusters
+        labels = rows.restated(labels, self._clusters, path)
         self.labels_ = rows.in_form_of_input(labels)
         gains = np.where(self._clusters.mask, self._clusters.gains, 0.0).sum(axis=0)
-        path, along = result.merge_path, result.path_clusters
         if path is not None and along is not None and not encoding.identity:
             along.original = source_rows.sums_along(path, original_units, n_threads)
         categorical_columns = np.asarray(source.schema.categorical_index)
@@ -481,73 +481,6 @@ class CRAFT(
         self.levels_ = [list(levels) for levels in schema.levels]
         self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
         self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
-
-    # ---- new rows ----
-
-    def _read_new(self, X: Any) -> MixedTable:
-        table = self._read_columns(X)
-        return self._encoding.apply(table)
-
-    def _read_columns(self, X: Any) -> MixedTable:
-        """The columns of the model in their original units."""
-        check_is_fitted(self)
-        if is_out_of_core(X):  # the table of fit; new rows come in batches
-            X = read_input(X, list(self.schema_.categorical_names), self.missing)
-        elif self.unusable == "drop":
-            X = known_columns(X, self.schema_.columns)
-        return self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
-
-    @rowwise("cluster", "int32")
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """Cheapest cluster of every row; columns and levels are matched by name.
-
-        Parameters
-        ----------
-        X : data frame, array (n, D), MixedTable or Dask collection, whose result is lazy
-            The columns of `fit`, in any order if they have names.
-
-        Returns
-        -------
-        ndarray (n,) of int32
-        """
-        table = self._read_new(X)
-        labels = np.full(len(table), -1, np.int32)
-        work = pass_work(len(table), len(self._encoding.source), self.n_clusters_)
-        threads = threads_for(effective_n_threads(self.n_threads), work)
-        self._clusters.assign(table, np.empty(0, np.int64), labels, threads)
-        return labels
-
-    @rowwise(feature_names_out, lambda model: model.schema_.dtype)
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Cost of every row under every cluster.
-
-        Returns
-        -------
-        ndarray (n, K)
-            Nats, background included, without the constant (1/2) log 2 pi of each numeric cell. The cluster of a row is the column of
-            its smallest cost. The dtype is that of the numeric columns.
-        """
-        table = self._read_new(X)
-        costs = self._clusters.full_costs(table)
-        return costs.astype(self.schema_.dtype, copy=False)
-
-    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Minus the summed cost of the rows under their cheapest cluster, nats; higher is better.
-
-        Parameters
-        ----------
-        X : data frame, array (n, D) or MixedTable
-        y : ignored
-        sample_weight : array (n,), optional
-
-        Returns
-        -------
-        float
-        """
-        table = self._read_new(X)
-        weight = check_weight(sample_weight, len(table))
-        least = self._clusters.full_costs(table).min(axis=1)
-        return -float(least.sum() if weight is None else (least * weight).sum())
 
     @property
     def _n_features_out(self) -> int:

@@ -80,6 +80,21 @@ class Assigned:
 
 
 @dataclass(frozen=True, eq=False)
+class AssignedBut:
+    """Every row in its cheapest cluster, but for some rows, ascending positions in the whole table, whose labels are given."""
+
+    assigned: Assigned
+    rows: NDArray[np.int64]
+    given: Labels
+
+    def labels(self, part: Part) -> Labels:
+        labels = self.assigned.labels(part)
+        first, last = np.searchsorted(self.rows, (part.first, part.first + len(part)))
+        labels[self.rows[first:last] - part.first] = self.given[first:last]
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
 class Renumbered:
     """number[labels]; -1 is the last entry."""
 
@@ -225,6 +240,12 @@ def cells_of_cluster(part: Part, labels: Labels, k: int, positions: Any) -> tupl
     rows = np.flatnonzero(labels == k)
     rows = rows if positions is None else rows[positions]
     return part.table.numeric[rows], part.table.codes[rows], part.first + rows
+
+
+def differences(part: Part, labels: Labels, others: Labels, most: int) -> tuple[NDArray[np.int64], Labels]:
+    """The first rows whose labels differ, as positions in the whole table, and their labels."""
+    rows = np.flatnonzero(labels != others)[:most]
+    return part.first + rows, labels[rows]
 
 
 def labels_at(part: Part, labels: Labels, rows: NDArray[np.int64]) -> Labels:

@@ -28,6 +28,7 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.partition_operations import (
     Assigned,
+    AssignedBut,
     Given,
     OneCluster,
     Renumbered,
@@ -48,6 +49,7 @@ from craftc.table.numeric_encoding import NumericEncoding
 T = TypeVar("T")
 
 _FEW_ROWS = 1 << 14  # of a cluster whose rows are split in this process
+_MOST_GIVEN = 1 << 14  # labels that are part of a recipe
 _NO_WEIGHT = np.empty(0, np.int64)
 
 
@@ -131,6 +133,18 @@ class PartitionedRows:
     def labels_of_step(self, path: FarMergePath, step: int) -> FarLabels:
         """The labels of a step of a merge path."""
         return path.labels_of_step(self.engine, step)
+
+    def restated(self, labels: FarLabels, clusters: Clusters, path: FarMergePath) -> FarLabels:
+        """The labels of a result by a recipe of their own, as long as few rows differ from what the clusters say; also in the path."""
+        blocks = None if clusters.covariances is None else clusters.covariances.blocks()
+        assigned = Assigned(clusters.tables(), blocks)
+        found = self.engine.ask(operations.differences, (labels, self.engine.labels(assigned)), _MOST_GIVEN + 1)
+        rows, given = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        if len(rows) > _MOST_GIVEN:
+            return labels
+        short = self.engine.labels(AssignedBut(assigned, rows, given))
+        path.begin_with(self.engine, short)
+        return short
 
     def in_form_of_input(self, labels: FarLabels) -> Any:
         """The labels as a fitted model holds them: a lazy collection, or an array."""
@@ -222,7 +236,7 @@ class PartitionedRows:
         K, grid = clusters.moments.n_clusters, clusters.moments.grid
         after = self.engine.labels(Assigned(clusters.tables(), clusters.covariances.blocks()), labels)
         moved, groups, cross = zip(*self.engine.ask(operations.reassigned, (labels, after), columns, grid, K), strict=True)
-        after.facts |= {("table", "moments", K): _sum(groups, grid), ("cross", K): _cross_sum(cross)}
+        after.facts |= {(self.table.stage, "moments", K): _sum(groups, grid), ("cross", K): _cross_sum(cross)}
         return after, sum(moved)
 
     # ---- the rows of single clusters ----
@@ -399,6 +413,14 @@ class FarMergePath(MergePath):
             groups = sums.carried(groups, change.place, n_clusters) if own is None else own
             sums.append(change.place, groups)
         return sums
+
+    def begin_with(self, engine: Engine, labels: FarLabels) -> None:
+        """Replace the recipe of the first step, from which the other ones follow."""
+        again = {self._nodes[0].number: labels.node}
+        for node in self._nodes[-1].chain():
+            if any(parent.number in again for parent in node.parents):
+                again[node.number] = engine.node(node.recipe, tuple(again.get(parent.number, parent) for parent in node.parents))
+        self._nodes = [again.get(node.number, node) for node in self._nodes]
 
     def labels_of_step(self, engine: Engine, step: int) -> FarLabels:
         """The labels of a step, where the rows are."""

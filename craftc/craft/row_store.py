@@ -176,6 +176,10 @@ class LocalRows:
         labels: Labels = path[step].labels
         return labels
 
+    def restated(self, labels: Labels, clusters: Clusters, path: MergePath) -> Labels:
+        """The labels of a result."""
+        return labels
+
     def in_form_of_input(self, labels: Labels) -> Labels:
         """The labels as a fitted model holds them."""
         return labels

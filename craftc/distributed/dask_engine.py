@@ -34,21 +34,26 @@ class DaskEngine(Engine):
     client : distributed.Client
     contents : sequence of Delayed
         The partitions of a collection.
+    names : sequence of str, optional
+        What error messages call them; None: by their numbers.
     """
 
-    def __init__(self, client: Any, contents: Sequence[Any]) -> None:
+    def __init__(self, client: Any, contents: Sequence[Any], names: Sequence[str] | None = None) -> None:
         super().__init__()
+        self.names = [f"Partition {i}" for i in range(len(contents))] if names is None else list(names)
         self.client, self.contents, self.n_partitions = client, contents, len(contents)
         self._fit = f"craftc-{uuid.uuid4().hex[:12]}"
         self._home: dict[int, str] = {}
+        self._threads: dict[str, int] = {}
         self._lost: Counter[int] = Counter()
 
     # ---- rounds ----
 
     def _load(self) -> list[Summary]:
         summaries: dict[int, Summary] = {}
-        for i, result in self._from_contents(_load, range(self.n_partitions), lambda _: (self.reading,)):
+        for i, result in self._from_contents(_load, range(self.n_partitions), lambda i: (self.names[i], self.reading)):
             self._home[i], summaries[i] = result
+        self._threads = self._workers()
         return [summaries[i] for i in range(self.n_partitions)]
 
     def _round(self, message: Message) -> list[list[Any]]:
@@ -66,9 +71,11 @@ class DaskEngine(Engine):
                 else:
                     found[i] = answers
         if absent:
-            again = self._from_contents(_repeat, absent, lambda i: (self.reading, self.digests[i], *self.everything(message, i)))
-            for i, result in again:
+            for i, result in self._from_contents(
+                _repeat, absent, lambda i: (self.names[i], self.reading, self.digests[i], *self.everything(message, i))
+            ):
                 self._home[i], found[i] = result
+            self._threads = self._workers()
         return [found[i] for i in range(self.n_partitions)]
 
     def _groups(self) -> Iterator[tuple[str, list[int], int]]:
@@ -76,11 +83,11 @@ class DaskEngine(Engine):
         of_worker: dict[str, list[int]] = {}
         for i in range(self.n_partitions):
             of_worker.setdefault(self._home[i], []).append(i)
-        threads = self._workers()
         for worker, indices in of_worker.items():
-            n_groups = min(len(indices), threads.get(worker, 1))
+            n_threads = self._threads.get(worker, 1)
+            n_groups = min(len(indices), n_threads)
             for first in range(n_groups):
-                yield worker, indices[first::n_groups], max(1, threads.get(worker, 1) // n_groups)
+                yield worker, indices[first::n_groups], n_threads // n_groups
 
     # ---- tasks ----
 
@@ -163,7 +170,8 @@ class DaskEngine(Engine):
         from distributed import CancelledError, wait
 
         try:
-            ended: set[Any] = wait(list(pending), timeout=_GLANCE, return_when="FIRST_COMPLETED").done
+            with self.client.as_current():  # whose tasks they are; another client may be the current one
+                ended: set[Any] = wait(list(pending), timeout=_GLANCE, return_when="FIRST_COMPLETED").done
         except TimeoutError:
             return set()
         except CancelledError:  # the scheduler is lost, or has lost its tasks
@@ -182,8 +190,8 @@ class DaskEngine(Engine):
             self._lost[i] += error.allowed_failures + 1
             if self._lost[i] >= _OFTEN_LOST:
                 raise RuntimeError(
-                    f"Partition {i} has been lost with its worker {self._lost[i]} times; give the workers more memory, or make partitions "
-                    "smaller."
+                    f"{self.names[i]} has been lost with its worker {self._lost[i]} times; give the workers more memory, or make "
+                    "partitions smaller."
                 ) from error
 
     def _workers(self) -> dict[str, int]:
@@ -228,8 +236,8 @@ def _parts(fit: str) -> dict[int, Part]:
 
 def _load(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, Summary]:
     """Read a partition."""
-    (reading,) = args
-    part = read_part(index, reading, content)
+    name, reading = args
+    part = read_part(name, reading, content)
     _keep(fit, index, part)
     return _here(), part.summary
 
@@ -254,8 +262,8 @@ def _answer(part: Part | None, message: Message, n_threads: int) -> list[Any] | 
 
 def _repeat(fit: str, index: int, args: tuple[Any, ...], content: Any) -> tuple[str, list[Any]]:
     """Read a partition again, follow the recipes, and answer."""
-    reading, digest, prelude, message = args
-    part = read_again(index, reading, digest, content)
+    name, reading, digest, prelude, message = args
+    part = read_again(name, reading, digest, content)
     results = rebuilt(part, prelude, message)
     _keep(fit, index, part)
     return _here(), results

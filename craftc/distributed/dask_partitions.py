@@ -12,10 +12,10 @@ import numpy as np
 from craftc._common.typing import Array
 from craftc.distributed.dask_engine import DaskEngine
 from craftc.distributed.engines import Engine, SerialEngine
-from craftc.distributed.partitioned_table import Output
+from craftc.distributed.partitioned_table import Output, PartitionedInput
 
 
-class DaskPartitions:
+class DaskPartitions(PartitionedInput):
     """The partitions of a Dask collection.
 
     Parameters

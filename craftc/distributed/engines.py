@@ -123,8 +123,12 @@ class Engine:
 
     def labels(self, recipe: Recipe, *parents: FarLabels) -> FarLabels:
         """New labels that follow from others."""
+        return FarLabels(self, self.node(recipe, tuple(parent.node for parent in parents)), parents)
+
+    def node(self, recipe: Recipe, parents: tuple[Node, ...]) -> Node:
+        """A node with the next number."""
         self._n_nodes += 1
-        return FarLabels(self, Node(self._n_nodes, recipe, tuple(parent.node for parent in parents)), parents)
+        return Node(self._n_nodes, recipe, parents)
 
     def keep(self, node: Node) -> None:
         """Somebody may ask for these labels."""
@@ -234,12 +238,12 @@ class Engine:
         self.close()
 
 
-def read_again(index: int, reading: Reading, digest: int, content: Any) -> Part:
+def read_again(name: str, reading: Reading, digest: int, content: Any) -> Part:
     """A partition that was read before; ValueError if its content has changed."""
-    part = read_part(index, reading, content)
+    part = read_part(name, reading, content)
     if part.summary.digest != digest:
         raise ValueError(
-            f"Partition {index} has changed since the fit began: it was read again with other content. Files must not be written while a "
+            f"{name} has changed since the fit began: it was read again with other content. Files must not be written while a "
             "fit or its labels need them, and the collection must not be random; persist it, or write it to Parquet."
         )
     return part
@@ -268,7 +272,7 @@ class SerialEngine(Engine):
         self.parts: list[Part] = []
 
     def _load(self) -> list[Summary]:
-        self.parts = [read_part(i, self.reading, content) for i, content in enumerate(self.contents)]
+        self.parts = [read_part(f"Partition {i}", self.reading, content) for i, content in enumerate(self.contents)]
         return [part.summary for part in self.parts]
 
     def _round(self, message: Message) -> list[list[Any]]:
@@ -283,9 +287,9 @@ class SerialEngine(Engine):
         self.parts = []
 
 
-def read_part(index: int, reading: Reading, content: Any) -> Part:
-    """A partition; an error names its number."""
+def read_part(name: str, reading: Reading, content: Any) -> Part:
+    """A partition; an error begins with its name."""
     try:
         return Part(reading, content)
     except (TypeError, ValueError) as error:
-        raise located(error, f"Partition {index}") from error
+        raise located(error, name) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,6 +130,35 @@ class PartitionedTable:
         return Output(self.collection, self.engine.reading, self.engine.digests, list(self.engine.prelude))
 
 
+class PartitionedInput(ABC):
+    """An input in partitions.
+
+    Attributes
+    ----------
+    n_missing : int
+        Missing cells, once the input has been read.
+    """
+
+    n_missing = 0
+
+    @property
+    @abstractmethod
+    def examples(self) -> list[tuple[str, Any]]:
+        """Rows by which the columns are known, and the names of their partitions for error messages."""
+
+    @abstractmethod
+    def engine(self, n_threads: int) -> Engine:
+        """The engine that asks the partitions."""
+
+    @abstractmethod
+    def labels(self, output: Output, entries: list[Any]) -> Any:
+        """Labels of all rows in the form of the input."""
+
+    @abstractmethod
+    def margins(self, model: Any) -> Any:
+        """The margins of all rows under a model, in the same form."""
+
+
 @dataclass(frozen=True)
 class Output:
     """What makes labels of all rows again from the input, without the engine of the fit.
@@ -154,7 +184,7 @@ class Output:
 
     def of_partition(self, index: int, content: Any, entries: list[Any]) -> Labels:
         """Labels of one partition."""
-        part = read_again(index, self.reading, self.digests[index], content)
+        part = read_again(f"Partition {index}", self.reading, self.digests[index], content)
         *earlier, last = (entry[0] for entry in entries)
         prelude = Message([], self.prelude, []).for_partition(index).calls
         labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], earlier))[0]

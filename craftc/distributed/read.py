@@ -11,14 +11,14 @@ import numpy as np
 from craftc._common.typing import Array
 from craftc.distributed.collections import is_collection
 from craftc.distributed.engines import Engine, SerialEngine
-from craftc.distributed.partitioned_table import Output, PartitionedTable
+from craftc.distributed.partitioned_table import Output, PartitionedInput, PartitionedTable
 from craftc.distributed.partitions import Part, Reading, Summary, n_rows_of
 from craftc.table.frames import Column, column_mask, open_source
 from craftc.table.mixed_table import Schema, check_reading
-from craftc.table.out_of_core import located
+from craftc.table.out_of_core import is_out_of_core, located
 
 
-class Partitions:
+class Partitions(PartitionedInput):
     """A table in parts, which `fit` treats as one table without joining them.
 
     Parameters
@@ -63,15 +63,19 @@ class Partitions:
         return capped
 
 
-def is_partitioned(X: Any) -> bool:
-    """Whether an input consists of partitions: `Partitions`, a Dask data frame or a Dask array."""
-    return isinstance(X, Partitions) or is_collection(X)
+def is_partitioned(X: Any, client: Any = None) -> bool:
+    """Whether an input consists of partitions: `Partitions`, a Dask data frame or array, or files that a client's workers read."""
+    return isinstance(X, PartitionedInput) or is_collection(X) or (client is not None and is_out_of_core(X))
 
 
-def partitions_of(X: Any, client: Any) -> Any:
+def partitions_of(X: Any, client: Any) -> PartitionedInput:
     """The input as partitions."""
-    if isinstance(X, Partitions):
+    if isinstance(X, PartitionedInput):
         return X
+    if is_out_of_core(X):
+        from craftc.distributed.dask_files import DaskFiles
+
+        return DaskFiles(X, client)
     from craftc.distributed.dask_partitions import DaskPartitions
 
     return DaskPartitions(X, client)
@@ -82,7 +86,7 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
 
     Parameters
     ----------
-    X : Partitions, dask DataFrame or dask Array
+    X : Partitions, dask DataFrame, dask Array, or files with a client
     client : distributed.Client or None
         None: the current one.
     categorical, missing
@@ -127,6 +131,7 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
             missing=missing,
         )
         schema.check_missing(n_missing, n)
+        collection.n_missing = int(n_missing.sum())
         engine.prepare(_encode, schema, each=starts[:-1].tolist())
     except BaseException:
         engine.close()
@@ -160,6 +165,7 @@ class _Columns:
                     self.narrow = np.ones(len(self.names), bool)
                 place = Reading(self.names, self.named, (), (), "float64").positions(source)
                 self.categorical_mask |= source.categorical_mask()[place]
+                source.numbers(np.array([j for j in place if source.kinds[j] == "other"], np.intp), np.dtype(np.float64))  # refuses them
             except (TypeError, ValueError) as error:
                 raise located(error, where) from error
             self.is_text |= [source.kinds[j] == "text" for j in place]

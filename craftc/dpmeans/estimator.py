@@ -32,7 +32,7 @@ from craftc._common.validation import (
     check_weight,
 )
 from craftc._kernels import dpmeans as _kernel
-from craftc.distributed.collections import feature_names_out, rowwise
+from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
 from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.dpmeans import gaussian
 from craftc.dpmeans.bounded_rows import nearest
@@ -50,7 +50,9 @@ COVARIANCES = ("spherical", "full", "full-sized")
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
 
 
-class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DPMeans(
+    WithoutCollections, MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """k-means that finds the number of clusters: a row further than lambda from every centre opens a new one.
 
     Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. Columns are not scaled: scale them first if
@@ -236,7 +238,7 @@ class DPMeans(MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, Trans
         """
         self._check_parameters()
         n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
-        if is_partitioned(X):
+        if is_partitioned(X, client):
             partitions, penalty, best, sample = self._search_partitions(X, sample_weight, client, n_threads, seed)
             set_input_attributes(self, X, partitions)
             warn_of_unscaled_columns(self, sample)

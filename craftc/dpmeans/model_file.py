@@ -9,6 +9,7 @@ import numpy as np
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.model_archive import Archive, Arrays, demand, estimator_head, restored_estimator
 from craftc._common.typing import Floats
+from craftc.distributed.collections import is_collection
 from craftc.dpmeans.estimator import DPMeans
 from craftc.dpmeans.gaussian import Gaussian, Shapes
 
@@ -18,15 +19,19 @@ _SCALARS = {"cluster_penalty_": float, "objective_": float, "inertia_": float, "
 
 
 def state_of(model: DPMeans) -> tuple[dict[str, Any], Arrays]:
-    """The head and the arrays of a fitted model."""
+    """The head and the arrays of a fitted model; labels that lie on a cluster are left out."""
     head = estimator_head(model, ("init", "random_state"), _SCALARS)
     arrays: Arrays = {
-        "labels": model.labels_,
         "centers": model.cluster_centers_,
         "sizes": model.cluster_sizes_,
         "variances": model._moments.variances,
         "objective_path": model.objective_path_,
     }
+    labels = getattr(model, "labels_", None)  # a copy of a model with lazy labels has none
+    if labels is None or is_collection(labels):
+        head["labels"] = False
+    else:
+        arrays["labels"] = labels
     if model._shape is not None:
         arrays["factor"], arrays["inverse"] = model._shape
     if hasattr(model, "covariances_"):
@@ -44,7 +49,8 @@ def restored(archive: Archive) -> DPMeans:
     model.cluster_centers_ = archive.floats("centers", (None, D))
     K = model.n_clusters_ = len(model.cluster_centers_)
     demand(K > 0, "it has no clusters")
-    model.labels_ = archive.labels("labels", (None,), K)
+    if head.get("labels", True):
+        model.labels_ = archive.labels("labels", (None,), K)
     model.cluster_sizes_ = archive.floats("sizes", (K,), least=0.0)
     model.objective_path_ = archive.floats("objective_path", (None,))
     model._moments = ClusterMoments(model.cluster_sizes_, model.cluster_centers_, archive.floats("variances", (K, D), least=0.0))

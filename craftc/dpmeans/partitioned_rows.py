@@ -192,8 +192,9 @@ class PartitionedRows:
     def random_labels(self, K: int, seed: int, start: int) -> Start:
         return self.engine.labels(RandomLabels(K, seed, start)), K
 
-    def nearest_labels(self, centers: Floats) -> Start:
-        return self.engine.labels(Nearest(centers)), len(centers)
+    def nearest_labels(self, centers: Floats) -> tuple[Start, float]:
+        largest = float(max(self.engine.ask(operations.largest_distance, (), centers)))
+        return (self.engine.labels(Nearest(centers)), len(centers)), largest
 
     def sweeps(self, penalty: float, cap: int, start: Start, seed: int, number: int) -> Sweeps:
         labels, K = start
@@ -215,10 +216,6 @@ class PartitionedRows:
         """(1, D) a row, drawn at random."""
         row = min(int(float(uniform(seed, DPMeansStream.ROW, start)) * len(self)), len(self) - 1)
         return self.gathered(np.array([row])).X.astype(np.float64)
-
-    def largest_distance(self, centers: Floats) -> float:
-        """The largest squared distance of a row to its nearest centre."""
-        return float(max(self.engine.ask(operations.largest_distance, (), centers)))
 
     def farthest_first(self, n_clusters: int) -> tuple[NDArray[np.intp], Floats, Floats]:
         """Rows of a farthest-first traversal from the grand mean, their cells, and their squared distances when they were added."""

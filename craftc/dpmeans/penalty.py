@@ -99,4 +99,5 @@ def choose_by_sample(rows: Any, fit: Callable[[DenseData, float], SphericalFit],
     sample = rows.gathered(spread(rows.n_counted, _SAMPLE, seed, DPMeansStream.PENALTY_SAMPLE))
     penalty, best = choose_penalty(sample, partial(fit, sample), cap)
     # rows outside the sample may be further out; neither they nor small moves of the means should open clusters
-    return max(penalty, _MARGIN * rows.largest_distance(best.centers)), rows.nearest_labels(best.centers)
+    labels, largest = rows.nearest_labels(best.centers)
+    return max(penalty, _MARGIN * largest), labels

@@ -48,9 +48,10 @@ class LocalRows:
         """Random labels, numbered without gaps."""
         return compact((uniform(seed, DPMeansStream.LABEL, start, np.arange(len(self))) * K).astype(np.int32))
 
-    def nearest_labels(self, centers: Floats) -> Labels:
-        """The nearest centre of every row, numbered without gaps."""
-        return compact(nearest(self.data.X, centers, self.data.n_threads)[0])
+    def nearest_labels(self, centers: Floats) -> tuple[Labels, float]:
+        """The nearest centre of every row, numbered without gaps, and the largest squared distance to it."""
+        labels, squared = nearest(self.data.X, centers, self.data.n_threads)
+        return compact(labels), float(squared.max())
 
     def sweeps(self, penalty: float, cap: int, labels: Labels, seed: int, number: int) -> Descent:
         """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
@@ -67,10 +68,6 @@ class LocalRows:
     def random_row(self, seed: int, start: int) -> Floats:
         """(1, D) a row, drawn in proportion to the weights."""
         return random_row(self.data, seed, start)
-
-    def largest_distance(self, centers: Floats) -> float:
-        """The largest squared distance of a row to its nearest centre."""
-        return float(nearest(self.data.X, centers, self.data.n_threads)[1].max())
 
     def farthest_first(self, n_clusters: int) -> tuple[NDArray[np.intp], Floats, Floats]:
         """Rows of a farthest-first traversal from the grand mean, their cells, and their squared distances when they were added."""

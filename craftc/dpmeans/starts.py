@@ -69,7 +69,7 @@ class Starts:
         if model.init == "random":
             return rows.random_labels(K, self.seed, start)
         seeds, cells, _ = rows.farthest_first(K)
-        return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])
+        return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])[0]
 
     def descend(self, penalty: float, labels: Any, start: int) -> SphericalFit:
         """One start until convergence."""

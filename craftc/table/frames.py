@@ -395,6 +395,8 @@ def open_source(X: Any) -> Source:
         )
     if isinstance(X, str | os.PathLike):
         raise TypeError(f"The name of a file was passed; pass the table craftc.read_table({os.fspath(X)[:200]!r}).")
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError("A Dask collection was passed where rows are read in this process; call .compute() on it first.")
     if isinstance(X, Mapping):
         return _Columns(X)
     try:

@@ -252,7 +252,7 @@ class Batches:
         except ImportError as error:
             raise ImportError(_NEEDS.format("Parquet files")) from error
         self._reader = X if isinstance(X, pa.RecordBatchReader) else None
-        self._fragments: list[tuple[str, Any, dict[str, Any]]] = []  # path, fragment, columns that the names of its folders give
+        self.fragments: list[tuple[str, Any, dict[str, Any]]] = []  # path, fragment, columns that the names of its folders give
         if self._reader is not None:
             schemas = [("", self._reader.schema)]
         else:
@@ -267,7 +267,7 @@ class Batches:
                 constant = {name: pa.scalar(keys[name], dataset.schema.field(name).type) for name in keys if name not in schema.names}
                 for name in constant:
                     schema = schema.append(dataset.schema.field(name))
-                self._fragments.append((path, fragment, constant))
+                self.fragments.append((path, fragment, constant))
                 schemas.append((path, schema))
         if not schemas:
             raise ValueError("The dataset has no files.")
@@ -285,7 +285,7 @@ class Batches:
                 if len(batch):
                     yield "", pa.Table.from_batches([batch]).select(list(self.names))
             return
-        for path, fragment, constant in self._fragments:
+        for path, fragment, constant in self.fragments:
             inside = [name for name in self.names if name not in constant]
             try:
                 for batch in _batches_of(fragment, inside):
@@ -294,6 +294,70 @@ class Batches:
             except (OSError, pa.ArrowInvalid) as error:
                 raise OSError(f"{path!r} cannot be read: {error}") from error
             pa.default_memory_pool().release_unused()  # which pyarrow would keep
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Some rows of a file, which can be read anywhere.
+
+    Parameters
+    ----------
+    path : str
+    format : {"parquet", "ipc", "feather"}
+    groups : tuple of int or None
+        Row groups of a Parquet file; None: the whole file.
+    names : tuple of str
+        Columns.
+    constant : dict
+        The values of the columns that the file does not hold.
+    n_rows : int
+    """
+
+    path: str
+    format: str
+    groups: tuple[int, ...] | None
+    names: tuple[str, ...]
+    constant: dict[str, Any]
+    n_rows: int
+
+    def read(self) -> Any:
+        """The rows as a pyarrow table."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+        import pyarrow.parquet as pq
+
+        inside = [name for name in self.names if name not in self.constant]
+        try:
+            if self.groups is None:
+                table = ds.dataset(self.path, format=self.format).to_table(columns=inside)
+            else:
+                with pq.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
+                    table = file.read_row_groups(list(self.groups), columns=inside).select(inside)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise OSError(f"{self.path!r} cannot be read: {error}") from error
+        return _completed(table, self.constant, self.names)
+
+
+def file_parts(batches: Batches, most_rows: int) -> list[FilePart]:
+    """The files of a table in parts of at most so many rows, or of one row group."""
+    import pyarrow.dataset as ds
+
+    parts = []
+    for path, fragment, constant in batches.fragments:
+        path = os.path.abspath(path)
+        if not isinstance(fragment, ds.ParquetFileFragment):
+            parts.append(FilePart(path, fragment.format.default_extname, None, batches.names, constant, fragment.count_rows()))
+            continue
+        groups: list[int] = []
+        n_rows = 0
+        for group in fragment.row_groups:
+            if groups and n_rows + group.num_rows > most_rows:
+                parts.append(FilePart(path, "parquet", tuple(groups), batches.names, constant, n_rows))
+                groups, n_rows = [], 0
+            groups.append(group.id)
+            n_rows += group.num_rows
+        parts.append(FilePart(path, "parquet", tuple(groups), batches.names, constant, n_rows))
+    return parts
 
 
 def _completed(part: Any, constant: dict[str, Any], names: Sequence[str]) -> Any:

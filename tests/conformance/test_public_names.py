@@ -75,6 +75,7 @@ SIGNATURES = {
         "(layout='2a', *, n_samples=300, own=None, proportions=None, elsewhere=None, shuffle=True, random_state=None)"
     ),
     "datasets.monk_rule": "(X, problem)",
+    "distributed.Partitions": "(contents)",
     "distributed.spark_predict": "(model, *, output='cluster', columns=None)",
     "embed.CraftCosts": "(model)",
     "metrics.chance_rand_index": "(labels_true, labels_pred)",

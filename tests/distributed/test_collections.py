@@ -284,6 +284,18 @@ def test_a_light_model():
     np.testing.assert_array_equal(light.predict(frame), model.predict(frame))
 
 
+def test_a_model_that_was_fitted_on_a_collection():
+    """Its labels are a collection, which no graph of predictions may hold."""
+    frame, _ = mixed()
+    X = dd.from_pandas(frame, npartitions=3)
+    model = CRAFT(3, n_init=1, random_state=0).fit(X)
+    assert is_collection(model.labels_)
+    assert [name for name, value in vars(without_rows(model)).items() if is_collection(value)] == []
+    assert len(pickle.dumps(without_rows(model))) < 30_000
+    np.testing.assert_array_equal(model.predict(X).compute(), model.labels_.compute())
+    np.testing.assert_array_equal(model.predict(frame), model.labels_.compute())
+
+
 def test_a_result_does_not_change_with_the_model():
     frame, _ = numbers()
     model = DPMeans(n_clusters=3).fit(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -71,8 +72,9 @@ def kill(client, address):
         time.sleep(0.02)
 
 
+@contextlib.contextmanager
 def before_operation(act, *names):
-    """A patch of the engine that acts before the first round in which one of these operations is asked for."""
+    """The engine acts once, before the first round in which one of these operations is asked for; yields what is still to be done."""
     plain, pending = DaskEngine._round, [act]
 
     def round_of(engine, message):
@@ -80,9 +82,8 @@ def before_operation(act, *names):
             pending.pop()(engine)
         return plain(engine, message)
 
-    patch = mock.patch.object(DaskEngine, "_round", round_of)
-    patch.pending = pending
-    return patch
+    with mock.patch.object(DaskEngine, "_round", round_of):
+        yield pending
 
 
 def left_behind(client):
@@ -97,48 +98,27 @@ def left_behind(client):
     return [each for found in client.run(of_worker).values() for each in found if each]
 
 
-PHASES = {
-    "encode": ("_encode",),
-    "sample": ("_cells",),
-    "first pass": ("moved",),
-    "splits": ("leaving", "cells_of_cluster"),
-    "local passes": ("sides_moved",),
-    "merge path": ("step_of_path",),
-    "statistics": ("statistics",),
-}
-
-
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_worker_is_killed(client, here, phase):
-    victim = list(PHASES).index(phase) % 2  # the workers in turn
+@pytest.mark.parametrize(
+    "phases", [("_encode", "moved", "step_of_path"), ("_cells", "leaving", "statistics"), ("cells_of_cluster", "sides_moved")], ids=str
+)
+def test_a_worker_is_killed_in_several_phases(client, here, phases):
+    """Each time another worker, which holds partitions."""
+    killed = []
 
     def act(engine):
-        homes = sorted(set(engine._home.values()))
-        kill(client, homes[victim % len(homes)])
+        pids(client)
+        alive = [home for home in engine._home.values() if home in client.nthreads()]
+        victim = sorted(alive)[len(killed) % len(alive)]
+        killed.append(victim)
+        kill(client, victim)
 
     pids(client)
-    patch = before_operation(act, *PHASES[phase])
-    with patch:
+    with contextlib.ExitStack() as stack:
+        pending = [stack.enter_context(before_operation(act, phase)) for phase in phases]
         far = fit(lazy(), client)
-    assert not patch.pending
+    assert pending == [[]] * len(phases)
     assert differences(far, here) == []
     assert left_behind(client) == []
-
-
-def test_both_workers_are_killed_in_turn(client, here):
-    plain, rounds = DaskEngine._round, []
-
-    def round_of(engine, message):
-        rounds.append(1)
-        if len(rounds) in (6, 15):
-            homes = sorted(set(engine._home.values()) & set(client.nthreads()))
-            kill(client, homes[-1])
-        return plain(engine, message)
-
-    pids(client)
-    with mock.patch.object(DaskEngine, "_round", round_of):
-        assert differences(fit(lazy(), client), here) == []
-    assert len(rounds) > 15
 
 
 def test_a_worker_is_killed_while_it_reads(client, here, tmp_path):
@@ -181,15 +161,18 @@ def test_a_worker_joins_late(here):
         distributed.Client(cluster, set_as_default=False) as late,
     ):
         threading.Timer(1.5, cluster.scale, [1]).start()
-        patch = before_operation(lambda engine: (cluster.scale(2), late.wait_for_workers(2, timeout=60)), "moved")
-        with patch:
+        with before_operation(lambda engine: (cluster.scale(2), late.wait_for_workers(2, timeout=60)), "moved") as pending:
             assert differences(fit(lazy(), late), here) == []
-        assert not patch.pending
+        assert not pending
 
 
-def test_a_slow_partition(client, here):
+def test_a_slow_partition(client, here, tmp_path):
+    folder = str(tmp_path)
+
     def read(i, part):
-        time.sleep(3.0 * (i == 1))
+        if i == 1 and not os.path.exists(f"{folder}/slow"):
+            open(f"{folder}/slow", "w").close()
+            time.sleep(3.0)
         return part
 
     pids(client)
