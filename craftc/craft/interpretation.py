@@ -174,6 +174,11 @@ class Interpretation(HtmlOverview):
             refit. Its `mean` reads as in clusterboot of R's fpc: .85 and more is stable, less than .6 is not. A high value may also mean
             that the method is inflexible.
 
+        Raises
+        ------
+        ValueError
+            A parameter or the table is invalid, or the model was fitted on a Dask collection, where the labels of its rows are lazy.
+
         References
         ----------
         .. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data Analysis 52 (2007).
@@ -192,6 +197,8 @@ class Interpretation(HtmlOverview):
         check_number("n_seeds", n_seeds, least=0, whole=True)
         check_number("random_state", random_state, least=0, whole=True)
         table = self._read_columns(X)
+        if not isinstance(getattr(self, "labels_", None), np.ndarray):
+            raise ValueError("This model holds no labels of its rows, which lie in a Dask collection; fit a sample of the rows.")
         weights = weights_of_fit(self, len(table), sample_weight)
         return refits(self, table, weights, int(n), int(n_seeds), int(random_state))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 
@@ -37,3 +39,12 @@ def test_labels_join_the_rows_of_files_whose_index_repeats(tmp_path, columns):
     assert named.compute()["cluster"].tolist() == expected.tolist()
     assert named.partitions[2].compute()["cluster"].tolist() == expected[60:].tolist()
     assert len(set(expected)) > 1
+
+
+def test_stability_needs_the_labels_of_the_rows():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0), columns=["a", "b"])
+    model = CRAFT(random_state=0).fit(dd.from_pandas(X, npartitions=2))
+    for each in (model, copy(model)):
+        with pytest.raises(ValueError, match="holds no labels of its rows"):
+            each.stability(X, n=1, n_seeds=0)
