@@ -40,7 +40,7 @@ from craftc.craft.parameters import (
     warn_ignored,
 )
 from craftc.craft.progress import Progress, ProgressMeter
-from craftc.distributed.collections import WithoutCollections
+from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
 from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.table import Schema
 from craftc.table.fit_input import read_input, set_input_attributes
@@ -483,6 +483,22 @@ class CRAFT(
         self.levels_ = [list(levels) for levels in schema.levels]
         self.numeric_features_in_ = np.array(schema.numeric_names, dtype=object)
         self.categorical_features_in_ = np.array(schema.categorical_names, dtype=object)
+
+    # ---- new rows: see also NewRows; scikit-learn's set_output needs this one here ----
+
+    @rowwise(feature_names_out, lambda model: model.schema_.dtype)
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Cost of every row under every cluster.
+
+        Returns
+        -------
+        ndarray (n, K)
+            Nats, background included, without the constant (1/2) log 2 pi of each numeric cell. The cluster of a row is the column of
+            its smallest cost. The dtype is that of the numeric columns.
+        """
+        table = self._read_new(X)
+        costs: NDArray[Any] = self._clusters.full_costs(table)
+        return costs.astype(self.schema_.dtype, copy=False)
 
     @property
     def _n_features_out(self) -> int:

@@ -12,7 +12,7 @@ from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.validation import check_weight
 from craftc.craft.clusters import pass_work
 from craftc.craft.probabilities import Probabilities
-from craftc.distributed.collections import feature_names_out, rowwise
+from craftc.distributed.collections import rowwise
 from craftc.table import MixedTable
 from craftc.table.fit_input import read_input
 from craftc.table.out_of_core import is_out_of_core
@@ -55,20 +55,6 @@ class NewRows(Probabilities):
         threads = threads_for(effective_n_threads(self.n_threads), work)
         self._clusters.assign(table, np.empty(0, np.int64), labels, threads)
         return labels
-
-    @rowwise(feature_names_out, lambda model: model.schema_.dtype)
-    def transform(self: Any, X: Any) -> NDArray[Any]:
-        """Cost of every row under every cluster.
-
-        Returns
-        -------
-        ndarray (n, K)
-            Nats, background included, without the constant (1/2) log 2 pi of each numeric cell. The cluster of a row is the column of
-            its smallest cost. The dtype is that of the numeric columns.
-        """
-        table = self._read_new(X)
-        costs: NDArray[Any] = self._clusters.full_costs(table)
-        return costs.astype(self.schema_.dtype, copy=False)
 
     def score(self: Any, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the summed cost of the rows under their cheapest cluster, nats; higher is better.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ _ROWS = 1 << 15  # that are copied at a time
 class OneCluster:
     """All rows in cluster 0."""
 
+    rowwise: ClassVar[bool] = True
+
     def labels(self, part: Part) -> Labels:
         return np.zeros(len(part), np.int32)
 
@@ -64,6 +66,7 @@ class Assigned:
 
     tables: craft_kernel.CostTables
     blocks: covariance_kernel.Blocks | None = None
+    rowwise: ClassVar[bool] = True
 
     def labels(self, part: Part, *before: Labels) -> Labels:
         table = part.table
@@ -81,14 +84,20 @@ class Assigned:
 
 @dataclass(frozen=True, eq=False)
 class AssignedBut:
-    """Every row in its cheapest cluster, but for some rows, ascending positions in the whole table, whose labels are given."""
+    """Every row in its cheapest cluster k as number[k], but for some rows, ascending positions in the whole table, with given labels."""
 
     assigned: Assigned
+    number: NDArray[np.int32]
     rows: NDArray[np.int64]
     given: Labels
 
+    @property
+    def rowwise(self) -> bool:
+        """Whether the label of a row depends on its cells alone."""
+        return not len(self.rows)
+
     def labels(self, part: Part) -> Labels:
-        labels = self.assigned.labels(part)
+        labels = self.number[self.assigned.labels(part)]
         first, last = np.searchsorted(self.rows, (part.first, part.first + len(part)))
         labels[self.rows[first:last] - part.first] = self.given[first:last]
         return labels
@@ -99,6 +108,7 @@ class Renumbered:
     """number[labels]; -1 is the last entry."""
 
     number: NDArray[np.int32]
+    rowwise: ClassVar[bool] = True
 
     def labels(self, part: Part, before: Labels) -> Labels:
         return self.number[before]

@@ -135,14 +135,24 @@ class PartitionedRows:
         return path.labels_of_step(self.engine, step)
 
     def restated(self, labels: FarLabels, clusters: Clusters, path: FarMergePath) -> FarLabels:
-        """The labels of a result by a recipe of their own, as long as few rows differ from what the clusters say; also in the path."""
-        blocks = None if clusters.covariances is None else clusters.covariances.blocks()
-        assigned = Assigned(clusters.tables(), blocks)
-        found = self.engine.ask(operations.differences, (labels, self.engine.labels(assigned)), _MOST_GIVEN + 1)
+        """The labels of a result by a recipe of their own, as long as few rows differ from the last pass; also in the path.
+
+        Without a pass of which they are the result, from that by the clusters.
+        """
+        number, node = np.append(np.arange(clusters.moments.n_clusters, dtype=np.int32), np.int32(-1)), labels.node
+        while isinstance(node.recipe, Renumbered):
+            number, (node,) = number[node.recipe.number], node.parents
+        if isinstance(node.recipe, Assigned):
+            assigned = node.recipe
+        else:
+            number = np.append(np.arange(clusters.moments.n_clusters, dtype=np.int32), np.int32(-1))
+            assigned = Assigned(clusters.tables(), None if clusters.covariances is None else clusters.covariances.blocks())
+        again = self.engine.labels(AssignedBut(assigned, number, np.empty(0, np.int64), np.empty(0, np.int32)))
+        found = self.engine.ask(operations.differences, (labels, again), _MOST_GIVEN + 1)
         rows, given = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         if len(rows) > _MOST_GIVEN:
             return labels
-        short = self.engine.labels(AssignedBut(assigned, rows, given))
+        short = again if not len(rows) else self.engine.labels(AssignedBut(assigned, number, rows, given))
         path.begin_with(self.engine, short)
         return short
 

@@ -55,9 +55,14 @@ class DaskPartitions(PartitionedInput):
         return SerialEngine(_Computed(self.contents), n_threads) if client is None else DaskEngine(client, self.contents)
 
     def labels(self, output: Output, entries: list[Any]) -> Any:
-        """Labels of all rows: a Series with the index and the divisions of the frame, or an array."""
+        """Labels of all rows: a Series with the index and the divisions of the frame, or an array.
+
+        Labels that follow from the cells of each row are mapped over the frame, so that Dask aligns them with it by partition.
+        """
         import dask
 
+        if self.is_frame and all(getattr(recipe, "rowwise", False) for _, recipe, _ in entries):
+            return self._mapped(replace(output, collection=None), entries)
         recipe = dask.delayed((replace(output, collection=None), entries), traverse=False)
         each = [dask.delayed(_labels)(recipe, i, content) for i, content in enumerate(self.contents)]
         if self.is_frame:
@@ -69,6 +74,14 @@ class DaskPartitions(PartitionedInput):
         import dask.array as da
 
         return da.concatenate([da.from_delayed(labels, (n,), np.int32) for labels, n in zip(each, self.X.chunks[0], strict=True)])
+
+    def _mapped(self, output: Output, entries: list[Any]) -> Any:
+        import dask
+        import pandas as pd
+
+        sent = dask.delayed((output, entries), traverse=False)
+        meta = pd.Series([], dtype=np.int32, index=self.X._meta.index, name="labels")
+        return self.X.map_partitions(_labels_by_row, sent, meta=meta, enforce_metadata=False, transform_divisions=False)
 
     def margins(self, model: Any) -> Any:
         """The margins of all rows under a model."""
@@ -101,6 +114,14 @@ def _current_client() -> Any:
         return default_client()
     except (ImportError, ValueError):  # no package, no client
         return None
+
+
+def _labels_by_row(content: Any, recipe: tuple[Output, list[Any]]) -> Any:
+    """Labels of any rows of the frame, with their index."""
+    import pandas as pd
+
+    output, entries = recipe
+    return pd.Series(output.of_rows(content, entries), index=content.index, name="labels")
 
 
 def _labels(recipe: tuple[Output, list[Any]], index: int, content: Any) -> Any:

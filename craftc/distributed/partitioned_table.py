@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import moments as moments_kernel
-from craftc.distributed.engines import Engine, Node, read_again, rebuilt
+from craftc.distributed.engines import Engine, Node, read_again, read_part, rebuilt
 from craftc.distributed.partitions import Call, Message, Part, Reading
 from craftc.table.mixed_table import MixedTable, Schema
 from craftc.table.numeric_encoding import (
@@ -184,7 +184,13 @@ class Output:
 
     def of_partition(self, index: int, content: Any, entries: list[Any]) -> Labels:
         """Labels of one partition."""
-        part = read_again(f"Partition {index}", self.reading, self.digests[index], content)
+        return self._labels(read_again(f"Partition {index}", self.reading, self.digests[index], content), index, entries)
+
+    def of_rows(self, content: Any, entries: list[Any]) -> Labels:
+        """Labels of any rows of the input, by recipes that depend on the cells of a row alone."""
+        return self._labels(read_part("The collection", self.reading, content), 0, entries)
+
+    def _labels(self, part: Part, index: int, entries: list[Any]) -> Labels:
         *earlier, last = (entry[0] for entry in entries)
         prelude = Message([], self.prelude, []).for_partition(index).calls
         labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], earlier))[0]

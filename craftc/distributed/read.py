@@ -65,7 +65,10 @@ class Partitions(PartitionedInput):
 
 def is_partitioned(X: Any, client: Any = None) -> bool:
     """Whether an input consists of partitions: `Partitions`, a Dask data frame or array, or files that a client's workers read."""
-    return isinstance(X, PartitionedInput) or is_collection(X) or (client is not None and is_out_of_core(X))
+    partitioned = isinstance(X, PartitionedInput) or is_collection(X) or (client is not None and is_out_of_core(X))
+    if client is not None and not partitioned:
+        raise ValueError(f"client= belongs to Dask collections and to files that workers read, but X is a {type(X).__name__}; leave it out.")
+    return partitioned
 
 
 def partitions_of(X: Any, client: Any) -> PartitionedInput:
