@@ -63,7 +63,8 @@ CASES = {
         {"selection": "fixed"}, {"selection": "threshold"}, {"selection": "global"}, {"max_clusters": 4},
     ],
     "mixed, float32": [{}], "no missing cells": [{"missing": "error"}], "categories": [{}, {"n_clusters": 3}],
-    "four columns": [{"categorical": ["text", "few"]}], "numbers": [{}, {"categorical": [3]}], "float32": [{}], "slanted": [{}, {"covariance": "full", "n_clusters": 2}], "wide": [{}],
+    "four columns": [{"categorical": ["text", "few"]}],
+    "numbers": [{}, {"categorical": [3]}], "float32": [{}], "slanted": [{}, {"covariance": "full", "n_clusters": 2}], "wide": [{}],
 }  # fmt: skip
 EACH = [(name, parameters) for name, cases in CASES.items() for parameters in cases]
 
