@@ -111,8 +111,8 @@ def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-def quietly(model: Any, *given: Any) -> Any:
+def quietly(model: Any, *given: Any, **named: Any) -> Any:
     """A fit that may run out of steps without a word."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(*given)
+        return model.fit(*given, **named)

@@ -313,13 +313,15 @@ class CRAFT(
         X : data frame, dict of columns, array (n, D), MixedTable, path, dataset, stream of record batches, or Dask collection
             pandas, polars or pyarrow frame (columns keep their types), dict of columns, numeric array, or MixedTable. Parquet or Arrow
             files (a path, pattern, folder or list of these), a pyarrow Dataset and a RecordBatchReader are read in batches into scratch
-            files. The rows of a Dask data frame or array stay on the workers, as do those of `craftc.distributed.Partitions`; `labels_`
-            and `margins_` are lazy collections then.
+            files; files can be read by the workers of `client` instead. The rows of a Dask data frame or array stay on the workers, as do
+            those of such files, and `labels_` and `margins_` are lazy collections then. The parts of a `craftc.distributed.Partitions`
+            are not joined.
         y : ignored
         sample_weight : array (n,), optional
             Weight >= 0 of every row. From the same start partition, weight 2 gives the same bits as the row twice. Not for collections.
         client : distributed.Client, optional
-            The Dask cluster on which a collection lies; None: the current one.
+            The Dask cluster on which a collection lies, or whose workers read files; None: the current one for a collection, and files are
+            read by this process.
         callback : callable, optional
             Called with a `craftc.craft.Progress` (share done, seconds left, ...) at most ten times a second, one call at a time, from this
             thread or a worker. What it raises ends the fit. It does not change the result.

@@ -39,6 +39,8 @@ class DaskFiles(PartitionedInput):
 
     def __init__(self, X: Any, client: Any, columns: Sequence[str] | None = None) -> None:
         self._batches, self._client = Batches(X, columns), client
+        if not self._batches.fragments:
+            raise TypeError("A stream of record batches can be read by this process alone; pass files, or fit without the client.")
         self.parts = file_parts(self._batches, _ROWS)
 
     def __len__(self) -> int:

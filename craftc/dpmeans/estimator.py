@@ -215,16 +215,18 @@ class DPMeans(
 
         Parameters
         ----------
-        X : array or data frame (n, D) of numbers, or Dask collection
-            float32 stays float32; missing values and infinities raise an error. The rows of a Dask data frame or array stay on the
-            workers, as do those of `craftc.distributed.Partitions`; `labels_` is a lazy collection then, and the result is that of the
-            table in memory to the last bit. The modes "serial" and "delayed" are defined for them, with spherical clusters.
+        X : array or data frame (n, D) of numbers, path, dataset, stream of record batches, or Dask collection
+            float32 stays float32; missing values and infinities raise an error. Parquet or Arrow files are read into scratch files, or by
+            the workers of `client`. The rows of a Dask data frame or array stay on the workers, as do those of such files, and `labels_`
+            is a lazy collection then. The parts of a `craftc.distributed.Partitions` are not joined. The result is that of the table in
+            memory to the last bit; for parts, the modes "serial" and "delayed" are defined, with spherical clusters.
         y : ignored
         sample_weight : array (n,), optional
             Finite, >= 0. ``sample_weight=2`` is the same as repeating the row. A row of weight below 1 opens a cluster only if its weight
             times the squared distance exceeds lambda^2. Not for collections.
         client : distributed.Client, optional
-            The Dask cluster on which a collection lies; None: the current one.
+            The Dask cluster on which a collection lies, or whose workers read files; None: the current one for a collection, and files are
+            read by this process.
 
         Returns
         -------
