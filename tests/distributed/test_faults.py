@@ -39,16 +39,20 @@ def client():
 @pytest.fixture(scope="module")
 def here():
     with low_limits():
-        return own().fit(mixed(N))
+        return own().fit(table())
 
 
-def own(**parameters):
-    return CRAFT(**({"price_factor": 0.5, "n_init": 1, "random_state": 0} | parameters))
+def table():
+    return mixed(N, n_clusters=3)[["a", "b", "skewed", "text"]]
+
+
+def own():
+    return CRAFT(price_factor=0.5, n_init=1, random_state=0)
 
 
 def lazy(read=None, parts=4):
     """A lazy table in parts, each returned by `read(number, part)` on a worker."""
-    contents = cut(mixed(N), even(N, parts))
+    contents = cut(table(), even(N, parts))
     read = (lambda i, part: part) if read is None else read
     return dd.from_map(lambda i: read(i, contents[i]), range(parts), meta=contents[0].iloc[:0])
 
