@@ -11,6 +11,7 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from craftc.distributed.engines import Engine, read_again, read_part, rebuilt
@@ -43,6 +44,7 @@ class DaskEngine(Engine):
         self.names = [f"Partition {i}" for i in range(len(contents))] if names is None else list(names)
         self.client, self.contents, self.n_partitions = client, contents, len(contents)
         self._fit = f"craftc-{uuid.uuid4().hex[:12]}"
+        self._address = str(client.scheduler.addr) if client.scheduler is not None else "of the client"
         self._home: dict[int, str] = {}
         self._threads: dict[str, int] = {}
         self._lost: Counter[int] = Counter()
@@ -51,13 +53,18 @@ class DaskEngine(Engine):
 
     def _load(self) -> list[Summary]:
         summaries: dict[int, Summary] = {}
-        for i, result in self._from_contents(_load, range(self.n_partitions), lambda i: (self.names[i], self.reading)):
-            self._home[i], summaries[i] = result
+        with self._connected():
+            for i, result in self._from_contents(_load, range(self.n_partitions), lambda i: (self.names[i], self.reading)):
+                self._home[i], summaries[i] = result
         self._threads = self._workers()
         return [summaries[i] for i in range(self.n_partitions)]
 
     def _round(self, message: Message) -> list[list[Any]]:
         self.n_rounds += 1
+        with self._connected():
+            return self._answers_of_all(message)
+
+    def _answers_of_all(self, message: Message) -> list[list[Any]]:
         found: dict[int, list[Any]] = {}
         tasks = {self._step_task(worker, indices, message, n_threads): indices for worker, indices, n_threads in self._groups()}
         absent: list[int] = []
@@ -194,6 +201,19 @@ class DaskEngine(Engine):
                     "partitions smaller."
                 ) from error
 
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Errors of a client that has been closed, because its scheduler is lost, name the scheduler."""
+        try:
+            yield
+        except Exception as error:
+            if self.client.status in ("closed", "closing") and not isinstance(error, ConnectionError):
+                raise self._unreachable(error) from error
+            raise
+
+    def _unreachable(self, error: BaseException) -> ConnectionError:
+        return ConnectionError(f"The Dask scheduler {self._address} cannot be reached: {error}")
+
     def _workers(self) -> dict[str, int]:
         """Threads of every worker of the cluster."""
         try:
@@ -201,12 +221,8 @@ class DaskEngine(Engine):
                 raise OSError("the client is closed")
             threads: dict[str, int] = self.client.nthreads()
         except (OSError, TimeoutError) as error:
-            raise ConnectionError(f"The Dask scheduler {self._address} cannot be reached: {error}") from error
+            raise self._unreachable(error) from error
         return threads
-
-    @property
-    def _address(self) -> str:
-        return str(self.client.scheduler.addr) if self.client.scheduler is not None else "of the client"
 
     def close(self) -> None:
         if self.client.status == "running":

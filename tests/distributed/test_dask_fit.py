@@ -108,11 +108,11 @@ def test_refused_collections():
         CRAFT(unusable="drop").fit(dd.from_pandas(X, npartitions=2))
     with pytest.raises(ValueError, match="0 sample"):
         model.fit(lazy_frame(X, [0, 0, 0]))
-    with pytest.raises(TypeError, match="Partition 1: .*'a'"):
+    with pytest.raises(TypeError, match=r"Partition 1: .*'a'"):
         model.fit(lazy_parts([X[:9], X[9:].assign(a="one")]))
     narrow = numbers(np.float32)
     parts = [narrow[:9], narrow[9:].astype(np.float64)]
-    with pytest.raises(ValueError, match="Partition 1: .*more digits than the float32"):
+    with pytest.raises(ValueError, match=r"Partition 1: .*more digits than the float32"):
         model.fit(da.concatenate([da.from_delayed(dask.delayed(part), part.shape, np.float32) for part in parts]))
     assert pickle.dumps(model) == before
 
