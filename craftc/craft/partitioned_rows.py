@@ -165,7 +165,11 @@ class PartitionedRows:
         rows = np.arange(len(self))
         result = search(replace(config, table=self.table.take(rows)))
         path = result.merge_path
-        steps = [self.engine.labels(Given(step.labels.astype(np.int16))) for step in path]
+        steps = [self.engine.labels(Given(result.labels.astype(np.int16)))]
+        for step, change in zip(path[1:], path.changes(), strict=True):
+            follows = not len(change.moved)
+            recipe = Renumbered(np.append(change.place, np.int32(-1))) if follows else Given(step.labels.astype(np.int16))
+            steps.append(self.engine.labels(recipe, *steps[-1:] if follows else ()))
         return replace(result, labels=steps[0], merge_path=FarMergePath.of_steps(self, path, steps))
 
     def merge_path(self, labels: FarLabels, n_clusters: int, objective: float) -> FarMergePath:

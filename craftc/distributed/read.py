@@ -67,7 +67,7 @@ def is_partitioned(X: Any, client: Any = None) -> bool:
     """Whether an input consists of partitions: `Partitions`, a Dask data frame or array, or files that a client's workers read."""
     partitioned = isinstance(X, PartitionedInput) or is_collection(X) or (client is not None and is_out_of_core(X))
     if client is not None and not partitioned:
-        raise ValueError(f"client= belongs to Dask collections and to files that workers read, but X is a {type(X).__name__}; leave it out.")
+        raise ValueError(f"client= belongs to Dask collections and files that workers read, but X is a {type(X).__name__}; leave it out.")
     return partitioned
 
 

@@ -99,6 +99,11 @@ class Nearest:
     rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     given: Labels = field(default_factory=lambda: np.empty(0, np.int32))
 
+    @property
+    def rowwise(self) -> bool:
+        """Whether the label of a row depends on its cells alone."""
+        return not len(self.rows)
+
     def labels(self, part: Part) -> Labels:
         labels = nearest(part.source.numeric, self.centers, part.n_threads)[0]
         first, last = np.searchsorted(self.rows, (part.first, part.first + len(part)))
