@@ -27,7 +27,7 @@ from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
 _NO_WEIGHT = np.empty(0, np.int64)
-_ROWS = 1 << 15  # that are copied at a time
+_ROWS = 1 << 12  # that are copied at a time, into little memory: workers of Dask return larger blocks to the system at once
 
 
 # ---- recipes of labels ----
