@@ -23,8 +23,9 @@ class NewRows(Probabilities):
     """Methods of `CRAFT` for new rows; columns and levels are matched by name."""
 
     def _read_new(self: Any, X: Any) -> MixedTable:
-        table: MixedTable = self._encoding.apply(self._read_columns(X))
-        return table
+        table = self._read_columns(X)
+        encoded: MixedTable = self._encoding.apply(table)
+        return encoded
 
     def _read_columns(self: Any, X: Any) -> MixedTable:
         """The columns of the model in their original units."""
