@@ -98,6 +98,7 @@ class CountedPartitions(Partitions):
         return self.last
 
 
+@pytest.mark.slow_except(3)
 @pytest.mark.parametrize("name", sorted(set(TABLES) - {"four columns"}))
 def test_small_tables_are_gathered(name):
     X = table(name)
@@ -108,7 +109,7 @@ def test_small_tables_are_gathered(name):
         assert far_said == said
 
 
-@pytest.mark.slow_except(8)
+@pytest.mark.slow_except(4)
 @pytest.mark.parametrize(("name", "parameters"), EACH, ids=str)
 def test_large_tables_are_searched_in_their_partitions(name, parameters):
     X = table(name)
