@@ -41,3 +41,17 @@ def data_folder():
     if not folder.is_dir():
         pytest.skip("the real tables are not here: set CRAFTC_DATA to their folder")
     return folder
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; returns exit code, stdout and stderr."""
+
+    def run(*argv):
+        from craftc.cli import main  # needs the packages of craftc[app]
+
+        code = main([str(word) for word in argv])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +41,27 @@ def compact(labels: Labels) -> Labels:
 
 def first_appearance(labels: Labels, n_clusters: int) -> NDArray[np.intp]:
     """The clusters (K,) in the order of their first row."""
-    order: list[int] = []
+    return by_first_row([first_rows(labels, n_clusters)])
+
+
+def first_rows(labels: Labels, n_clusters: int) -> dict[int, int]:
+    """The first row of every cluster that occurs."""
+    first: dict[int, int] = {}
     for rows in chunks(len(labels)):
-        values, first = np.unique(labels[rows], return_index=True)
-        order += [int(k) for k in values[np.argsort(first)] if k not in order]
-        if len(order) == n_clusters:
+        values, places = np.unique(labels[rows], return_index=True)
+        for k, place in zip(values.tolist(), places.tolist(), strict=True):
+            first.setdefault(k, rows.start + place)
+        if len(first) == n_clusters:
             break
-    return np.array(order, np.intp)
+    return first
+
+
+def by_first_row(found: Iterable[dict[int, int]]) -> NDArray[np.intp]:
+    """The clusters (K,) in the order of their first row, from the first rows in parts of a table, whose rows follow each other."""
+    first: dict[int, int] = {}
+    for of_part in found:
+        first = of_part | first
+    return np.array(sorted(first, key=lambda k: first[k]), np.intp)
 
 
 def number_by_appearance(labels: Labels) -> NDArray[np.intp]:

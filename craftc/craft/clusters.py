@@ -181,9 +181,7 @@ class Clusters:
         if self.covariances is None:
             assign_only(table, tables, labels, n_threads)
             return 0
-        blocks = self.covariances.blocks()
-        scratch = aligned((n_threads, covariance_kernel.scratch_size(tables, blocks)))
-        return covariance_kernel.assign(table.numeric, table.codes, weight, tables, blocks, labels, scratch, n_threads)
+        return assign_with_blocks(table, weight, tables, self.covariances.blocks(), labels, n_threads)
 
     def row_costs(self, table: MixedTable) -> Floats:
         """(n, K) costs of rows, relative to the cost under the background."""
@@ -352,3 +350,11 @@ def assign_only(table: MixedTable, tables: craft_kernel.CostTables, labels: Labe
     craft_kernel.assign(
         table.numeric, table.codes, np.empty(0, np.int64), tables, labels, np.empty(0), scratch, *NO_MOMENTS, n_threads
     )
+
+
+def assign_with_blocks(
+    table: MixedTable, weight: Integers, tables: craft_kernel.CostTables, blocks: covariance_kernel.Blocks, labels: Labels, n_threads: int
+) -> int:
+    """As `assign_only`, with the covariances of clusters; returns the number of rows of weight > 0 that moved."""
+    scratch = aligned((n_threads, covariance_kernel.scratch_size(tables, blocks)))
+    return covariance_kernel.assign(table.numeric, table.codes, weight, tables, blocks, labels, scratch, n_threads)

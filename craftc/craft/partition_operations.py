@@ -9,16 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks
 from craftc._common.merge_path import shared_rows
-from craftc._common.threads import aligned
 from craftc._common.typing import Integers, Labels
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
 from craftc.craft.candidate_splits import Candidates, Cells
-from craftc.craft.clusters import NO_MOMENTS, Clusters
+from craftc.craft.clusters import Clusters, assign_only, assign_with_blocks
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.parameters import distinct_rows
 from craftc.craft.rows import RowStatistics
@@ -31,16 +29,6 @@ _ROWS = 1 << 12  # that are copied at a time, into little memory: workers of Das
 
 
 # ---- recipes of labels ----
-
-
-@dataclass(frozen=True)
-class OneCluster:
-    """All rows in cluster 0."""
-
-    rowwise: ClassVar[bool] = True
-
-    def labels(self, part: Part) -> Labels:
-        return np.zeros(len(part), np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +57,11 @@ class Assigned:
     rowwise: ClassVar[bool] = True
 
     def labels(self, part: Part, *before: Labels) -> Labels:
-        table = part.table
-        labels = before[0].copy() if before else np.full(len(table), -1, np.int32)
+        labels = before[0].copy() if before else np.full(len(part), -1, np.int32)
         if self.blocks is None:
-            scratch = aligned((part.n_threads, craft_kernel.scratch_size(self.tables)))
-            craft_kernel.assign(
-                table.numeric, table.codes, _NO_WEIGHT, self.tables, labels, np.empty(0), scratch, *NO_MOMENTS, part.n_threads
-            )
+            assign_only(part.table, self.tables, labels, part.n_threads)
         else:
-            scratch = aligned((part.n_threads, covariance_kernel.scratch_size(self.tables, self.blocks)))
-            covariance_kernel.assign(table.numeric, table.codes, _NO_WEIGHT, self.tables, self.blocks, labels, scratch, part.n_threads)
+            assign_with_blocks(part.table, _NO_WEIGHT, self.tables, self.blocks, labels, part.n_threads)
         return labels
 
 
@@ -98,8 +81,8 @@ class AssignedBut:
 
     def labels(self, part: Part) -> Labels:
         labels = self.number[self.assigned.labels(part)]
-        first, last = np.searchsorted(self.rows, (part.first, part.first + len(part)))
-        labels[self.rows[first:last] - part.first] = self.given[first:last]
+        here, rows = part.own(self.rows)
+        labels[rows] = self.given[here]
         return labels
 
 
@@ -122,9 +105,8 @@ class RowsMoved:
     k: int
 
     def labels(self, part: Part, before: Labels) -> Labels:
-        first, last = np.searchsorted(self.rows, (part.first, part.first + len(part)))
         labels = before.copy()
-        labels[self.rows[first:last] - part.first] = self.k
+        labels[part.own(self.rows)[1]] = self.k
         return labels
 
 
@@ -163,9 +145,8 @@ class SidesAssigned:
 
     def labels(self, part: Part, of_rows: Labels, before: Labels) -> Labels:
         sides, rows = before.copy(), np.flatnonzero(of_rows == self.k)
-        scratch = aligned((1, craft_kernel.scratch_size(self.tables)))
         for some, cells in _copied(part, rows):
-            craft_kernel.assign(cells.numeric, cells.codes, _NO_WEIGHT, self.tables, sides[some], np.empty(0), scratch, *NO_MOMENTS, 1)
+            assign_only(cells, self.tables, sides[some], 1)
         return sides
 
 
@@ -260,18 +241,6 @@ def differences(part: Part, labels: Labels, others: Labels, most: int) -> tuple[
 
 def labels_at(part: Part, labels: Labels, rows: NDArray[np.int64]) -> Labels:
     return labels[rows]
-
-
-def appearance(part: Part, labels: Labels, n_clusters: int) -> dict[int, int]:
-    """The position in the whole table of the first row of every cluster that the partition has."""
-    first: dict[int, int] = {}
-    for rows in chunks(len(labels)):
-        clusters, at = np.unique(labels[rows], return_index=True)
-        for k, row in zip(clusters.tolist(), at.tolist(), strict=True):
-            first.setdefault(k, part.first + rows.start + row)
-        if len(first) == n_clusters:
-            break
-    return first
 
 
 def step_of_path(

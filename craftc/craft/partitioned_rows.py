@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.labels import by_first_row
 from craftc._common.merge_path import Change, MergePath, change_by
 from craftc._common.random import spread
 from craftc._common.threads import aligned
@@ -30,7 +31,6 @@ from craftc.craft.partition_operations import (
     Assigned,
     AssignedBut,
     Given,
-    OneCluster,
     Renumbered,
     RowsMoved,
     SideMoved,
@@ -41,7 +41,8 @@ from craftc.craft.path_clusters import CarriedSums, moment_sums
 from craftc.craft.row_store import LocalCluster, LocalRows, Passes, PassSpace
 from craftc.craft.rows import RowStatistics
 from craftc.distributed.engines import Engine, FarLabels, Node, Question
-from craftc.distributed.partitioned_table import PartitionedTable
+from craftc.distributed.partitioned_table import PartitionedTable, first_rows_of
+from craftc.distributed.partitions import OneCluster
 from craftc.table import MixedTable
 from craftc.table.moments import Moments, grid_of_ranges
 from craftc.table.numeric_encoding import NumericEncoding
@@ -121,10 +122,7 @@ class PartitionedRows:
 
     def first_appearance(self, labels: FarLabels, n_clusters: int) -> NDArray[np.intp]:
         """The clusters in the order of their first row."""
-        first: dict[int, int] = {}
-        for of_partition in self.engine.ask(operations.appearance, (labels,), n_clusters):
-            first = of_partition | first
-        return np.array(sorted(first, key=lambda k: first[k]), np.intp)
+        return by_first_row(self.engine.ask(first_rows_of, (labels,), n_clusters))
 
     def snapshot(self, labels: FarLabels, n_clusters: int) -> FarLabels:
         """The labels, which never change."""
@@ -139,13 +137,14 @@ class PartitionedRows:
 
         Without a pass of which they are the result, from that by the clusters.
         """
-        number, node = np.append(np.arange(clusters.moments.n_clusters, dtype=np.int32), np.int32(-1)), labels.node
+        same = np.append(np.arange(clusters.moments.n_clusters, dtype=np.int32), np.int32(-1))
+        number, node = same, labels.node
         while isinstance(node.recipe, Renumbered):
             number, (node,) = number[node.recipe.number], node.parents
         if isinstance(node.recipe, Assigned):
             assigned = node.recipe
         else:
-            number = np.append(np.arange(clusters.moments.n_clusters, dtype=np.int32), np.int32(-1))
+            number = same
             assigned = Assigned(clusters.tables(), None if clusters.covariances is None else clusters.covariances.blocks())
         again = self.engine.labels(AssignedBut(assigned, number, np.empty(0, np.int64), np.empty(0, np.int32)))
         found = self.engine.ask(operations.differences, (labels, again), _MOST_GIVEN + 1)

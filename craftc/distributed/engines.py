@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
@@ -93,7 +94,7 @@ class Question:
         return (yield self)
 
 
-class Engine:
+class Engine(ABC):
     """Rounds of questions to all partitions.
 
     Attributes
@@ -212,9 +213,9 @@ class Engine:
         of_partition = message.for_partition(index)
         return prelude, Message([entries[number] for number in sorted(entries)], of_partition.calls, [*message.dropped, *surplus])
 
+    @abstractmethod
     def _round(self, message: Message) -> list[list[Any]]:
         """For every partition the results of all calls."""
-        raise NotImplementedError
 
     # ---- partitions ----
 
@@ -225,9 +226,11 @@ class Engine:
         self.digests = [summary.digest for summary in summaries]
         return summaries
 
+    @abstractmethod
     def _load(self) -> list[Summary]:
-        raise NotImplementedError
+        """Read all partitions, as `reading` says."""
 
+    @abstractmethod
     def close(self) -> None:
         """Free what the partitions hold."""
 

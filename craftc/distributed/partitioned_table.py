@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.labels import first_rows
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import moments as moments_kernel
 from craftc.distributed.engines import Engine, Node, read_again, read_part, rebuilt
@@ -195,6 +196,11 @@ class Output:
         prelude = Message([], self.prelude, []).for_partition(index).calls
         labels: Labels = rebuilt(part, prelude, Message(entries, [Call(labels_of, (), (last,))], earlier))[0]
         return labels
+
+
+def first_rows_of(part: Part, labels: Labels, n_clusters: int) -> dict[int, int]:
+    """The position in the whole table of the first row of every cluster that the partition has."""
+    return {k: part.first + row for k, row in first_rows(labels, n_clusters).items()}
 
 
 def labels_of(part: Part, labels: Labels) -> Labels:

@@ -11,7 +11,7 @@ import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,6 +165,11 @@ class Part:
         for block in (self._numbers, *(block for table in tables for block in (table.numeric, table.codes))):
             release_pages(block)
 
+    def own(self, rows: NDArray[np.int64]) -> tuple[slice, NDArray[np.int64]]:
+        """Which of some rows, ascending positions in the whole table, are in the partition, and their positions in it."""
+        here = slice(*(int(at) for at in np.searchsorted(rows, (self.first, self.first + len(self)))))
+        return here, rows[here] - self.first
+
     def encode(self, schema: Schema, first: int) -> None:
         """Translate the categories to the codes of the whole table, in which the partition begins at row `first`."""
         if "source" in vars(self):  # a message that is answered twice
@@ -173,6 +178,16 @@ class Part:
         encoded = schema._table(self._numbers, self._columns, "ignore")
         self.source = self.table = MixedTable._trusted(self._numbers, self._stored(encoded.codes), schema, self._scratch)
         self._columns = []
+
+
+@dataclass(frozen=True)
+class OneCluster:
+    """The recipe of all rows in cluster 0."""
+
+    rowwise: ClassVar[bool] = True
+
+    def labels(self, part: Part) -> Labels:
+        return np.zeros(len(part), np.int32)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from craftc.distributed.collections import is_collection
 from craftc.distributed.engines import Engine, SerialEngine
 from craftc.distributed.partitioned_table import Output, PartitionedInput, PartitionedTable
 from craftc.distributed.partitions import Part, Reading, Summary, n_rows_of
-from craftc.table.frames import Column, column_mask, open_source
+from craftc.table.frames import Column, column_mask, open_source, refuse_id
 from craftc.table.mixed_table import Schema, check_reading
 from craftc.table.out_of_core import is_out_of_core, located
 
@@ -119,11 +119,8 @@ def read_partitions(X: Any, client: Any, categorical: Any, missing: str, n_threa
         n_missing = np.sum([summary.n_missing for summary in summaries], axis=0)
         columns = [_column(source.names[j], d, int(n_missing[j]), summaries) for d, j in enumerate(categorical_index.tolist())]
         for j, column in zip(categorical_index.tolist(), columns, strict=True):
-            if auto and source.is_text[j] and len(column.present()) == n - n_missing[j] >= 3:
-                raise ValueError(
-                    f"Column {source.names[j]!r} has a different text in every row, so it cannot define clusters; drop it or pass it as "
-                    "Categorical."
-                )
+            if auto and source.is_text[j]:
+                refuse_id(column.name, len(column.present()), n - int(n_missing[j]))
         schema = Schema(
             columns=source.names,
             named=source.named,

@@ -15,6 +15,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import moments as _moments
+from craftc.distributed.partitioned_table import first_rows_of
 from craftc.distributed.partitions import Part
 from craftc.dpmeans.bounded_rows import BoundedRows, CentreMoves, NewClusters, nearest
 
@@ -63,14 +64,6 @@ class PlacedRows:
 
 
 @dataclass(frozen=True)
-class OneCluster:
-    """All rows in cluster 0."""
-
-    def labels(self, part: Part) -> Labels:
-        return np.zeros(len(part), np.int32)
-
-
-@dataclass(frozen=True)
 class RandomLabels:
     """Random labels 0..K-1 that belong to (seed, start, row)."""
 
@@ -106,8 +99,8 @@ class Nearest:
 
     def labels(self, part: Part) -> Labels:
         labels = nearest(part.source.numeric, self.centers, part.n_threads)[0]
-        first, last = np.searchsorted(self.rows, (part.first, part.first + len(part)))
-        labels[self.rows[first:last] - part.first] = self.given[first:last]
+        here, rows = part.own(self.rows)
+        labels[rows] = self.given[here]
         return labels
 
 
@@ -163,16 +156,16 @@ class Opened:
     def labels(self, part: Part, before: Any) -> Any:
         n, first = len(part), len(self.mu) - len(self.rows)
         placed, rows, sums = _copied(part, self.geometry, before, len(self.mu))
-        earlier, here = (int(at) for at in np.searchsorted(self.rows, (part.first, part.first + n)))
-        new = GivenClusters(rows, self, first + earlier, self.rows[earlier:here] - part.first, sums)
+        here, opening = part.own(self.rows)
+        new = GivenClusters(rows, self, first + here.start, opening, sums)
         if not self.compared:
             for row in new.openings:
                 new._open(int(row))
             moved = len(new.openings)
         else:
-            moved = rows.reassign_to_new(new.centres, first, 0, n, sums) if earlier else 0
+            moved = rows.reassign_to_new(new.centres, first, 0, n, sums) if here.start else 0
             moved += new.visit()
-        covered = first + here if self.compared else first  # the bounds of all rows cover the centres before
+        covered = first + here.stop if self.compared else first  # the bounds of all rows cover the centres before
         if self.bounded and covered < len(self.mu):
             rows.bound_new(self.geometry.centres(self.mu, np.inf), covered, n)
         placed.change = Change(moved, 0, 0, sums.sums, sums.counts)
@@ -305,10 +298,9 @@ def largest_distance(part: Part, centers: Floats) -> float:
     return float(nearest(part.source.numeric, centers, part.n_threads)[1].max(initial=0.0))
 
 
-def first_rows(part: Part, labels: Any) -> tuple[Labels, NDArray[np.int64]]:
-    """The clusters of a partition, and the position of the first row of each."""
-    clusters, rows = np.unique(_labels(labels), return_index=True)
-    return clusters, part.first + rows
+def first_rows(part: Part, labels: Any, n_clusters: int) -> dict[int, int]:
+    """The position in the whole table of the first row of every cluster that the partition has."""
+    return first_rows_of(part, _labels(labels), n_clusters)
 
 
 def exceptions(part: Part, labels: Any, centers: Floats, most: int) -> tuple[NDArray[np.int64], Labels]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.dense_data import DenseData, NumberTable
+from craftc._common.labels import by_first_row
 from craftc._common.random import DPMeansStream, spread, uniform
 from craftc._common.typing import Floats, Integers
 from craftc._kernels import dpmeans as _kernel
@@ -21,6 +22,7 @@ from craftc._kernels import dpmeans_sweep as _sweep
 from craftc._kernels import moments as _moments
 from craftc.distributed.engines import FarLabels
 from craftc.distributed.partitioned_table import PartitionedTable
+from craftc.distributed.partitions import OneCluster
 from craftc.dpmeans import partition_operations as operations
 from craftc.dpmeans.assignment import Assignment
 from craftc.dpmeans.bounded_rows import CentreMoves
@@ -30,7 +32,6 @@ from craftc.dpmeans.partition_operations import (
     LabelsAlone,
     Nearest,
     NearestSoFar,
-    OneCluster,
     Opened,
     RandomLabels,
     Renumbered,
@@ -106,10 +107,7 @@ class PartitionedAssignment(Assignment):
         self._labels = self.engine.labels(Renumbered(number), self._labels)
 
     def first_appearance(self) -> NDArray[np.intp]:
-        first = np.full(self.K, np.iinfo(np.int64).max)
-        for clusters, rows in self.engine.ask(operations.first_rows, (self._labels,)):
-            np.minimum.at(first, clusters, rows)
-        return np.argsort(first, kind="stable")
+        return by_first_row(self.engine.ask(operations.first_rows, (self._labels,), self.K))
 
     def _assign(self, moves: CentreMoves) -> tuple[int, int, int]:
         return self._changed(self.engine.labels(Assigned(self.table.geometry, moves), self._labels))

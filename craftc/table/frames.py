@@ -62,8 +62,8 @@ class Column:
         return list(dict.fromkeys(value for value, used in pairs if used and value is not None))
 
     def all_different(self) -> bool:
-        """Return whether all cells are distinct; fewer than three cells are not sufficient evidence."""
-        return len(self.present()) == len(self.codes) - self.n_missing >= 3
+        """Return whether all cells are distinct."""
+        return all_different(len(self.present()), len(self.codes) - self.n_missing)
 
     def learn(self, missing: str) -> tuple[Level, ...]:
         """Return the levels in the order of their codes."""
@@ -100,6 +100,19 @@ class Column:
             else:
                 codes[i] = c
         return codes, unseen
+
+
+def all_different(n_different: int, n_present: int) -> bool:
+    """Whether all cells that are present are distinct; fewer than three are not sufficient evidence."""
+    return n_different == n_present >= 3
+
+
+def refuse_id(name: str, n_different: int, n_present: int) -> None:
+    """Raise ValueError if all cells of a column of text are distinct."""
+    if all_different(n_different, n_present):
+        raise ValueError(
+            f"Column {name!r} has a different text in every row, so it cannot define clusters; drop it or pass it as Categorical."
+        )
 
 
 class Source(ABC):

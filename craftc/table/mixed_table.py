@@ -11,7 +11,7 @@ import numpy as np
 
 from craftc._common.typing import Array
 from craftc.table.blocks import Scratch
-from craftc.table.frames import Column, Level, Source, column_mask, count_missing, open_source
+from craftc.table.frames import Column, Level, Source, column_mask, count_missing, open_source, refuse_id
 from craftc.table.out_of_core import read_blocks
 
 
@@ -317,11 +317,8 @@ class MixedTable:
         numeric = source.numbers(numeric_index, numeric_type)
         columns = [source.column(j) for j in categorical_index.tolist()]
         for j, column in zip(categorical_index.tolist(), columns, strict=True):
-            if auto and source.kinds[j] == "text" and column.all_different():
-                raise ValueError(
-                    f"Column {source.names[j]!r} has a different text in every row, so it cannot define clusters; drop it or pass it as "
-                    "Categorical."
-                )
+            if auto and source.kinds[j] == "text":
+                refuse_id(column.name, len(column.present()), len(column.codes) - column.n_missing)
         schema = Schema(
             columns=source.names,
             named=source.named,

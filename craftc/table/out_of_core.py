@@ -16,7 +16,7 @@ import numpy as np
 
 from craftc._common.typing import Array
 from craftc.table.blocks import Scratch, mapped
-from craftc.table.frames import MAX_LEVELS, Column, Level, column_mask, count_missing, open_source
+from craftc.table.frames import MAX_LEVELS, Column, Level, column_mask, count_missing, open_source, refuse_id
 
 _ROWS = 1 << 16  # of a batch
 _BUFFER = 1 << 20  # bytes of a column that are read at a time
@@ -218,10 +218,8 @@ class _Levels:
 
     def column(self, n: int) -> Column:
         """All values as one column, the last one missing."""
-        if self.may_be_id and len(self.number) == n - self.n_missing >= 3:
-            raise ValueError(
-                f"Column {self.name!r} has a different text in every row, so it cannot define clusters; drop it or pass it as Categorical."
-            )
+        if self.may_be_id:
+            refuse_id(self.name, len(self.number), n - self.n_missing)
         codes = np.append(np.arange(len(self.number)), np.full(int(self.n_missing > 0), -1))
         return Column(self.name, codes, list(self.number), declared=False, strict=True)
 

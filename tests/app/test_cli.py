@@ -20,7 +20,7 @@ import pytest
 from rich.cells import cell_len
 
 import craftc
-from craftc.cli import main, page
+from craftc.cli import page
 from craftc.cli import text as words_of_the_shell
 from craftc.cli.answer import numbers_by_size, typical
 from craftc.cli.words import in_options
@@ -28,18 +28,6 @@ from craftc.cli.words import in_options
 ROOT = Path(__file__).resolve().parents[2]
 HEART = str(ROOT / "examples" / "heart.csv")
 OURS = ["labels.csv", "model.craftc", "report.html", "summary.csv"]
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; returns exit code, stdout and stderr."""
-
-    def run(*argv):
-        code = main([str(word) for word in argv])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture

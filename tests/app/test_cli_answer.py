@@ -27,18 +27,6 @@ HEART = str(ROOT / "examples" / "heart.csv")
 HOSTILE = ["[bold red]x[/]", "[/]", "<script>alert(1)</script>", "\x1b[2J", "\u202eevil", "a\nb\tc", ":smile:", "=1+1", "%s {0}", "\x9b31m"]
 
 
-@pytest.fixture
-def run(capsys):
-    """Run a command; returns exit code, stdout and stderr."""
-
-    def run(*argv):
-        code = main([str(word) for word in argv])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
-
-
 def write(path, frame):
     frame.to_csv(path, index=False)
     return path

@@ -12,23 +12,11 @@ import numpy as np
 import pytest
 
 from craftc import CRAFT
-from craftc.cli import cluster, main, out_of_core
+from craftc.cli import cluster, out_of_core
 from craftc.table import out_of_core as batches
 
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; returns exit code, stdout and stderr."""
-
-    def run(*argv):
-        code = main([str(word) for word in argv])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from craftc import load_model
-from craftc.cli import main
 
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -39,19 +38,13 @@ def sales(tmp_path_factory):
     return folder
 
 
-def run(capsys, *argv):
-    code = main([str(word) for word in argv])
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
 @pytest.mark.parametrize("options", [(), ("--target", "known", "--clusters", "suggested"), ("--clusters", "2")])
-def test_the_same_answer(capsys, sales, address, tmp_path, options):
+def test_the_same_answer(run, sales, address, tmp_path, options):
     local, far = tmp_path / "local", tmp_path / "far"
     common = ("cluster", sales, "--ignore", "n", *options, "--json", "--quiet")
-    code, here, _ = run(capsys, *common, "--out-of-core", "--out", local)
+    code, here, _ = run(*common, "--out-of-core", "--out", local)
     assert code == 0
-    code, there, said = run(capsys, *common, "--scheduler", address, "--out", far)
+    code, there, said = run(*common, "--scheduler", address, "--out", far)
     assert code == 0, said
     here, there = json.loads(here), json.loads(there)
     for each in (here, there):
@@ -66,12 +59,12 @@ def test_the_same_answer(capsys, sales, address, tmp_path, options):
     assert model.n_clusters_ == load_model(local / "model.craftc").n_clusters_
 
 
-def test_errors_name_what_is_wrong(capsys, sales, address, tmp_path):
-    code, _, said = run(capsys, "cluster", sales, "--scheduler", address, "--in-memory")
+def test_errors_name_what_is_wrong(run, sales, address, tmp_path):
+    code, _, said = run("cluster", sales, "--scheduler", address, "--in-memory")
     assert code == 2
     assert "--in-memory" in said
     pq.write_table(pa.table({"a": [1.0, np.inf, 3.0], "b": ["x", "y", "x"]}), tmp_path / "bad.parquet")
-    code, _, said = run(capsys, "cluster", tmp_path / "bad.parquet", "--scheduler", address)
+    code, _, said = run("cluster", tmp_path / "bad.parquet", "--scheduler", address)
     assert code == 2
     assert "bad.parquet" in said
     assert "'a' contains inf" in said

@@ -25,18 +25,6 @@ def cluster():
         yield cluster
 
 
-@pytest.fixture
-def run(capsys):
-    """Run a command; returns exit code, stdout and stderr."""
-
-    def run(*argv):
-        code = main([str(word) for word in argv])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def sales(tmp_path_factory):
     """A folder of three files, one of them without rows, and a model."""
