@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from craftc._common.random import spread
 from craftc._common.typing import Floats
+from craftc._common.warn import warn_user
 
 COMMENSURATE = 10.0  # ratio of standard deviations from which on a column hardly counts: it has a hundredth of the squared distances
 _NARROW = 0.1  # quantile of the deviations: a few unusually narrow columns among many are no sign of different units
@@ -55,10 +55,8 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any]) -> None:
         return
     names = getattr(estimator, "feature_names_in_", None)
     (wide_name, narrow_name) = (repr(str(names[j])) if names is not None else f"column {j}" for j in compared[[wide, narrow]])
-    warnings.warn(
+    warn_user(
         f"Columns differ in scale: the standard deviation of {wide_name} is {deviation[wide]:.4g}, that of {narrow_name} "
         f"{deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own units, so that {narrow_name} has hardly any "
         "influence. Scale the columns, for example with sklearn.preprocessing.StandardScaler, or use CRAFT, which needs no scaling.",
-        UserWarning,
-        stacklevel=3,
     )

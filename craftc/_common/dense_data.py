@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.cluster_moments import ExactMoments
+from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels
@@ -83,11 +85,12 @@ class NumberTable:
 
     def __init__(self, n: int, low: Floats, high: Floats, total: float, unit: float, largest: float, single: bool) -> None:
         self._n, self.total, self.unit, self.single = n, total, unit, single
+        self._low, self._high = low, high
         half = high / 2 - low / 2
         self._exponent = np.frexp(half)[1]  # half < 2^exponent
         bits = min(_GRID_BITS - math.ceil(math.log2(largest)), _SUM_BITS - math.ceil(math.log2(total)))
         self.middle = low / 2 + high / 2
-        self.grid = np.where(half > 0, np.ldexp(1.0, bits - 1 - self._exponent), 1.0)  # steps per unit
+        self.grid = np.where(half > 0, _power_of_two(bits - 1 - self._exponent), 1.0)  # steps per unit
         self._varies = half > 0
         self.reach = float(half.max())
 
@@ -99,10 +102,16 @@ class NumberTable:
         """Number of columns."""
         return len(self.middle)
 
-    def check_width(self) -> None:
-        """Raise where the sum of all squared distances would overflow."""
-        if self.reach > 0 and 2 * math.log2(self.reach) + math.log2(max(self.total, 1.0) * self.n_columns) > 1020:
+    def check_ranges(self, name: Callable[[int], str]) -> None:
+        """Raise where squared distances would overflow or underflow, or their sum overflow; `name` is that of a column."""
+        check_ranges(self._low, self._high, name, narrowest=0.0)  # a narrow column among others only adds little
+        if self.reach == 0:
+            return
+        spread = 2 * math.log2(self.reach)
+        if spread + math.log2(max(self.total, 1.0) * self.n_columns) > 1020:
             raise ValueError(f"The table spreads over {2 * self.reach:.3g}, and squared distances would overflow: scale it down.")
+        if spread < -1010:
+            raise ValueError(f"The table spreads over {2 * self.reach:.3g}, and squared distances would underflow: scale it up.")
 
     @cached_property
     def resolution(self) -> float:
@@ -155,7 +164,7 @@ class NumberTable:
     def moments(self, labels: Any, K: int) -> ExactMoments:
         """Exact moments of every cluster of a partition; cells have as many bits as the weights leave to the sums of squares."""
         bits = min(_CELL_BITS, (_SQUARE_BITS - math.ceil(math.log2(self.total / self.unit))) // 2)
-        scale = np.where(self._varies, np.ldexp(1.0, bits - self._exponent), 1.0)
+        scale = np.where(self._varies, _power_of_two(bits - self._exponent), 1.0)
         grid = _moments.Grid(self.middle, scale, np.empty(0, np.intp), 0)
         sizes, means, scatters = np.empty(K), np.empty((K, grid.p)), np.empty((K, grid.p))
         most = max(1, _GROUP_WORDS // grid.width)
@@ -195,6 +204,11 @@ class DenseData(NumberTable):
         largest = 1.0 if whole or weight is None else float(weight.max())
         super().__init__(len(X), low, high, total, unit, largest, bool(X.dtype == np.float32))
 
+    def check_ranges(self, name: Callable[[int], str]) -> None:
+        super().check_ranges(name)
+        if len(self.weight):  # rows of weight 0 get labels, too
+            check_ranges(*column_ranges(self.X), name, narrowest=0.0)
+
     def of_rows(self, rows: NDArray[np.intp]) -> DenseData:
         """Some of the rows."""
         return DenseData(np.ascontiguousarray(self.X[rows]), None if self._given is None else self._given[rows], self.n_threads)
@@ -229,6 +243,11 @@ class DenseData(NumberTable):
         if start == 0:
             return _ANY_ORDER
         return np.argsort(uniform(seed, DPMeansStream.ORDER, start, np.arange(len(self))), kind="stable").astype(np.int32)
+
+
+def _power_of_two(exponent: NDArray[np.int32]) -> Floats:
+    """2^exponent, up to the largest that float64 has: columns of denormal numbers are on a coarser grid."""
+    return np.ldexp(1.0, np.minimum(exponent, 1023))
 
 
 def groups_of(

@@ -3,12 +3,57 @@
 from __future__ import annotations
 
 import sys
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+
+from craftc._common.warn import warn_user
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def all_or_nothing(fit: F) -> F:
+    """A method that fits an estimator: where it raises or is interrupted, the estimator is left as it was before the call.
+
+    It also raises where a fitted attribute is not finite, except for those that the class lists as `_not_always_finite`.
+    """
+
+    @wraps(fit)
+    def fit_or_restore(self: Any, *args: Any, **options: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            with np.errstate(over="ignore"):  # what overflows is infinite, compares as such, and is not returned
+                fitted = fit(self, *args, **options)
+            _check_finite(self)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return fitted
+
+    return cast(F, fit_or_restore)
+
+
+def _check_finite(model: Any) -> None:
+    """Raise ValueError unless the numbers among the fitted attributes are finite."""
+    exempt = getattr(model, "_not_always_finite", ())
+    for name, value in vars(model).items():
+        fitted = name.endswith("_") and not name.startswith("_") and name not in exempt
+        numbers = isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
+        if fitted and numbers and not np.isfinite(value).all():
+            raise ValueError(
+                f"{type(model).__name__} has no finite result for this input: {name} would contain {_first_not_finite(value)}. Numbers, "
+                "weights or parameters are too large or too small for float64; scale them."
+            )
+
+
+def _first_not_finite(value: Any) -> float:
+    numbers = np.ravel(value)
+    return float(numbers[~np.isfinite(numbers)][0])
 
 
 @dataclass
@@ -37,12 +82,11 @@ def set_convergence(estimator: Any, result: FitResult) -> None:
     estimator.n_iter_, estimator.converged_ = result.n_iter, result.converged
 
 
-def warn_not_converged(estimator: Any, n_iter: int, unit: str, remedy: str, stacklevel: int = 2) -> None:
-    """Warn that a fit stopped early; `stacklevel` counts from the caller, as that of warnings.warn does."""
-    warnings.warn(
+def warn_not_converged(estimator: Any, n_iter: int, unit: str, remedy: str) -> None:
+    """Warn that a fit stopped early."""
+    warn_user(
         f"{type(estimator).__name__} stopped after {n_iter} {unit} before convergence; {remedy}.",
         ConvergenceWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

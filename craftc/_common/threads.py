@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.warn import warn_user
 from craftc._kernels import parallel as _kernel
 
 T = TypeVar("T")
@@ -57,11 +57,10 @@ def effective_n_threads(n_threads: int | None = None) -> int:
     if _state["forked"]:
         if not _state["warned"]:
             _state["warned"] = True
-            warnings.warn(
+            warn_user(
                 "craftc uses one thread: this process was forked after a parallel fit, and OpenMP cannot continue in the child. "
                 "Start workers with 'spawn' or 'forkserver' to use more.",
                 RuntimeWarning,
-                stacklevel=2,
             )
         return 1
     processors = _processors()

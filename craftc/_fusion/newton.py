@@ -129,7 +129,7 @@ def cholesky(matrix: Floats, max_curvature: float) -> Floats:
 
     Raises
     ------
-    FloatingPointError
+    ValueError
         The Hessian is not finite.
     """
     extra = 0.0
@@ -139,4 +139,4 @@ def cholesky(matrix: Floats, max_curvature: float) -> Floats:
             return np.asarray(factor)
         extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()), 1e-18 * max_curvature)
         matrix[np.diag_indices(len(matrix))] += extra
-    raise FloatingPointError("The Hessian of the loss is not finite: scale the covariates, or raise ridge.")
+    raise ValueError("The Hessian of the loss is not finite: scale the covariates, or raise ridge.")

@@ -362,5 +362,5 @@ def follow(
     if not path.converged(optima):
         gap = max(optimum.relative_gap for optimum in optima)
         remedy = f"the largest relative duality gap is {gap:.1e} with tol={path.tol:g}: raise max_iter or tol"
-        warn_not_converged(estimator, path.n_iter, "iterations", remedy, stacklevel=3)
+        warn_not_converged(estimator, path.n_iter, "iterations", remedy)
     return optima

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import FitResult, set_convergence, warn_not_converged
 from craftc._common.random import seed_of
@@ -21,6 +21,7 @@ from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.cluster_summary import LEADING, column_names, number
 from craftc.table.dense_input import DenseInput
 from craftc.table.frame_output import output_frame
+from craftc.table.numbers import read_numbers
 
 EXACT = {"auto": 10, "exact": bpmeans_kernel.EXACT, "sweep": 0}  # features up to which all combinations of a row are compared
 COUNT = Number(least=1, most=bpmeans_kernel.MOST, whole=True, optional=True)  # of features: the memberships of a row are the bits of a word
@@ -117,7 +118,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         set_convergence(self, fit or FitResult(objective, [objective], 0, True))
         self.objective_ = objective
         if not self.converged_:
-            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter", stacklevel=3)
+            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter")
 
     # ---- rows ----
 
@@ -174,7 +175,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ndarray (n, D) of float64
         """
         check_is_fitted(self)
-        Z = np.asarray(check_array(X, dtype=np.float64, ensure_min_features=0))
+        Z = np.asarray(read_numbers(self, X, reset=None, ensure_min_features=0))
         if Z.shape[1] != self.n_features_:
             raise ValueError(f"inverse_transform needs one column per feature, {self.n_features_}, got {Z.shape[1]}.")
         return np.asarray(Z @ self.features_)

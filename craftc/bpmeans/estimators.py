@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -10,8 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.column_scales import warn_of_unscaled_columns
+from craftc._common.estimator import all_or_nothing
+from craftc._common.magnitudes import names_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.validation import Choice, Constraint, Flag, Number
+from craftc._common.warn import warn_user
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
 from craftc.bpmeans.model_order import shortest_description, stepwise
@@ -142,6 +144,7 @@ class KFeatures(FeatureModel):
         self.n_trials = n_trials
         self.empty = empty
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Find the features.
 
@@ -163,9 +166,9 @@ class KFeatures(FeatureModel):
         """
         self._check_parameters("n_features")
         table = self._read_rows(X, reset=True)
-        warn_of_unscaled_columns(self, table)
         given = self._given_memberships(len(table), "greedy")
-        data = FeatureData(table, effective_n_threads(self.n_threads))
+        data = FeatureData(table, effective_n_threads(self.n_threads), names_of(self))
+        warn_of_unscaled_columns(self, table)
         K = self.n_features if given is None else given.shape[1]
         config = self._config(0.0, int(K or 0), int(K or bpmeans_kernel.MOST), reseed=self.empty == "reseed")
         if given is not None and self.n_features not in (None, given.shape[1]):
@@ -321,6 +324,7 @@ class BPMeans(FeatureModel):
         self.n_trials = n_trials
         self.shuffle = shuffle
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Find the features.
 
@@ -342,10 +346,10 @@ class BPMeans(FeatureModel):
         """
         self._check_parameters("max_features")
         table = self._read_rows(X, reset=True)
-        warn_of_unscaled_columns(self, table)
         cap = int(self.max_features or bpmeans_kernel.MOST)
         given = self._given_memberships(len(table), "greedy", "kfeatures")
-        data = FeatureData(table, effective_n_threads(self.n_threads))
+        data = FeatureData(table, effective_n_threads(self.n_threads), names_of(self))
+        warn_of_unscaled_columns(self, table)
         path, K, penalty = None, 0, 0.0
         starts: list[FeatureFit | None] = []  # solutions of the path
         fixed = self._config(0.0, 0, cap, exact=max(EXACT[self.assignment], EXACT["auto"]))
@@ -377,11 +381,9 @@ class BPMeans(FeatureModel):
         self.feature_penalty_ = penalty
         self._set_state(data, config, best, interval)
         if self.n_features_ == bpmeans_kernel.MOST and cap == bpmeans_kernel.MOST:
-            warnings.warn(
+            warn_user(
                 f"BPMeans found {bpmeans_kernel.MOST} features, its maximum: feature_penalty = {penalty:.4g} is of the order of the noise. "
                 "Raise feature_penalty, or set max_features.",
-                UserWarning,
-                stacklevel=2,
             )
         return self
 

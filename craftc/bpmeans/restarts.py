@@ -40,11 +40,14 @@ class FeatureData:
     ----------
     X : ndarray (n, D) of float32 or float64, contiguous, finite
     n_threads : int
+    name : callable, optional
+        The name of a column, by its position.
     """
 
-    def __init__(self, X: NDArray[Any], n_threads: int) -> None:
+    def __init__(self, X: NDArray[Any], n_threads: int, name: Callable[[int], str] = "x{}".format) -> None:
         self.X, self.n_threads = X, n_threads
         self.points = DenseData(X, None, n_threads)
+        self.points.check_ranges(name)
         n, D = X.shape
         largest = float(np.abs(self.points.middle).max()) + self.points.reach
         if largest > 0 and 2 * math.log2(largest) + math.log2(n * D) > 1000:

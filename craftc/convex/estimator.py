@@ -13,14 +13,15 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.description_length import ROWS_PER_CLUSTER, description_length
-from craftc._common.estimator import frame_library
+from craftc._common.estimator import all_or_nothing, frame_library
 from craftc._common.labels import canonical
+from craftc._common.magnitudes import check_ranges, column_ranges, names_of
 from craftc._common.optional import need_pandas
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
@@ -29,6 +30,7 @@ from craftc._fusion.datafits import Squares
 from craftc._fusion.graph import N_NEIGHBORS, Graph, components, edges_of, lengths
 from craftc._fusion.path import RegularizationPath, follow
 from craftc.table.cluster_summary import MomentsSummary
+from craftc.table.numbers import read_numbers
 
 SOLVERS = ("certified", "ama", "admm")
 GRID = 150  # penalties of the default path at most
@@ -140,6 +142,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         self.n_threads = n_threads
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: Any = None) -> ConvexClustering:
         """Cluster the rows.
 
@@ -156,7 +159,8 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
             The fitted estimator.
         """
         self._check_parameters()
-        rows = validate_data(self, X, dtype=np.float64, order="C")
+        rows = read_numbers(self, X, reset=True)
+        check_ranges(*column_ranges(rows), names_of(self))
         self._frame_library = frame_library(X)
         warn_of_unscaled_columns(self, rows)
         mean = rows.mean(axis=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -13,21 +12,25 @@ from scipy.sparse import csr_array, issparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from craftc._common.estimator import all_or_nothing
 from craftc._common.labels import canonical
+from craftc._common.magnitudes import check_ranges, column_ranges, names_of
 from craftc._common.optional import need_pandas
 from craftc._common.row_products import row_products
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Number, check_parameters, check_penalties
+from craftc._common.warn import warn_user
 from craftc._fusion.datafits import Multinomial, column_sums
 from craftc._fusion.graph import Graph, components, with_zero_node, zero_node_last
 from craftc._fusion.path import Optimum, RegularizationPath, follow
 from craftc.covariates.evidence import MapFit, carried, log_evidence, map_fit, sigma_by_folds
 from craftc.covariates.similarity import graph_of, zero_graph
 from craftc.distributed.collections import rowwise
+from craftc.table.numbers import read_numbers
 
 SOLVERS = ("certified", "admm", "paper")
 SELECTIONS = ("evidence", "evidence-full", "evidence-accuracy")
@@ -186,6 +189,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         self.n_threads = n_threads
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> ConvexCovariateClustering:
         """Cluster the covariates and fit the classifier.
 
@@ -202,7 +206,8 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
             The fitted estimator.
         """
         self._check_parameters()
-        rows, target = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        rows, target = read_numbers(self, X, y, reset=True, accept_sparse="csr")
+        check_ranges(*column_ranges(rows), names_of(self))
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)
         c = len(classes)
@@ -273,11 +278,9 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         label = components(graph)
         fused = map_fit(column_sums(X, label[:-1], int(label[-1])), datafit, np.inf)
         if fused.value < _SEPARATED * len(datafit.y) * np.log(datafit.c):
-            warnings.warn(
+            warn_user(
                 "The classes are linearly separable even after fusing all covariates, so with ridge=0 the optimum may not exist; set "
                 "ridge > 0.",
-                UserWarning,
-                stacklevel=3,
             )
 
     def _scores(self, X: Any, datafit: Multinomial, parts: list[Labels]) -> tuple[Floats, MapFit]:
@@ -328,7 +331,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
             With two classes (n,): the score of the second less that of the first.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        rows = read_numbers(self, X, reset=False, accept_sparse="csr")
         scores = row_products(rows, self.coef_.T) + self.intercept_
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
 
@@ -378,7 +381,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
             A csr_array if X is sparse.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        rows = read_numbers(self, X, reset=False, accept_sparse="csr")
         sums = column_sums(rows, self.covariate_labels_, self.n_clusters_)[:, :-1]
         return csr_array(sums) if issparse(rows) else sums
 

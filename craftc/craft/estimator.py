@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
-from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
+from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Labels, Mask
 from craftc._common.validation import Choice, Constraint, Number, check_countable, check_parameters, check_weight
+from craftc._common.warn import warn_user
 from craftc._common.weights import integer_weights
 from craftc.craft.automatic import automatic_fit
 from craftc.craft.background import Background
@@ -240,6 +240,8 @@ class CRAFT(
         "max_iter": Number(least=1, whole=True),
         "n_clusters": Choice(("suggested",), "or a whole number >= 1, or None", Number(least=1, whole=True, optional=True)),
     }
+    # one cluster has no margins, a column without numbers in a cluster no mean there, and no saving no ratio
+    _not_always_finite = ("margins_", "cluster_margins_", "centers_", "variances_", "dependence_ratio_")
     _of_fit = (
         "init", "random_state", "labels_", "margins_", "objective_path_", "merge_path_", "_path_clusters", "_typical", "_unusual",
     )  # fmt: skip
@@ -297,6 +299,7 @@ class CRAFT(
 
     # ---- fitting ----
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -355,7 +358,7 @@ class CRAFT(
                 raise ValueError("unusable='drop' needs a table in memory; choose the columns of the collection.")
             X, categorical, unusable = usable_columns(X, categorical)
             if unusable:
-                warnings.warn(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.", UserWarning, stacklevel=2)
+                warn_user(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.")
         n_threads = effective_n_threads(self.n_threads)
         if not is_partitioned(X, client):
             return self._fit(X, read_input(X, categorical, self.missing), sample_weight, meter, spec, n_threads)
@@ -402,7 +405,6 @@ class CRAFT(
         if not encoding.identity:
             original_units = source_rows.moments(source_grid, count_weight, labels, moments.n_clusters, n_threads)
             original_units = original_units.select(np.arange(moments.n_clusters))
-        before = dict(vars(self))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
@@ -423,9 +425,9 @@ class CRAFT(
         messages = diagnose(source, self, result.n_clusters_at_4) if spec.by_length else []
         if self.covariance == "full":
             messages += too_many_columns(config.background, total, spec)
-        meter.finish(self, before)
+        meter.finish(self)
         for message in messages:
-            warnings.warn(message, UserWarning, stacklevel=3)
+            warn_user(message)
         return self
 
     def _search(self, config: FitConfig, given: list[Labels] | None, target: int | None) -> CraftResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from craftc._common.labels import chunks
 from craftc._common.typing import Labels
 from craftc._common.validation import check_choice, check_labels, check_number
+from craftc._common.warn import warn_user
 from craftc.table import MixedTable
 
 ROWS_AT_FULL_PRICE = 1000.0  # n_0 of price_factor="auto": a longer table counts as so many rows
@@ -280,7 +280,7 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
         if not works and name in defaults and getattr(estimator, name) != defaults[name].default
     ]
     if ignored:
-        warnings.warn(f"{type(estimator).__name__} ignores {', '.join(ignored)}.", UserWarning, stacklevel=3)
+        warn_user(f"{type(estimator).__name__} ignores {', '.join(ignored)}.")
 
 
 def cluster_limit(estimator: Any, spec: ModelSpec) -> int:

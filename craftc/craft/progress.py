@@ -135,15 +135,10 @@ class ProgressMeter:
                 print(f"CRAFT {self._stage.replace('_', ' ')}: {n_clusters} clusters, objective {objective:.6g}")
         self._report()
 
-    def finish(self, model: Any, before: dict[str, Any]) -> None:
-        """The fit is done: share 1. If the callback fails, the model has its attributes from before the fit."""
+    def finish(self, model: Any) -> None:
+        """The fit is done: share 1."""
         self._stage, self._n_clusters, self._objective, self._share = "done", model.n_clusters_, model.objective_, 1.0
-        try:
-            self._report(always=True)
-        except BaseException:
-            model.__dict__.clear()
-            model.__dict__.update(before)
-            raise
+        self._report(always=True)
 
     def _fraction(self) -> float:
         """The share of the present stage that is done."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ExactMoments
 from craftc._common.column_scales import ROWS_COMPARED, warn_of_unscaled_columns
 from craftc._common.dense_data import DenseData
-from craftc._common.estimator import set_convergence, warn_not_converged
+from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.labels import number_by_appearance
+from craftc._common.magnitudes import names_of
 from craftc._common.random import seed_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Floats, Labels
@@ -31,6 +31,7 @@ from craftc._common.validation import (
     check_parameters,
     check_weight,
 )
+from craftc._common.warn import warn_user
 from craftc._kernels import dpmeans as _kernel
 from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
 from craftc.distributed.read import is_partitioned, read_partitions
@@ -44,6 +45,7 @@ from craftc.dpmeans.starts import INITS, NO_CAP, Starts, check_partitioned
 from craftc.table.cluster_summary import MomentsSummary
 from craftc.table.dense_input import DenseInput
 from craftc.table.fit_input import set_input_attributes
+from craftc.table.numbers import read_numbers
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
@@ -210,6 +212,7 @@ class DPMeans(
 
     # ---- fitting ----
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, *, client: Any = None) -> DPMeans:
         """Find the clusters.
 
@@ -222,8 +225,9 @@ class DPMeans(
             memory to the last bit; for parts, the modes "serial" and "delayed" are defined, with spherical clusters.
         y : ignored
         sample_weight : array (n,), optional
-            Finite, >= 0. ``sample_weight=2`` is the same as repeating the row. A row of weight below 1 opens a cluster only if its weight
-            times the squared distance exceeds lambda^2. Not for collections.
+            Finite, >= 0. In the mode "serial", weight 2 gives the same bits as the row twice. "delayed", "collapsed" and `polish` move a
+            row with its whole weight where they would move two rows one after the other, and may end in another partition. A row of weight
+            below 1 opens a cluster only if its weight times the squared distance exceeds lambda^2. Not for collections.
         client : distributed.Client, optional
             The Dask cluster on which a collection lies, or whose workers read files; None: the current one for a collection, and files are
             read by this process.
@@ -252,21 +256,19 @@ class DPMeans(
         weight = check_weight(sample_weight, len(table))
         shape = self._known_shape(table.shape[1])
         rows = table
+        data = DenseData(_whitened(table, shape), weight, n_threads)
+        data.check_ranges(names_of(self))
         if isinstance(self.covariance, str) and self.covariance == "spherical":
             warn_of_unscaled_columns(self, rows)
-        data = DenseData(_whitened(table, shape), weight, n_threads)
-        data.check_width()
         penalty, best = Starts(self, LocalRows(data), seed).best(self._given_labels(len(table)))
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
         local = None if spherical else self._descend_gaussian(data, weight, best, penalty, seed)
         self._set_spherical_state(penalty, shape, best)
         self._warn_of_the_result(best, len(table))
         if self.covariance_price is not None and spherical:
-            warnings.warn(
+            warn_user(
                 f"covariance_price={self.covariance_price!r} is ignored: it belongs to covariance='full' and 'full-sized'; the price of "
                 "other clusters is cluster_penalty.",
-                UserWarning,
-                stacklevel=2,
             )
         moments = best.moments
         if local is not None:
@@ -275,6 +277,11 @@ class DPMeans(
             moments = DenseData(rows, weight, data.n_threads).moments(self.labels_, self.n_clusters_)
         self._moments = moments.around(self.cluster_centers_)
         return self
+
+    @property
+    def _not_always_finite(self) -> tuple[str, ...]:
+        """With an infinite lambda^2, more than one cluster has an infinite price."""
+        return () if np.isfinite(self.cluster_penalty_) else ("cluster_penalty_", "objective_", "objective_path_")
 
     def _search_partitions(
         self, X: Any, sample_weight: Any, client: Any, n_threads: int, seed: int
@@ -286,7 +293,7 @@ class DPMeans(
         partitions = read_partitions(X, client, [], "error", n_threads)
         with partitions.engine:
             rows = PartitionedRows(partitions)
-            rows.table.check_width()
+            rows.table.check_ranges(names_of(self))
             penalty, best = Starts(self, rows, seed).best()
             best.labels = rows.in_form_of_input(best)
             return partitions, penalty, best, rows.spread_rows(ROWS_COMPARED)
@@ -294,19 +301,18 @@ class DPMeans(
     def _warn_of_the_result(self, fit: SphericalFit, n: int) -> None:
         """Warn where a fit has not converged, or has suspiciously many clusters."""
         if not fit.converged:
-            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter", stacklevel=3)
+            warn_not_converged(self, int(self.max_iter), "sweeps", "raise max_iter")
         if self.cluster_penalty_ > 0 and self.n_clusters_ > max(_MANY, n / 10):
-            warnings.warn(
+            warn_user(
                 f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = {self.cluster_penalty_:.4g} is not larger than "
                 "typical squared distances within clusters. Try a larger cluster_penalty (see penalty_path), or mode='delayed' or "
                 "'collapsed'.",
-                UserWarning,
-                stacklevel=3,
             )
 
     @available_if(  # type: ignore[untyped-decorator]
         lambda self: not self.covariance.startswith("full") if isinstance(self.covariance, str) else np.ndim(self.covariance) == 2
     )
+    @all_or_nothing
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
         """Update the clusters with more rows: one serial sweep over the new rows, then the means follow.
 
@@ -331,7 +337,7 @@ class DPMeans(
         given = self._read_rows(X, reset=False)
         table, weight = _whitened(given, self._shape), check_weight(sample_weight, len(given))
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
-        data.check_width()
+        data.check_ranges(names_of(self))
         cap = NO_CAP if self.max_clusters is None else int(self.max_clusters)
         descent = Descent(data, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), data.order(0, 0))
         rows = descent.rows
@@ -380,7 +386,7 @@ class DPMeans(
         >>> DPMeans().penalty_path([[0.0], [1.0], [10.0]], 3).round(2)
         array([40.11, 13.44,  1.  ])
         """
-        table = np.asarray(check_array(X, dtype=[np.float64, np.float32], order="C"))
+        table = np.asarray(read_numbers(self, X, reset=None, dtype=[np.float64, np.float32]))
         table = _whitened(table, self._known_shape(table.shape[1]))
         most = min(len(table), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, whole=True))
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
@@ -427,12 +433,10 @@ class DPMeans(
         D, rows = data.X.shape[1], np.bincount(fit.labels)
         few = rows[rows <= D]
         if model.known is None and not model.sized and len(few):
-            warnings.warn(
+            warn_user(
                 f"{len(few)} of {len(rows)} clusters have at most D = {D} rows ({', '.join(map(str, few[:10]))}): their covariances "
                 "are singular up to covariance_prior. Give labels as init, fewer clusters, a larger covariance_prior, or "
                 "covariance='full-sized'.",
-                UserWarning,
-                stacklevel=3,
             )
         return moments
 

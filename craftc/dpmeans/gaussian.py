@@ -19,6 +19,7 @@ from craftc._common.estimator import FitResult
 from craftc._common.labels import compact
 from craftc._common.typing import Floats, Labels
 
+_FARTHEST = 1e150  # standard deviations; squares of more overflow
 _CHUNK = 4096  # rows at a time
 
 
@@ -202,6 +203,7 @@ def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
         step = np.ascontiguousarray((X[rows].astype(np.float64) - shapes.means[k]).T)
         for d, white in enumerate(step):  # forward substitution
             white /= factor[d, d]
+            np.clip(white, -_FARTHEST, _FARTHEST, out=white)
             out[rows] += white * white
             step[d + 1 :] -= factor[d + 1 :, d, None] * white
     return out

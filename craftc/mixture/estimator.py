@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from threading import Event
@@ -15,12 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from craftc._common.estimator import set_convergence, warn_not_converged
+from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.labels import chunks, number_by_appearance
+from craftc._common.magnitudes import check_ranges, column_ranges, names_of
 from craftc._common.random import seed_of
 from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_number, check_parameters, check_weight
+from craftc._common.warn import warn_user
 from craftc.distributed.collections import rowwise
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
@@ -217,6 +218,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         self.n_threads = n_threads
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> FeatureSelectionMixture:
         """Find the clusters of a table and their features.
 
@@ -420,9 +422,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         scaling = ColumnScaling.fitted(rows, self.component, self.scale, n_threads, weight)
         if len(scaling.column) < rows.shape[1]:
             constant = np.delete(np.arange(rows.shape[1]), scaling.column)
-            warnings.warn(
-                f"Columns without variance are kept but never selected: {self._named(constant)}.", UserWarning, stacklevel=3
-            )
+            warn_user(f"Columns without variance are kept but never selected: {self._named(constant)}.")
         return ScaledData(rows, scaling, n_threads, weight)
 
     def _new_rows(self, X: ArrayLike) -> NDArray[Any]:
@@ -431,7 +431,9 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     def _read(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
         """The rows; raise if they do not fit the kind of components."""
-        rows = self._read_rows(X, reset, ensure_all_finite="allow-nan", ensure_min_samples=2 if reset else 1)
+        rows = self._read_rows(X, reset, allow_nan=True, ensure_min_samples=2 if reset else 1)
+        if reset:
+            check_ranges(*column_ranges(rows), names_of(self))
         if self.covariance == "full" and np.isnan(rows).any():
             raise ValueError(
                 'covariance="full" does not accept missing cells, got NaN; use covariance="diagonal", which marginalises them, or impute '
@@ -523,7 +525,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         unused = ["fraction_prior"] * (fractions is None and shapes != (1.0, 1.0))
         unused += ["feature_variance"] * (fractions == "component" and self.feature_variance is not None)
         if unused:
-            warnings.warn(f"{unused[0]} has no role with learn_fraction={learn!r} and is ignored.", UserWarning, stacklevel=4)
+            warn_user(f"{unused[0]} has no role with learn_fraction={learn!r} and is ignored.")
         return fractions, shapes
 
     def __sklearn_tags__(self) -> Any:

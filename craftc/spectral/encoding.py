@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from craftc._common.labels import chunks
 from craftc._common.row_products import row_products
 from craftc._common.typing import Floats, Ints
+from craftc._common.warn import warn_user
 from craftc._kernels.spectral import MISSING
 from craftc.table import MixedTable, Schema
 from craftc.table.moments import level_starts
@@ -259,9 +259,7 @@ def _report_constant(names: list[str]) -> None:
     """Warn about columns that are left out."""
     if names:
         shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        warnings.warn(
-            f"Constant columns carry no information about dependence and are left out: {shown}.", UserWarning, stacklevel=4
-        )
+        warn_user(f"Constant columns carry no information about dependence and are left out: {shown}.")
 
 
 def check_rows(table: MixedTable) -> None:

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from craftc._common.estimator import MixedInput, set_convergence, warn_not_converged
+from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of, spread
 from craftc._common.threads import effective_n_threads
@@ -30,6 +30,7 @@ from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import SpectralFit, lasso_fit, ridge_fit
 from craftc.table import MixedTable
 from craftc.table.fit_input import set_input_attributes
+from craftc.table.numbers import read_numbers
 from craftc.table.numeric_encoding import NumericEncoding
 
 OBJECTIVES = ("pseudo", "observed")
@@ -195,6 +196,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         "n_steps": Number(least=0, whole=True, optional=True),
         "n_factors": Number(least=1, whole=True, optional=True),
     }
+    _not_always_finite = ("codes_",)  # numeric columns have none
+    _not_always_finite = ("codes_",)  # numeric columns have none
     _of_fit = ("random_state", "graph_", "spectrum_", "codes_", "_parameters", "objective_path_")
 
     def __init__(
@@ -262,6 +265,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
 
     # ---- fitting ----
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> GraphSpectralFeatures:
         """Learn the graph of a table and the basis of its Laplacian.
 
@@ -359,7 +363,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             limit = self.n_iter_ >= self.max_iter
             remedy = "raise max_iter, tol or l2" if limit else "rounding allows no better step, so raise tol or l2"
             gradient = f"the largest entry of the gradient is {found.gradient:.1e} with tol={self.tol:g}"
-            warn_not_converged(self, self.n_iter_, "steps", f"{gradient}: {remedy}", stacklevel=4)
+            warn_not_converged(self, self.n_iter_, "steps", f"{gradient}: {remedy}")
 
     def _print_step(self, step: int, value: float, gradient: float) -> None:
         if self.verbose > 1:
@@ -463,8 +467,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         pandas DataFrame, or ndarray (n, D) of numbers where the input had no names and no categories
         """
         check_is_fitted(self)
-        features = np.asarray(X, np.float64)
-        if features.ndim != 2 or features.shape[1] != len(self.components_):
+        features = np.asarray(read_numbers(self, X, reset=None))
+        if features.shape[1] != len(self.components_):
             raise ValueError(f"inverse_transform needs {len(self.components_)} features for every row, got shape {features.shape}.")
         encoding = self._encoding
         columns = encoding.decode(encoding.mean + (features - encoding.mean @ self.components_.T) @ self.components_)

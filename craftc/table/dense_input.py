@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, validate_data
 
 from craftc._common.estimator import frame_library
+from craftc.table.numbers import read_numbers
 from craftc.table.out_of_core import is_out_of_core, read_blocks
 
 
@@ -19,10 +19,10 @@ class DenseInput:
 
     def _read_rows(self, X: Any, reset: bool, **checks: Any) -> NDArray[Any]:
         """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they are compared."""
-        checks |= {"dtype": [np.float64, np.float32], "order": "C"}
+        checks |= {"dtype": [np.float64, np.float32]}
         if is_out_of_core(X):
             return self._read_batches(X, reset, checks)
-        rows = np.asarray(validate_data(self, X, reset=reset, **checks))
+        rows = np.asarray(read_numbers(self, X, reset=reset, **checks))
         if reset:
             self._frame_library = frame_library(X)
         return rows
@@ -32,9 +32,8 @@ class DenseInput:
         known = None if reset else getattr(self, "feature_names_in_", None)
         read = read_blocks(X, [], None, None if known is None else known.tolist(), None)
         names = np.array(read.names, dtype=object)
-        if known is not None:  # the columns of the block have been chosen by name
-            return np.asarray(check_array(read.numeric, estimator=self, input_name="X", **checks))
-        rows = np.asarray(validate_data(self, read.numeric, reset=reset, **checks))
+        # the columns of the block have been chosen by name
+        rows = np.asarray(read_numbers(self, read.numeric, reset=reset if known is None else None, **checks))
         if reset:
             self.feature_names_in_, self._frame_library = names, None
         return rows

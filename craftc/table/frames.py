@@ -293,7 +293,7 @@ class _Array(Source):
     def __init__(self, X: Any) -> None:
         if isinstance(X, np.ma.MaskedArray):
             raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
-        if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
+        if isinstance(X, list | tuple) and _as_array(X).dtype.kind in "US":
             X = np.asarray(X, dtype=object)  # otherwise NumPy converts numbers in mixed lists to text
         X = check_array(X, dtype=None, ensure_all_finite=False)
         kinds = {"b": "level", "i": "number", "u": "number", "f": "number", "O": "mixed"}
@@ -325,6 +325,19 @@ class _Array(Source):
 
     def column(self, j: int) -> Column:
         return _array_column(self._X[:, j], self.names[j])
+
+
+def _as_array(rows: Sequence[Any]) -> Array:
+    """Rows as an array; raise ValueError unless they have the same number of cells."""
+    try:
+        return np.asarray(rows)
+    except ValueError as error:
+        lengths = [len(row) if hasattr(row, "__len__") else 1 for row in rows]
+        other = next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
+        raise ValueError(
+            f"The rows of X must be of equal length, got {lengths[0]} cell(s) in row 0 and {lengths[other]} in row {other}; a cell is one "
+            "number or text."
+        ) from error
 
 
 def _array_column(cells: Array, name: str) -> Column:
@@ -412,13 +425,19 @@ def open_source(X: Any) -> Source:
         raise TypeError("A Dask collection was passed where rows are read in this process; call .compute() on it first.")
     if isinstance(X, Mapping):
         return _Columns(X)
+    frame = as_frame(X)
+    return _Frame(frame) if isinstance(frame, nw.DataFrame) else _Array(X)
+
+
+def as_frame(X: Any) -> Any:
+    """A data frame for narwhals, or X itself if it is none; raise if it is a lazy frame, or has two columns of one name."""
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
         raise ValueError(_DUPLICATES.format(list(getattr(X, "column_names", X.columns)))) from error
     if isinstance(frame, nw.LazyFrame):
         raise TypeError("A lazy frame was passed; call .collect() on it first.")
-    return _Frame(frame) if isinstance(frame, nw.DataFrame) else _Array(X)
+    return frame
 
 
 def _plain(value: Any, name: str, strict: bool) -> Level | None:

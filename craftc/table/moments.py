@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.magnitudes import check_ranges
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers
 from craftc._kernels import moments as _kernel
 from craftc.table.mixed_table import MixedTable
 
 _GRID_BITS = 40  # of a column's range
-_LARGEST, _NARROWEST = 1e140, 1e-140  # limits of values and ranges whose sums of squares float64 can represent
+_LARGEST, _NARROWEST = 1e140, 1e-140  # the sum of 2^53 squares is a float64
 NUMERIC_CELLS = 5  # CRAFTCNUMERIC_CELLS of src/_moments.h
 
 
@@ -38,16 +39,10 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
 
 def grid_of_ranges(table: Any, low: Floats, high: Floats) -> _kernel.Grid:
     """The integer grid of a table with these (p,) smallest and largest numbers; inf and -inf where a column has none."""
+    check_ranges(low, high, lambda d: str(table.numeric_names[d]), largest=_LARGEST, narrowest=_NARROWEST)
     seen = low <= high
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
     half = high / 2 - low / 2
-    unusable = (np.maximum(np.abs(low), np.abs(high)) > _LARGEST) | ((half > 0) & (2 * half < _NARROWEST))
-    if unusable.any():
-        d = int(unusable.argmax())
-        raise ValueError(
-            f"Column {table.numeric_names[d]!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values overflow or underflow, so "
-            f"scale it {'down' if half[d] > 1 else 'up'}."
-        )
     scale = np.where(half > 0, np.ldexp(1.0, _GRID_BITS - 1 - np.frexp(half)[1]), 1.0)
     return _kernel.Grid(low / 2 + high / 2, scale, level_starts(table.n_levels), _total_levels(table.n_levels))
 

@@ -112,8 +112,8 @@ TABLES = [
     *BAD_ROWS,
     *MISSING_ROWS,
     (pd.DataFrame({"a": [1.0, None, 2.0]}), "NaN"),
-    (np.array([["a", "b"], ["c", "d"]]), "could not convert string"),
-    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "could not convert string"),
+    (np.array([["a", "b"], ["c", "d"]]), "takes numbers only"),
+    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "takes numbers only"),
 ]
 
 
@@ -192,12 +192,12 @@ def test_strange_but_good_input_is_quiet(kind, scale):
 @pytest.mark.parametrize("model", [KFeatures(2), KFeatures(), BPMeans(1.0), BPMeans()])
 @pytest.mark.parametrize("scale", [1e155, 1e200])
 def test_a_table_too_wide_for_squares_is_refused(model, scale):
-    with pytest.raises(ValueError, match="would overflow: scale it down"):
+    with pytest.raises(ValueError, match=r"ranges from.*scale it down"):
         model.fit(X * scale)
 
 
 @pytest.mark.parametrize("table", [np.full((6, 3), 1e155), X + 1e200], ids=["constant", "offset"])
 @pytest.mark.parametrize("model", [KFeatures(1), KFeatures(3), BPMeans(1.0), BPMeans()])
 def test_a_table_too_far_away_for_squares_is_refused(model, table):
-    with pytest.raises(ValueError, match="would overflow: scale it down"):
+    with pytest.raises(ValueError, match=r"ranges from.*scale it down"):
         model.fit(table)

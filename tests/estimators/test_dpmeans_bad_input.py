@@ -69,8 +69,8 @@ TABLES = [
     *BAD_ROWS,
     *MISSING_ROWS,
     (pd.DataFrame({"a": [1.0, None, 2.0]}), "NaN"),
-    (np.array([["a", "b"], ["c", "d"]]), "could not convert string"),
-    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "could not convert string"),
+    (np.array([["a", "b"], ["c", "d"]]), "takes numbers only"),
+    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "takes numbers only"),
 ]
 
 
@@ -153,5 +153,5 @@ def test_strange_but_good_input_is_quiet(scale, weight):
 
 
 def test_a_table_too_wide_for_squares_is_refused():
-    with pytest.raises(ValueError, match="squared distances would overflow"):
+    with pytest.raises(ValueError, match=r"ranges from.*scale it down"):
         DPMeans(1.0).fit(X * 1e155)

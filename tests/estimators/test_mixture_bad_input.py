@@ -91,7 +91,7 @@ PARAMETERS = [
     ({"init": np.where(np.arange(20)[:, None] == 7, np.nan, R)}, "init must be responsibilities: finite"),
     ({"init": np.where(np.arange(20)[:, None] == 7, np.inf, R)}, "init must be responsibilities: finite"),
     ({"init": R + np.array([1.0, -1.0])}, "init must be responsibilities: finite, >= 0"),
-    ({"init": np.full((20, 1), "sure")}, "could not convert string|init must be"),
+    ({"init": np.full((20, 1), "sure")}, "takes numbers only|init must be"),
 ]
 
 
@@ -121,9 +121,9 @@ def test_every_fraction_inside_its_interval_is_good(selection, variance):
 TABLES = [
     *BAD_ROWS,
     (X[:1], "1 sample.*minimum of 2"),
-    (np.array([["a", "b"], ["c", "d"]]), "could not convert string"),
-    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "could not convert string"),
-    (X * 1e160, "squared distances overflow: scale it down"),
+    (np.array([["a", "b"], ["c", "d"]]), "takes numbers only"),
+    (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "takes numbers only"),
+    (X * 1e160, "ranges from.*scale it down"),
 ]
 
 

@@ -1,0 +1,104 @@
+"""Tables of numbers as scikit-learn reads them, with errors that name the column and the cell.
+
+scikit-learn's `validate_data` reads the table. Only where it fails are the columns looked at one by one, to say which cell is no number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import check_array, validate_data
+
+from craftc.table.frames import as_frame, open_source
+
+_NO_TARGET = "no_validation"  # of scikit-learn
+_NO_NUMBER = (
+    "Column {!r} cannot be read as numbers: every argument must be a string or a number that fits float64, got {}; {} takes numbers only, "
+    "so convert or drop the column, or use CRAFT, which reads categories."
+)
+
+
+def read_numbers(
+    estimator: Any, X: Any, y: Any = _NO_TARGET, *, reset: bool | None, dtype: Any = np.float64, allow_nan: bool = False, **checks: Any
+) -> Any:
+    """Rows of numbers as a C-contiguous array or a CSR array.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array, frame or sequence of rows
+    y : array or None, optional
+        Checked together with X where it is passed; the result is a pair then.
+    reset : bool or None
+        Whether the columns are those of a fit, which sets n_features_in_ and feature_names_in_, or are compared with them; None: neither.
+    dtype : dtype or sequence of these
+        Types that stay as they are; others become the first of them.
+    allow_nan : bool
+        Whether NaN is a missing cell.
+    **checks
+        Further arguments of scikit-learn's `check_array`.
+
+    Raises
+    ------
+    TypeError
+        A column contains text, dates or other objects.
+    ValueError
+        The table has no rows, other columns than in `fit`, or a number that is not finite.
+    """
+    checks |= {"dtype": dtype, "order": "C", "ensure_all_finite": False}
+    _refuse_dates(X, type(estimator).__name__)
+    try:
+        with np.errstate(over="ignore"):  # numbers that do not fit the dtype become infinite
+            if reset is None:
+                read = check_array(X, estimator=estimator, input_name="X", **checks)
+            else:
+                read = validate_data(estimator, X, y, reset=reset, **checks)
+    except (TypeError, ValueError) as error:
+        _explain(X, type(estimator).__name__)
+        raise error
+    _check_finite(read[0] if isinstance(read, tuple) else read, estimator, allow_nan)
+    return read
+
+
+def _check_finite(X: Any, estimator: Any, allow_nan: bool) -> None:
+    """Raise ValueError unless the cells are finite; one sum of squares shows it, unless it overflows."""
+    cells = X.data if issparse(X) else X.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(cells.dot(cells)):
+            assert_all_finite(X, allow_nan=allow_nan, estimator_name=type(estimator).__name__, input_name="X")
+
+
+def _refuse_dates(X: Any, estimator_name: str) -> None:
+    """Raise TypeError for dates and durations alone, which scikit-learn converts to numbers without a word."""
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind in ("m", "M"):
+        raise TypeError(_NO_NUMBER.format("x0", X.dtype, estimator_name))
+    if hasattr(X, "columns"):
+        frame = as_frame(X)
+        if isinstance(frame, nw.DataFrame) and frame.shape[1] and frame[:, 0].dtype.is_temporal():
+            raise TypeError(_NO_NUMBER.format(str(frame.columns[0]), frame[:, 0].dtype, estimator_name))
+
+
+def _explain(X: Any, estimator_name: str) -> None:
+    """Raise an error that names the column of a table that cannot be read; return if the columns are not the reason."""
+    if issparse(X):
+        return
+    source = open_source(X)
+    frame: Any = as_frame(X) if source.named else np.asarray(X, dtype=object)
+    for j, (name, kind) in enumerate(zip(source.names, source.kinds, strict=True)):
+        if kind in ("text", "mixed", "other", "level"):
+            for cell in frame[:, j].to_list() if source.named else frame[:, j]:
+                if not _is_number(cell):
+                    raise TypeError(_NO_NUMBER.format(name, repr(cell)[:60], estimator_name))
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
