@@ -33,7 +33,7 @@ def load(name: str) -> Any:
 
 def parsed(argv: list[str]) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Seeded random calls of craftc, each in a process of its own.")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Seeded random calls, each in a process of its own.")
     parser.add_argument("--cases", type=int, default=1000, help="number of cases, over all areas (default 1000)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first case of every area (default 0)")
     parser.add_argument("--area", action="append", metavar="NAME", help=f"one of {', '.join(present())}; may be repeated (default all)")
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
         cases = schedule(areas.values(), options.cases, options.seed)
     failures = []
     start = time.monotonic()
-    for outcome in run(areas, cases, options.jobs, limits):
+    for outcome in run(areas, cases, limits, options.jobs):
         if outcome is not None:
             failures.append(outcome)
             print(report(outcome), flush=True)

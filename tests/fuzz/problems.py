@@ -51,7 +51,9 @@ class Outcome(NamedTuple):
 class Problems(list[Problem]):
     """The problems of one case, in the order in which they were found."""
 
-    def attempt(self, what: str, call: Callable[..., Any], *args: Any, clear: Callable[[Exception], bool] | None = None, **kw: Any) -> Outcome:
+    def attempt(
+        self, what: str, call: Callable[..., Any], *args: Any, clear: Callable[[Exception], bool] | None = None, **keywords: Any
+    ) -> Outcome:
         """Call; collect an unclear error and foreign warnings.
 
         Parameters
@@ -59,7 +61,7 @@ class Problems(list[Problem]):
         what : str
             The call in words, without values, so that equal problems of many cases can be counted together.
         call : callable
-        *args, **kw
+        *args, **keywords
             Its arguments.
         clear : callable, optional
             Whether an error that `is_clear` refuses is clear all the same.
@@ -70,7 +72,7 @@ class Problems(list[Problem]):
         """
         with self.watching(what):
             try:
-                return Outcome(call(*args, **kw))
+                return Outcome(call(*args, **keywords))
             except Exception as error:
                 if not (is_clear(error) or (clear is not None and clear(error))):
                     self.append(Problem("memory" if isinstance(error, MemoryError) else "raw error", what, brief(error)))

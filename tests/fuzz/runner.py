@@ -84,7 +84,7 @@ def schedule(areas: Iterable[Area], cases: int, seed: int) -> list[tuple[str, in
     return [(area, number) for _, area, number in sorted(placed)]
 
 
-def run(areas: Mapping[str, Area], cases: Iterable[tuple[str, int]], jobs: int = 1, limits: Limits = Limits()) -> Iterator[Failure | None]:
+def run(areas: Mapping[str, Area], cases: Iterable[tuple[str, int]], limits: Limits, jobs: int = 1) -> Iterator[Failure | None]:
     """Run cases, `jobs` at a time; a failure, or None for a case without a problem, as they end."""
     states = {name: area.prepare() for name, area in areas.items()}
     waiting = iter(cases)
@@ -174,7 +174,8 @@ def _outcome(child: _Child, limits: Limits) -> Failure | None:
     _, status, usage = os.wait4(child.pid, 0)
     problems = Problems()
     if child.late:
-        problems.append(Problem("hang", "the case", f"not ended after {limits.seconds:g} s, {usage.ru_utime + usage.ru_stime:.1f} s of CPU"))
+        busy = usage.ru_utime + usage.ru_stime
+        problems.append(Problem("hang", "the case", f"not ended after {limits.seconds:g} s, {busy:.1f} s of CPU"))
     elif status != 0:
         code = os.waitstatus_to_exitcode(status)
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"

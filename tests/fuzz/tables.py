@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 SCALES = (1e-300, 1e-160, 1e-30, 1e-3, 1e3, 1e6, 1e18, 1e100, 1e160, 1e300)
-_LEVELS = np.array(["", "a", "b", "yes", "no", "NA", "é", "very long " * 30, "0", "1.5", " a", "=1+1", "\x1b[1m", "\U0001f600"], dtype=object)
+_TEXTS = ["", "a", "b", "yes", "no", "NA", "é", "very long " * 30, "0", "1.5", " a", "=1+1", "\x1b[1m", "\U0001f600"]
+_LEVELS = np.array(_TEXTS, dtype=object)
 
 
 class Table(NamedTuple):
@@ -93,7 +94,8 @@ def column(rng: np.random.Generator, n: int) -> Any:
     if kind == 10:
         return pd.Series(rng.random(n) < 0.5).astype("boolean").mask(pd.Series(missing, dtype=bool))
     if kind == 11:
-        return pd.to_datetime(rng.integers(0, 10**9, n), unit="s") if rng.random() < 0.7 else pd.to_timedelta(rng.integers(0, 10**6, n), unit="s")
+        seconds = rng.integers(0, 10**9, n)
+        return pd.to_datetime(seconds, unit="s") if rng.random() < 0.7 else pd.to_timedelta(seconds, unit="s")
     if kind == 12:
         return pd.Series(text).astype("string").mask(pd.Series(missing, dtype=bool))
     cells = np.empty(n, dtype=object)
@@ -168,10 +170,12 @@ def library(rng: np.random.Generator, data: pd.DataFrame) -> Table:
 
     kind = int(rng.integers(3))
     try:
-        if kind == 0:
-            return Table(pyarrow.Table.from_pandas(data, preserve_index=False), "Arrow")
         arrow = pyarrow.Table.from_pandas(data, preserve_index=False)
-        return Table(polars.from_arrow(arrow), "polars") if kind == 1 else Table(arrow.to_pandas(types_mapper=pd.ArrowDtype), "pandas of Arrow")
+        if kind == 0:
+            return Table(arrow, "Arrow")
+        if kind == 1:
+            return Table(polars.from_arrow(arrow), "polars")
+        return Table(arrow.to_pandas(types_mapper=pd.ArrowDtype), "pandas of Arrow")
     except Exception:  # any of theirs: duplicate names, objects of several types
         return Table(data, "pandas")
 
