@@ -17,11 +17,11 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
 import craftc
-from tests.common import ROOT
 
 #: Kinds of problem; the runner finds the first three, a case the others (and a MemoryError, which is a problem of memory).
 KINDS = ("crash", "hang", "memory", "raw error", "wrong", "not finite", "warning")
 
+ROOT = Path(__file__).resolve().parents[2]
 _CRAFTC = str(Path(craftc.__file__).parent)
 _SKLEARN = str(Path(sklearn.__file__).parent)
 _CLEAR_TYPES = (ValueError, TypeError, ImportError, OSError, MemoryError)  # NotFittedError is a ValueError
