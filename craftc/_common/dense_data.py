@@ -194,6 +194,8 @@ class DenseData(NumberTable):
     def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int) -> None:
         self.X, self.n_threads = X, n_threads
         self.weight, unit = integer_weights(weight)
+        if weight is not None:
+            weight = np.where(self.weight > 0, weight, 0.0)  # what rounds to 0 counts as 0 everywhere
         self._given = weight
         whole = weight is None or unit == 1.0
         self._share = np.empty(0) if whole or weight is None else weight

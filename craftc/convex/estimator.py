@@ -12,7 +12,6 @@ from scipy.sparse import coo_array, csc_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -22,6 +21,7 @@ from craftc._common.description_length import ROWS_PER_CLUSTER, description_leng
 from craftc._common.estimator import all_or_nothing, frame_library
 from craftc._common.labels import canonical
 from craftc._common.magnitudes import check_ranges, column_ranges, names_of
+from craftc._common.neighbours import nearest_rows
 from craftc._common.optional import need_pandas
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
@@ -247,7 +247,7 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
     k = min(n_neighbors, n - 1)
     if k < 1:
         return coo_array((n, n))
-    distance, place = NearestNeighbors(n_neighbors=k).fit(rows).kneighbors()
+    distance, place = nearest_rows(rows, None, k)
     size = float(np.median(distance[:, -1])) or 1.0
     i, j, d = np.repeat(np.arange(n), k), place.ravel(), distance.ravel()
     while True:
@@ -257,7 +257,7 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
         # join every component except the largest to the nearest other row: that at least halves their number
         for group in np.delete(np.arange(count), np.bincount(label).argmax()):
             own, other = np.flatnonzero(label == group), np.flatnonzero(label != group)
-            reach, nearest = NearestNeighbors(n_neighbors=1).fit(rows[other]).kneighbors(rows[own])
+            reach, nearest = nearest_rows(rows[other], rows[own], 1)
             best = int(reach.argmin())
             i, j, d = np.append(i, own[best]), np.append(j, other[nearest[best, 0]]), np.append(d, reach[best, 0])
     weight = np.maximum(np.exp(-0.5 * (d / size) ** 2), _MIN_WEIGHT)

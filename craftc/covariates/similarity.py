@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.neighbors import NearestNeighbors
 
+from craftc._common.neighbours import nearest_rows
 from craftc._common.typing import Floats
 from craftc._common.validation import check_choice
 from craftc._fusion.datafits import squares
@@ -45,7 +45,7 @@ def knn_similarity(embedding: ArrayLike, n_neighbors: int = N_NEIGHBORS) -> Any:
     d, k = len(vectors), min(n_neighbors, len(vectors) - 1)
     if k < 1:
         return sparse.csr_array((d, d))
-    distance, place = NearestNeighbors(n_neighbors=k).fit(vectors).kneighbors()
+    distance, place = nearest_rows(vectors, None, k)
     size = np.median(distance[:, -1]) or 1.0
     near = sparse.csr_array((np.exp(-0.5 * (distance / size) ** 2).ravel(), (np.repeat(np.arange(d), k), place.ravel())), (d, d))
     return near.maximum(near.T)

@@ -232,7 +232,7 @@ class CRAFT(
         "unknown": Choice(("ignore", "error")),
         "unusable": Choice(("error", "drop")),
         "cluster_price": Choice(("auto", "farthest-first"), "or a number of nats >= 0", Number(least=0.0)),
-        "price_factor": Choice(("auto",), "or a number > 0", Number(above=0.0)),
+        "price_factor": Choice(("auto",), "or a number > 0", Number(above=0.0, most=1e12)),
         "feature_fraction": Number(above=0.0, most=1.0),
         "categorical_threshold": Number(least=0.0),
         "max_clusters": Number(least=1, whole=True),

@@ -388,7 +388,7 @@ class DPMeans(
         """
         table = np.asarray(read_numbers(self, X, reset=None, dtype=[np.float64, np.float32]))
         table = _whitened(table, self._known_shape(table.shape[1]))
-        most = min(len(table), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, whole=True))
+        most = min(len(table), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, most=1e7, whole=True))
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
         return farthest_first(data, most)[1]
 

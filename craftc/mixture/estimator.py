@@ -20,7 +20,17 @@ from craftc._common.magnitudes import check_ranges, column_ranges, names_of
 from craftc._common.random import seed_of
 from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
-from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_number, check_parameters, check_weight
+from craftc._common.validation import (
+    Choice,
+    Constraint,
+    Flag,
+    Number,
+    check_choice,
+    check_countable,
+    check_number,
+    check_parameters,
+    check_weight,
+)
 from craftc._common.warn import warn_user
 from craftc.distributed.collections import rowwise
 from craftc.mixture.full_covariance import FullModel, FullPosterior
@@ -164,8 +174,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         "covariance": Choice(("diagonal", "full")),
         "noise": Choice(("isotropic", "feature")),
         "feature_fraction": Number(above=0, below=1),
-        "feature_variance": Number(above=0, below=0.25, optional=True),
-        "concentration": Number(above=0),
+        "feature_variance": Number(least=1e-6, below=0.25, optional=True),  # the Beta functions of smaller ones are rounded away
+        "concentration": Number(least=1e-9, most=1e9),
         "scale": Choice(("auto", "scalar", "standard", "none")),
         "merge": Flag(),
         "n_init": Number(least=1, whole=True),
@@ -239,6 +249,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         priors = self._checked_priors()
         rows = self._read(X, reset=True)
         weight = check_weight(sample_weight, len(rows))
+        check_countable(weight)
         present = np.ones(len(rows), bool) if weight is None else weight > 0
         data = self._scaled_data(rows[present] if not present.all() else rows, None if weight is None else weight[present])
         given = self._given_responsibilities(len(rows), priors.K)
@@ -512,13 +523,14 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         learn, prior = self.learn_fraction, self.fraction_prior
         if isinstance(learn, (bool, np.bool_)):
             fractions = "shared" if learn else None
-        elif learn in ("shared", "component"):
+        elif isinstance(learn, str) and learn in ("shared", "component"):
             fractions = str(learn)
         else:
             raise TypeError(f"learn_fraction must be True, False, 'shared' or 'component', got {learn!r}.")
         if not isinstance(prior, (tuple, list, np.ndarray)) or len(prior) != 2:
             raise ValueError(f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {prior!r}.")
-        shapes = float(check_number("fraction_prior[0]", prior[0], above=0)), float(check_number("fraction_prior[1]", prior[1], above=0))
+        a, b = (check_number(f"fraction_prior[{i}]", prior[i], least=1e-6, most=1e6) for i in (0, 1))
+        shapes = a, b
         if fractions == "component" and (self.selection == "shared" or self.covariance == "full"):
             other = 'selection="shared"' if self.selection == "shared" else 'covariance="full"'
             raise ValueError(f'learn_fraction="component" needs selections of every component, got {other}; use learn_fraction="shared".')

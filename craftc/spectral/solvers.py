@@ -152,7 +152,7 @@ def lasso_fit(
     """FISTA on the objective + l1 sum over edges of |theta|, from 0, until no entry of the proximal gradient exceeds tol.
 
     Steps use the second derivatives of the preconditioner and are halved where the objective's curvature is larger; the momentum is reset
-    when it points uphill.
+    when it points uphill, so that the objective never rises.
     """
     metric = preconditioner.metric
     thresholds = np.where(np.arange(len(objective)) < objective.n_edges, l1, 0.0)
@@ -169,7 +169,12 @@ def lasso_fit(
             if f_new <= f + gradient @ step + curvature / 2.0 * (metric * step) @ step + 1e-13 * abs(f):
                 break
             curvature *= 2.0
-        path.append(f_new + float((thresholds * np.abs(new)).sum()))
+        value = f_new + float((thresholds * np.abs(new)).sum())
+        if path and value > path[-1] and momentum > 1.0:  # the momentum points uphill: a plain step from the last point
+            y, momentum = old, 1.0
+            f, gradient = objective(y)
+            continue
+        path.append(value)
         largest = _largest(curvature * metric * step)
         callback(len(path), path[-1], largest)
         if largest <= tol:
@@ -180,5 +185,4 @@ def lasso_fit(
         weight = (momentum - 1.0) / next_momentum
         old, y, momentum = new, new + weight * (new - old), next_momentum
         f, gradient = (f_new, gradient_new) if weight == 0.0 else objective(y)
-    value = objective(new)[0] + float((thresholds * np.abs(new)).sum())
-    return SpectralFit(value, path, len(path), largest <= tol, objective.parameters(new), largest)
+    return SpectralFit(path[-1], path, len(path), largest <= tol, objective.parameters(new), largest)

@@ -5,6 +5,7 @@ scikit-learn's `validate_data` reads the table. Only where it fails are the colu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -49,6 +50,8 @@ def read_numbers(
     ValueError
         The table has no rows, other columns than in `fit`, or a number that is not finite.
     """
+    if isinstance(X, Mapping):
+        raise TypeError(f"{type(estimator).__name__} takes an array or a data frame, got {type(X).__name__}; pass pandas.DataFrame(X).")
     checks |= {"dtype": dtype, "order": "C", "ensure_all_finite": False}
     _refuse_dates(X, type(estimator).__name__)
     try:
