@@ -46,7 +46,8 @@ def difference(a: Any, b: Any, path: str = "") -> str | None:
         if isinstance(a, pd.Series):
             return same or difference(a.to_numpy(), b.to_numpy(), path)
         names = difference(list(a.columns), list(b.columns), f"{path}.columns")
-        return same or names or next(filter(None, (difference(a.iloc[:, i], b.iloc[:, i], f"{path}[{i}]") for i in range(a.shape[1]))), None)
+        cells = (difference(a.iloc[:, i], b.iloc[:, i], f"{path}[{i}]") for i in range(min(a.shape[1], b.shape[1])))
+        return same or names or next(filter(None, cells), None)
     if isinstance(a, dict):
         if a.keys() != b.keys():
             return f"{path}: keys {sorted(map(str, a.keys() ^ b.keys()))}"
@@ -126,11 +127,12 @@ def check_path(found: Problems, model: Any, X: Any) -> None:
     path = np.asarray(model.objective_path_, dtype=np.float64)
     if len(path) < 2 or not np.isfinite(path).all():
         return
-    rows = numbers_of(X)
-    spread = 0.0 if rows is None or not rows.size else float(((rows - rows.mean(axis=0)) ** 2).sum()) if np.abs(rows).max() < 1e150 else np.inf
-    allowed = _ROUNDING * float(np.abs(path).max()) + 1e-12 * (spread if name in ("DPMeans", "BPMeans", "KFeatures") else 0.0)
-    rise = float(np.diff(path).max())
-    found.check(rise <= allowed, f"{name}.objective_path_ rises", f"by {rise:.6g} at {int(np.diff(path).argmax())} of {len(path)}, allowed {allowed:.3g}")
+    rows, spread = numbers_of(X), 0.0
+    if name in ("DPMeans", "BPMeans", "KFeatures") and rows is not None and rows.size:
+        spread = float(((rows - rows.mean(axis=0)) ** 2).sum()) if np.abs(rows).max() < 1e150 else np.inf
+    allowed = _ROUNDING * float(np.abs(path).max()) + 1e-12 * spread
+    rises = np.diff(path)
+    found.check(rises.max() <= allowed, f"{name}.objective_path_ rises", f"by {rises.max():.6g} at {rises.argmax()}, allowed {allowed:.3g}")
 
 
 def _monotone(model: Any) -> bool:
@@ -165,7 +167,8 @@ def check_squares(found: Problems, model: Any, X: np.ndarray[Any, Any], weight: 
             error += (share * (rows - mean) ** 2).sum()
             reach = float(np.ptp(X, axis=0).max()) if np.abs(X).max() < 1e307 else np.inf
             away = float(np.abs(model.cluster_centers_[k] - mean).max())
-            found.check(away <= _ROUNDING * reach + 1e-15 * np.abs(X).max(), f"{name}.cluster_centers_", f"{away:.3g} from the mean of the rows")
+            near = away <= _ROUNDING * reach + 1e-15 * np.abs(X).max() + 1e-300
+            found.check(near, f"{name}.cluster_centers_", f"{away:.3g} from the mean of the rows")
         middle = wide - (wide * weight[:, None]).sum(axis=0) / weight.sum()
         size = (weight[:, None] * middle**2).sum()
         _check_close(found, f"{name}.inertia_", model.inertia_, error, 1e-12 * size)
