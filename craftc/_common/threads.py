@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.cpu_limit import cpu_limit
 from craftc._common.warn import warn_user
 from craftc._kernels import parallel as _kernel
 
@@ -39,8 +40,9 @@ def effective_n_threads(n_threads: int | None = None) -> int:
     Parameters
     ----------
     n_threads : int or None
-        None: OMP_NUM_THREADS if set, else the number of processors available to this process. Negative: counted from the number of
-        processors (-1 = all). 0 raises ValueError. The number is capped at `max_useful_threads()`.
+        None: OMP_NUM_THREADS if set, else the number of processors available to this process by its affinity and the CPU limit of its
+        control group (container). Negative: counted from the number of processors (-1 = all). 0 raises ValueError. The number is capped at
+        `max_useful_threads()`.
 
     Returns
     -------
@@ -77,8 +79,10 @@ def max_useful_threads() -> int:
 
 
 def _processors() -> int:
+    """Processors on which this process may run, at most those whose time its control group allows."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
+    processors = len(affinity(0)) if affinity else (os.cpu_count() or 1)
+    return min(processors, cpu_limit() or processors)
 
 
 def threads_for(n_threads: int, work: float) -> int:

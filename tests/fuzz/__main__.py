@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: tables are small
+os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 from tests.fuzz.runner import Limits, report, run, schedule, summary
 
@@ -40,9 +41,19 @@ def parsed(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time (default 1)")
     parser.add_argument("--seconds", type=float, default=Limits().seconds, help="limit of wall time of a case (default 60)")
     parser.add_argument("--memory", type=int, default=Limits().memory >> 20, metavar="MIB", help="limit of memory of a case (default 1024)")
-    parser.add_argument("--case", metavar="AREA:SEED", help="run this case alone")
+    parser.add_argument("--batch", type=int, default=10, help="cases of one process (default 10); one with a problem is run again alone")
+    parser.add_argument("--case", action="append", metavar="AREA:SEED", help="run this case alone; several: one after the other")
     parser.add_argument("--here", action="store_true", help="with --case: in this process, for a debugger")
     return parser.parse_args(argv)
+
+
+def show(area: Any, seed: int) -> int:
+    """Run one case in this process; 1 if it has a problem."""
+    with tempfile.TemporaryDirectory() as folder:
+        problems = area.case(seed, area.prepare(), Path(folder))
+    for each in problems:
+        print(f"{each.kind}: {each.what}: {each.detail}")
+    return int(bool(problems))
 
 
 def main(argv: list[str]) -> int:
@@ -50,19 +61,17 @@ def main(argv: list[str]) -> int:
     options = parsed(argv)
     limits = Limits(options.seconds, options.memory << 20)
     if options.case:
-        name, _, seed = options.case.rpartition(":")
-        areas, cases = {name: load(name)}, [(name, int(seed))]
+        cases = [(name, int(seed)) for name, _, seed in (each.rpartition(":") for each in options.case)]
+        areas = {name: load(name) for name, _ in cases}
+        options.batch = len(cases)
         if options.here:
-            with tempfile.TemporaryDirectory() as folder:
-                for each in areas[name].case(int(seed), areas[name].prepare(), Path(folder)):
-                    print(f"{each.kind}: {each.what}: {each.detail}")
-            return 0
+            return sum(show(areas[name], seed) for name, seed in cases)
     else:
         areas = {name: load(name) for name in options.area or present()}
         cases = schedule(areas.values(), options.cases, options.seed)
     failures = []
     start = time.monotonic()
-    for outcome in run(areas, cases, limits, options.jobs):
+    for outcome in run(areas, cases, limits, options.jobs, options.batch):
         if outcome is not None:
             failures.append(outcome)
             print(report(outcome), flush=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +87,14 @@ def prepare() -> None:
 def case(seed: int, state: Any, folder: Path) -> Problems:
     """One estimator: fit it, check the result, call methods."""
     rng = np.random.default_rng([seed, 1])
-    np.random.seed(seed % 2**32)  # for random_state=None
+    np.random.seed(seed % 2**32)  # noqa: NPY002 for random_state=None
     found = Problems()
     name = str(rng.choice(list(NAMES), p=list(NAMES.values())))
     table = tables.table(rng, mixed=0.5 if name in MIXED else 0.06)
     n, d = _shape(table.value)
     chosen = parameters.draw(rng, name, n, d)
     keywords = _keywords(rng, name, n)
-    if rng.random() < 0.1:
-        threads.SMALL_WORK = 0  # tables are small: use threads all the same
-    with redirect_stdout(io.StringIO()):
+    with redirect_stdout(io.StringIO()), _small_work(0 if rng.random() < 0.1 else threads.SMALL_WORK):
         model = getattr(craftc, name)(**chosen)
         before = copied((table.value, keywords))
         outcome = found.attempt(f"{name}.fit", model.fit, table.value, **keywords)
@@ -107,6 +105,17 @@ def case(seed: int, state: Any, folder: Path) -> Problems:
         else:
             _refused_after_fit(found, rng, name, chosen, table, keywords)
     return found
+
+
+@contextmanager
+def _small_work(most: int) -> Iterator[None]:
+    """Use threads for more than this number of cell visits; all tables here are small."""
+    before = threads.SMALL_WORK
+    threads.SMALL_WORK = most
+    try:
+        yield
+    finally:
+        threads.SMALL_WORK = before
 
 
 def _keywords(rng: np.random.Generator, name: str, n: int) -> dict[str, Any]:
@@ -209,9 +218,9 @@ def _refit(found: Problems, model: Any, X: Any, keywords: dict[str, Any]) -> Non
         return
     if isinstance(getattr(model, "random_state", None), np.random.RandomState) or _is_iterator(X):
         return  # the first fit has used it up
-    threads.SMALL_WORK = 0
     again = sklearn.clone(model).set_params(n_threads=3)
-    outcome = found.attempt(f"{name}.fit again", again.fit, X, **keywords)
+    with _small_work(0):
+        outcome = found.attempt(f"{name}.fit again", again.fit, X, **keywords)
     if found.check(outcome.done, f"{name}.fit again", "is refused"):
         _same_state(found, f"{name}.fit with other threads", again, model)
 
@@ -270,7 +279,8 @@ def _refused(found: Problems, rng: np.random.Generator, model: Any, X: Any, keyw
     if not _is_iterator(X):
         for each in _BITS:
             if hasattr(model, each):
-                found.check(found.attempt(f"{name}.{each}", getattr(model, each), X).done, f"{name}.{each} after a refused fit", "is refused")
+                outcome = found.attempt(f"{name}.{each}", getattr(model, each), X)
+                found.check(outcome.done, f"{name}.{each} after a refused fit", "is refused")
                 break
 
 

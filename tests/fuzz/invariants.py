@@ -46,7 +46,8 @@ def difference(a: Any, b: Any, path: str = "") -> str | None:
         if isinstance(a, pd.Series):
             return same or difference(a.to_numpy(), b.to_numpy(), path)
         names = difference(list(a.columns), list(b.columns), f"{path}.columns")
-        return same or names or next(filter(None, (difference(a.iloc[:, i], b.iloc[:, i], f"{path}[{i}]") for i in range(a.shape[1]))), None)
+        cells = (difference(a.iloc[:, i], b.iloc[:, i], f"{path}[{i}]") for i in range(min(a.shape[1], b.shape[1])))
+        return same or names or next(filter(None, cells), None)
     if isinstance(a, dict):
         if a.keys() != b.keys():
             return f"{path}: keys {sorted(map(str, a.keys() ^ b.keys()))}"
@@ -170,7 +171,7 @@ def check_squares(found: Problems, model: Any, X: np.ndarray[Any, Any], weight: 
             reach = float(np.ptp(X, axis=0).max()) if np.abs(X).max() < 1e307 else np.inf
             away = float(np.abs(model.cluster_centers_[k] - mean).max())
             rounding = _ROUNDING + float(len(rows) * unit / max(share.sum(), 1e-300))
-            close = away <= rounding * reach + 1e-15 * np.abs(X).max()
+            close = away <= rounding * reach + 1e-15 * np.abs(X).max() + 1e-300
             found.check(close, f"{name}.cluster_centers_", f"{away:.3g} from the mean of the rows")
         middle = wide - (wide * weight[:, None]).sum(axis=0) / weight.sum()
         size = (weight[:, None] * middle**2).sum()

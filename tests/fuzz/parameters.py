@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 _NONSENSE = (
-    None, True, False, 0, -1, -(10**30), 10**30, 2**31, 2**63, 1.5, -0.0, 1e-320, 1e300, float("nan"), float("inf"), -float("inf"), "", "auto",
+    None, True, False, 0, -1, -(10**30), 10**30, 2**31, 2**63, 1.5, -0.0, 1e-320, 1e300, float("nan"), float("inf"), -float("inf"), "",
+    "auto",
     "nonsense", b"auto", (), [], {}, (1, 2), [0.5, "a"], 1j, np.float32(2), np.int64(3), np.bool_(True), np.array(1.0), np.array([]),
     np.array([1.0, np.nan]), np.array(["a", "b"]), object(), int, len,
 )  # fmt: skip
@@ -82,7 +83,7 @@ def _valid(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, lis
             "max_clusters": [None, 1, 2, 10, 10**6],
             "mode": ["serial", "delayed", "collapsed"],
             "polish": [False, True],
-            "covariance": ["spherical", "full", "full-sized", *(np.eye(d) * scale for scale in (1.0, 0.0, -1.0, 1e200)), np.ones((2, d, d))],
+            "covariance": ["spherical", "full", "full-sized", *(np.eye(d) * scale for scale in (1.0, 0, -1, 1e200)), np.ones((d, d))],
             "init": ["auto", "single", "random-row", "random", "farthest", labels, labels[:-1]],
             "covariance_prior": [None, 0.0, 1e-300, 0.1, 1e300],
             "covariance_price": [None, 0.0, 1.0, 100.0],

@@ -1,29 +1,36 @@
-"""Runs fuzz cases, each in a forked child of a prepared parent, with limits of time and memory."""
+"""Runs fuzz cases in forked children of a prepared parent, with limits of time and memory."""
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
+import gc
 import os
 import pickle
 import resource
 import select
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tests.fuzz.problems import Problem, Problems, brief
+from threadpoolctl import threadpool_limits
+
+from tests.fuzz.problems import Problem, brief
 
 SANITIZED = "san" in os.environ.get("LD_PRELOAD", "")  # a sanitizer reserves terabytes of addresses
 _ADDRESSES = 3 << 30  # beyond the memory of a case: stacks and arenas of its threads
 _GRACE = 1.0  # seconds for the traceback of a child that is too slow
+_LENGTH = struct.Struct("<q")
+
+Case = tuple[str, int]  # area and seed
 
 
 class Area(Protocol):
@@ -50,30 +57,71 @@ class Limits(NamedTuple):
 class Failure:
     """A case with problems."""
 
-    area: str
-    seed: int
+    case: Case
     problems: list[Problem]
     output: str = ""  # the end of what the child wrote to stderr
+    before: tuple[Case, ...] = ()  # cases without which the problem does not appear
 
     @property
     def reproduction(self) -> str:
-        """The command that runs this case alone."""
-        return f"python -m tests.fuzz --case {self.area}:{self.seed}"
+        """The command that runs this case alone, or after those without which it shows nothing."""
+        return " ".join(["python -m tests.fuzz", *(f"--case {area}:{seed}" for area, seed in (*self.before, self.case))])
 
 
 @dataclass
 class _Child:
-    area: str
-    seed: int
+    """A child, its cases, and what an earlier child showed of the one that it runs alone."""
+
+    cases: list[Case]
+    earlier: Failure | None
     pid: int
     pipe: int
     folder: Path
+    limits: Limits
     deadline: float
+    ended: bool = False
     late: bool = False
-    answer: bytearray = field(default_factory=bytearray)
+    answered: int = 0
+    received: bytearray = field(default_factory=bytearray)
+
+    def answers(self) -> Iterator[list[Problem]]:
+        """Read from the pipe: the problems of every case that has ended since the last call."""
+        piece = os.read(self.pipe, 1 << 16)
+        self.ended = not piece
+        self.received += piece
+        while len(self.received) >= _LENGTH.size:
+            end = _LENGTH.size + _LENGTH.unpack_from(self.received)[0]
+            if len(self.received) < end:
+                return
+            problems = pickle.loads(bytes(self.received[_LENGTH.size : end]))
+            del self.received[:end]
+            self.answered += 1
+            self.deadline = time.monotonic() + self.limits.seconds
+            yield problems
+
+    def check_time(self) -> None:
+        """Ask a child that is too slow for its traceback, then kill it."""
+        if not self.ended and time.monotonic() >= self.deadline:
+            os.kill(self.pid, signal.SIGKILL if self.late else signal.SIGUSR1)
+            self.deadline += _GRACE
+            self.late = True
+
+    def close(self) -> tuple[list[Problem], str]:
+        """Wait for the end of the child: problems of the case that ended it, and the end of its output."""
+        os.close(self.pipe)
+        _, status, usage = os.wait4(self.pid, 0)
+        output = (self.folder / "output").read_text(errors="replace")[-16000:]
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.late:
+            busy = usage.ru_utime + usage.ru_stime
+            return [Problem("hang", "the case", f"not ended after {self.limits.seconds:g} s, {busy:.1f} s of CPU")], output
+        if status:
+            code = os.waitstatus_to_exitcode(status)
+            return [Problem("crash", "the case", signal.Signals(-code).name if code < 0 else f"exit code {code}")], output
+        return [], output
 
 
-def schedule(areas: Iterable[Area], cases: int, seed: int) -> list[tuple[str, int]]:
+def schedule(areas: Iterable[Area], cases: int, seed: int) -> list[Case]:
     """Area and seed of every case: seeds from `seed` on in every area, as many as its share, areas interleaved."""
     areas = list(areas)
     total = sum(area.SHARE for area in areas)
@@ -84,23 +132,44 @@ def schedule(areas: Iterable[Area], cases: int, seed: int) -> list[tuple[str, in
     return [(area, number) for _, area, number in sorted(placed)]
 
 
-def run(areas: Mapping[str, Area], cases: Iterable[tuple[str, int]], limits: Limits, jobs: int = 1) -> Iterator[Failure | None]:
-    """Run cases, `jobs` at a time; a failure, or None for a case without a problem, as they end."""
-    states = {name: area.prepare() for name, area in areas.items()}
-    waiting = iter(cases)
+def run(areas: Mapping[str, Area], cases: Iterable[Case], limits: Limits, jobs: int = 1, batch: int = 1) -> Iterator[Failure | None]:
+    """Run cases, `jobs` children at a time with `batch` cases in each; a failure, or None for a case without a problem, as they end.
+
+    A case of a longer batch that shows a problem is run again in a child of its own, and that result counts. If it shows nothing alone,
+    the failure names the cases that ran before it.
+    """
+    with threadpool_limits(1):  # a thread pool of the parent would not work in a child
+        states = {name: area.prepare() for name, area in areas.items()}
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy every page
+    remaining = iter(cases)
+    waiting: list[tuple[list[Case], Failure | None]] = []
     running: dict[int, _Child] = {}
     root = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    numbers = count()
     try:
         while True:
-            while len(running) < jobs and (following := next(waiting, None)) is not None:
-                name, seed = following
-                child = _start(areas[name], seed, states[name], root / f"{name}-{seed}", limits)
+            while len(running) < jobs:
+                following, earlier = waiting.pop() if waiting else (list(islice(remaining, batch)), None)
+                if not following:
+                    break
+                child = _start(areas, states, following, earlier, root / str(next(numbers)), limits)
                 running[child.pipe] = child
             if not running:
                 return
-            for child in _ended(running):
-                del running[child.pipe]
-                yield _outcome(child, limits)
+            for child in _ready(running):
+                for problems in child.answers():
+                    if problems:
+                        yield from _failed(child, child.answered - 1, problems, "", waiting)
+                    else:
+                        yield child.earlier
+                if child.ended:
+                    del running[child.pipe]
+                    problems, output = child.close()
+                    if problems and child.answered < len(child.cases):
+                        yield from _failed(child, child.answered, problems, output, waiting)
+                        if rest := child.cases[child.answered + 1 :]:
+                            waiting.append((rest, None))
     finally:
         for child in running.values():
             os.kill(child.pid, signal.SIGKILL)
@@ -108,7 +177,18 @@ def run(areas: Mapping[str, Area], cases: Iterable[tuple[str, int]], limits: Lim
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _start(area: Area, seed: int, state: Any, folder: Path, limits: Limits) -> _Child:
+def _failed(child: _Child, i: int, problems: list[Problem], output: str, waiting: list[Any]) -> Iterator[Failure]:
+    """The failure of a case that was alone in its child; others are run again alone."""
+    failure = Failure(child.cases[i], problems, output, tuple(child.cases[:i]))
+    if i == 0:
+        yield failure
+    else:
+        waiting.append(([child.cases[i]], failure))
+
+
+def _start(
+    areas: Mapping[str, Area], states: Mapping[str, Any], cases: list[Case], earlier: Failure | None, folder: Path, limits: Limits
+) -> _Child:
     folder.mkdir()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -116,16 +196,18 @@ def _start(area: Area, seed: int, state: Any, folder: Path, limits: Limits) -> _
     pid = os.fork()
     if pid == 0:
         os.close(reading)
-        _child(area, seed, state, folder, writing, limits)
+        _child(areas, states, cases, folder, writing, limits)
     os.close(writing)
-    return _Child(area.AREA, seed, pid, reading, folder, time.monotonic() + limits.seconds)
+    return _Child(cases, earlier, pid, reading, folder, limits, time.monotonic() + limits.seconds)
 
 
-def _child(area: Area, seed: int, state: Any, folder: Path, pipe: int, limits: Limits) -> None:
-    """Run one case and write its problems to the pipe; never returns."""
+def _child(
+    areas: Mapping[str, Area], states: Mapping[str, Any], cases: list[Case], folder: Path, pipe: int, limits: Limits
+) -> None:
+    """Run cases and write their problems to the pipe; never returns."""
     code = 1
     try:
-        output = os.open(_output(folder), os.O_WRONLY | os.O_CREAT)
+        output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
         os.dup2(output, 1)
         os.dup2(output, 2)
         faulthandler.enable(all_threads=True)
@@ -134,12 +216,24 @@ def _child(area: Area, seed: int, state: Any, folder: Path, pipe: int, limits: L
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             most = pages * resource.getpagesize() + limits.memory + _ADDRESSES
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        try:
-            problems = list(area.case(seed, state, folder))
-        except Exception as error:  # of the case itself
-            problems = [Problem("raw error", "the case", brief(error))]
-        with os.fdopen(pipe, "wb") as file:
-            pickle.dump([Problem(*map(str, each)) for each in problems], file)
+        for name, seed in cases:
+            own = folder / f"{name}-{seed}"
+            own.mkdir()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            try:
+                problems = [Problem(*map(str, each)) for each in areas[name].case(seed, states[name], own)]
+            except Exception as error:  # of the case itself
+                problems = [Problem("raw error", "the case", brief(error))]
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+            if grown > limits.memory and not SANITIZED:
+                problems.append(Problem("memory", "the case", f"{grown / 2**20:.0f} MiB"))
+            report = (folder / "output").read_bytes()
+            if SANITIZED and b"runtime error:" in report:  # UBSan reports and continues
+                os.truncate(folder / "output", 0)
+                problems.append(Problem("crash", "the case", report.partition(b"runtime error:")[2].decode(errors="replace")[:300]))
+            shutil.rmtree(own, ignore_errors=True)
+            answer = pickle.dumps(problems)
+            os.write(pipe, _LENGTH.pack(len(answer)) + answer)
         code = 0
     except BaseException as error:
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
@@ -147,52 +241,14 @@ def _child(area: Area, seed: int, state: Any, folder: Path, pipe: int, limits: L
         os._exit(code)
 
 
-def _output(folder: Path) -> Path:
-    return folder.with_name(folder.name + ".txt")
-
-
-def _ended(running: Mapping[int, _Child]) -> list[_Child]:
-    """Wait for one of the children to close its pipe; children beyond their time are killed, which closes it."""
-    now = time.monotonic()
-    ready, _, _ = select.select(list(running), [], [], max(0.0, min(child.deadline for child in running.values()) - now))
-    ended = []
-    for pipe in ready:
-        piece = os.read(pipe, 1 << 16)
-        running[pipe].answer += piece
-        if not piece:
-            ended.append(running[pipe])
-    for child in running.values():
-        if time.monotonic() >= child.deadline and child not in ended:
-            os.kill(child.pid, signal.SIGKILL if child.late else signal.SIGUSR1)
-            child.deadline += _GRACE
-            child.late = True
-    return ended
-
-
-def _outcome(child: _Child, limits: Limits) -> Failure | None:
-    os.close(child.pipe)
-    _, status, usage = os.wait4(child.pid, 0)
-    problems = Problems()
-    if child.late:
-        busy = usage.ru_utime + usage.ru_stime
-        problems.append(Problem("hang", "the case", f"not ended after {limits.seconds:g} s, {busy:.1f} s of CPU"))
-    elif status != 0:
-        code = os.waitstatus_to_exitcode(status)
-        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        problems.append(Problem("crash", "the case", name))
-    else:
-        problems.extend(pickle.loads(bytes(child.answer)))
-        grown = usage.ru_maxrss * 1024 - resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        if grown > limits.memory and not SANITIZED:
-            problems.append(Problem("memory", "the case", f"{grown / 2**20:.0f} MiB"))
-    output = ""
-    with contextlib.suppress(FileNotFoundError):
-        output = _output(child.folder).read_text(errors="replace")[-16000:]
-        _output(child.folder).unlink()
-    shutil.rmtree(child.folder, ignore_errors=True)
-    if SANITIZED and "runtime error:" in output:  # UBSan reports and continues
-        problems.append(Problem("crash", "the case", output[output.index("runtime error:") :].splitlines()[0]))
-    return Failure(child.area, child.seed, problems, output) if problems else None
+def _ready(running: Mapping[int, _Child]) -> list[_Child]:
+    """Wait for children that have written or ended; those beyond their time are killed."""
+    soon = min(child.deadline for child in running.values()) - time.monotonic()
+    ready, _, _ = select.select(list(running), [], [], max(0.0, soon))
+    for pipe, child in running.items():
+        if pipe not in ready:
+            child.check_time()
+    return [running[pipe] for pipe in ready]
 
 
 def report(failure: Failure) -> str:
@@ -213,7 +269,7 @@ def summary(failures: Iterable[Failure], cases: Mapping[str, int], seconds: floa
             same.setdefault(key, []).append(failure)
     lines = []
     for (kind, what, detail), where in sorted(same.items(), key=lambda item: -len(item[1])):
-        seeds = " ".join(f"{each.area}:{each.seed}" for each in where[:4])
+        seeds = " ".join(f"{area}:{seed}" for area, seed in (each.case for each in where[:4]))
         lines.append(f"{len(where):6d}  {kind}: {what}: {detail[:110]}   ({seeds})")
     counts = ", ".join(f"{n} {area}" for area, n in sorted(cases.items()))
     found = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common()) or "no problem"
