@@ -15,7 +15,7 @@ from craftc.mixture.posterior import Columns, Posterior
 from craftc.mixture.priors import Priors
 from craftc.mixture.scaling import ColumnScaling
 
-FORMAT_VERSION = 3  # the first with this estimator
+FORMAT_VERSION = 4  # 3: without checksum
 
 _SCALARS = {"objective_": float, "n_iter_": int, "converged_": bool}
 _COLUMNS = ("mean", "kappa", "a", "b")
