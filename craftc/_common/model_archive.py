@@ -18,6 +18,7 @@ import json
 import math
 import numbers
 import os
+import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ _MOST_DEFLATED = 1032  # bytes that one byte of a deflated member can expand to
 _MOST_EXPANDED, _SMALL = 64, 100_000_000  # times the length of the file, for all members; never refused up to so many bytes
 _MOST_EXPANDED_HEAD, _SMALL_HEAD = 16, 16_000_000  # the same for the head
 _CHUNK = 1 << 20
+_LONG = 300  # characters of a problem: it may quote the file
 _FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 _NEWER = "{} was written by a newer craftc (format {}, this one reads up to {}); update craftc."
@@ -206,7 +208,9 @@ class Archive:
         demand(info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), f"{name} has an unknown compression")
         with self._zip.open(info) as member:
             demand(np.lib.format.read_magic(member) == (1, 0), f"{name} has an unknown format")
-            found, _, kind = np.lib.format.read_array_header_1_0(member)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # a header of Python 2
+                found, _, kind = np.lib.format.read_array_header_1_0(member)
             allowed = kind.kind in "biufUM" if dtype is None else str(kind) in ([dtype] if isinstance(dtype, str) else dtype)
             demand(allowed, f"{name} has dtype {kind}")
             fits = shape is None or (len(found) == len(shape) and all(b in (None, a) for a, b in zip(found, shape, strict=True)))
@@ -255,7 +259,8 @@ def reading(path: str | os.PathLike[str], newest: Callable[[str], int | None]) -
         if written > latest:
             raise ValueError(_NEWER.format(name, written, latest))
         try:
-            yield archive
+            with np.errstate(all="ignore"):  # what is not finite is refused as such
+                yield archive
         except Exception as error:
             raise _reported(error, name, archive) from error
 
@@ -264,7 +269,8 @@ def _reported(error: Exception, name: str, archive: Archive | None) -> Exception
     """The error of a file that cannot be read. Whatever its contents raise, and Python's readers of zip and JSON: the file is damaged."""
     if isinstance(error, MemoryError) and archive is not None:  # its sizes are possible
         return MemoryError(_TOO_LARGE.format(name, archive.n_bytes / 1e6))
-    return ValueError(_DAMAGED.format(name, error if type(error) is ValueError else f"{type(error).__name__}: {error}"))
+    problem = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+    return ValueError(_DAMAGED.format(name, problem if len(problem) <= _LONG else f"{problem[:_LONG]}…"))
 
 
 def demand(holds: bool, otherwise: str) -> None:

@@ -179,9 +179,8 @@ def restored(archive: Archive) -> CRAFT:
     check_parameters(model)
     effective_n_threads(model.n_threads)
     spec = _spec(head["rules"])
-    with np.errstate(all="ignore"):
-        mask = _mask(arrays, moments) if spec.pooled else None
-        model._set_state(moments, spec, schema, encoding, original_units, mask, _cross_products(arrays, moments, spec))
+    mask = _mask(arrays, moments) if spec.pooled else None
+    model._set_state(moments, spec, schema, encoding, original_units, mask, _cross_products(arrays, moments, spec))
     _check_numbers(model)
     if labels is not None:
         model.labels_ = labels

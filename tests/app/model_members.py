@@ -29,11 +29,15 @@ def arrays_of(path):
 
 
 def checksum_of(members):
+    """The checksum of members, as a member."""
+    return checksum_of_digests({name: hashlib.sha256(member).hexdigest() for name, member in members.items() if name != "checksum"})
+
+
+def checksum_of_digests(digests):
     """SHA-256 over the JSON texts [name, SHA-256 of the member] in the order of the names, as a member."""
     total = hashlib.sha256()
-    for name, member in sorted(members.items()):
-        if name != "checksum":
-            total.update(f'["{name}", "{hashlib.sha256(member).hexdigest()}"]'.encode())
+    for pair in sorted(digests.items()):
+        total.update(json.dumps(pair).encode())
     return npy(np.frombuffer(total.digest(), np.uint8))
 
 
