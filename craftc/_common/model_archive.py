@@ -219,7 +219,7 @@ class Archive:
             possible = info.file_size <= _MOST_DEFLATED * info.compress_size and member.tell() + size == info.file_size
             demand(possible, f"{name} has another size than shape {found} needs")
             member.seek(0)
-            array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+            array: NDArray[Any] = np.asarray(np.lib.format.read_array(member, allow_pickle=False), order="C")
         return array
 
 
