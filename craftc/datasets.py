@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
+
+from craftc._common.random import rng_of
 
 __all__ = ["load_heart", "make_mixed", "make_monks", "make_subspaces", "monk_rule"]
 
@@ -194,7 +196,7 @@ def make_subspaces(
         default 3.
     shuffle : bool, default=True
         Shuffle the rows; otherwise they are sorted by cluster, as in the figures.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the random numbers.
 
     Returns
@@ -243,7 +245,7 @@ def make_subspaces(
     mask = np.zeros((K, D), dtype=bool)
     for k, columns in enumerate(_own_columns(shape.own if own is None else own, K, D)):
         mask[k, columns] = True
-    rng = check_random_state(random_state)
+    rng = rng_of(random_state)
 
     target = _sorted_labels(_sizes(shape.proportions if proportions is None else proportions, K), n_samples)
     if shuffle:
@@ -314,7 +316,7 @@ def make_mixed(
         Relative sizes of the clusters; equal by default.
     missing : float, default=0.0
         Probability that a value is missing, completely at random.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the random numbers.
 
     Returns
@@ -358,7 +360,7 @@ def make_mixed(
     if not 0.0 <= missing < 1.0:
         raise ValueError(f"missing must be a probability below 1; got {missing!r}.")
     sizes = _sizes([1.0] * n_clusters if proportions is None else proportions, n_clusters)
-    rng = check_random_state(random_state)
+    rng = rng_of(random_state)
 
     irrelevant_numeric = n_irrelevant * n_numeric // relevant
     p, q = n_numeric + irrelevant_numeric, n_categorical + n_irrelevant - irrelevant_numeric

@@ -1,19 +1,25 @@
 """The container of a model file: a zip archive of plain arrays and one JSON text, which is read without executing anything in it.
 
 An ``.npz`` archive, never of pickled objects. Its member ``model`` is the JSON text (UTF-8), the head: format name and version, name of
-the estimator, parameters and scalars of the fit; the other members are arrays. The type and the shape of an array are compared with the
-size of its member before its data are read, so that a damaged file cannot ask for more memory than it has data for.
+the estimator, parameters and scalars of the fit; the other members are arrays. From format 4 on, the member ``checksum`` is the SHA-256 of
+all others, which is compared before anything else is read, so that a changed file never gives other results in silence.
+
+A damaged or hostile file cannot ask for much more memory than its own length: the members together are at most `_MOST_EXPANDED` times as
+long as the file (and the head, of which Python makes larger objects, `_MOST_EXPANDED_HEAD` times), and the type and the shape of an array
+are compared with the size of its member before its data are read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import io
 import json
 import math
+import numbers
 import os
+import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar, cast
@@ -32,23 +38,18 @@ Arrays = dict[str, NDArray[Any]]
 E = TypeVar("E")
 
 _HEAD = "model"
+_CHECKSUM = "checksum"
+_FIRST_WITH_CHECKSUM = 4
 _MOST_DEFLATED = 1032  # bytes that one byte of a deflated member can expand to
+_MOST_EXPANDED, _SMALL = 64, 100_000_000  # times the length of the file, for all members; never refused up to so many bytes
+_MOST_EXPANDED_HEAD, _SMALL_HEAD = 16, 16_000_000  # the same for the head
+_CHUNK = 1 << 20
+_LONG = 300  # characters of a problem: it may quote the file
 _FOREIGN = "{} is not a craftc model; pass a file that craftc.save_model wrote."
 _DAMAGED = "{} is damaged or cut short ({}); copy it again, or save the model again."
 _NEWER = "{} was written by a newer craftc (format {}, this one reads up to {}); update craftc."
 _UNKNOWN = "{} holds a fitted {!r}, which this craftc does not know; update craftc."
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    RuntimeError,  # an unknown compression, a password, text that is nested too deeply
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-)
+_TOO_LARGE = "{} needs {:.0f} MB of memory, more than this process can have; load it where more is free."
 
 
 def write_archive(path: str | os.PathLike[str], head: Mapping[str, Any], arrays: Arrays) -> None:
@@ -61,9 +62,64 @@ def write_archive(path: str | os.PathLike[str], head: Mapping[str, Any], arrays:
         Values that JSON can write, without NaN and infinity; ``estimator`` is the name of the class, ``format_version`` that of its state.
     arrays : dict of ndarray
     """
-    text = json.dumps({"format": FORMAT, **head}, allow_nan=False).encode()
+    try:
+        text = json.dumps({"format": FORMAT, **head}, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:  # before anything is written
+        raise type(error)(f"The model holds a value that a model file cannot store: {error}.") from error
+    members = {_HEAD: np.frombuffer(text, np.uint8), **arrays}
     with replacing(path, "wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **{_HEAD: np.frombuffer(text, np.uint8)}, **arrays)
+        if not file.seekable():
+            _write_members(file, members, zipfile.ZIP_STORED)
+            return
+        _write_members(file, members, zipfile.ZIP_DEFLATED)
+        if not _possible(file.tell(), len(text), sum(array.nbytes for array in arrays.values())):  # would be refused on loading
+            file.seek(0)
+            file.truncate()
+            _write_members(file, members, zipfile.ZIP_STORED)
+
+
+def _write_members(file: IO[bytes], members: Arrays, compression: int) -> None:
+    """Write the archive, the checksum last."""
+    digests = {}
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, array in members.items():
+            with _member(archive, name, compression) as member:
+                hashed = _Hashed(member)
+                np.lib.format.write_array(cast(IO[bytes], hashed), np.asanyarray(array), version=(1, 0), allow_pickle=False)
+            digests[name] = hashed.digest.digest()
+        with _member(archive, _CHECKSUM, compression) as member:
+            np.lib.format.write_array(member, _checksum(digests), version=(1, 0), allow_pickle=False)
+
+
+def _member(archive: zipfile.ZipFile, name: str, compression: int) -> IO[bytes]:
+    info = zipfile.ZipInfo(f"{name}.npy")  # a constant date: the same model gives the same bytes
+    info.compress_type = compression
+    return archive.open(info, "w", force_zip64=True)
+
+
+class _Hashed:
+    """A file for writing that computes the digest of what is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.digest = file, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        """Write and hash."""
+        self.digest.update(data)
+        return self.file.write(data)
+
+
+def _checksum(digests: Mapping[str, bytes]) -> NDArray[np.uint8]:
+    """SHA-256 over the names and the digests of the members, in the order of their names."""
+    total = hashlib.sha256()
+    for name in sorted(digests):
+        total.update(json.dumps([name, digests[name].hex()]).encode())
+    return np.frombuffer(total.digest(), np.uint8)
+
+
+def _possible(length: int, head: int, arrays: int) -> bool:
+    """Whether a file of this length may have a head and arrays of these sizes."""
+    return head <= max(_SMALL_HEAD, _MOST_EXPANDED_HEAD * length) and head + arrays <= max(_SMALL, _MOST_EXPANDED * length)
 
 
 class Archive:
@@ -85,15 +141,20 @@ class Archive:
         file.seek(0)
         self._zip = zipfile.ZipFile(file)
         members = self._zip.infolist()
-        demand(sum(info.compress_size for info in members) <= length, "its members are longer than the file")
         self._members = {info.filename.removesuffix(".npy"): info for info in members}
         self.head: dict[str, Any] = {}
+        if _HEAD in self:  # otherwise the file of another program
+            demand(len(self._members) == len(members), "it has two members of one name")
+            demand(sum(info.compress_size for info in members) <= length, "its members are longer than the file")
+            head = self._members[_HEAD].file_size
+            self.n_bytes = sum(info.file_size for info in members)
+            demand(_possible(length, head, self.n_bytes - head), "its members are too large for its length")
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
 
     def read_head(self) -> bool:
-        """Read `head`; False if the archive has none or it is that of another program."""
+        """Read `head` and compare the checksum; False if the archive has no head or it is that of another program."""
         if _HEAD not in self:
             return False
         text = self.array(_HEAD, "uint8", (None,)).tobytes().decode()
@@ -101,7 +162,22 @@ class Archive:
         if not isinstance(head, dict) or head.get("format") != FORMAT:
             return False
         self.head = head
-        return type(head.get("format_version")) is int and isinstance(head.get("estimator"), str)
+        written = head.get("format_version")
+        if type(written) is not int or not isinstance(head.get("estimator"), str):
+            return False
+        if written >= _FIRST_WITH_CHECKSUM or _CHECKSUM in self:
+            digests = {name: self._digest(info) for name, info in self._members.items() if name != _CHECKSUM}
+            same = np.array_equal(self.array(_CHECKSUM, "uint8", (32,)), _checksum(digests))
+            demand(same, "its contents do not have its checksum")
+        return True
+
+    def _digest(self, info: zipfile.ZipInfo) -> bytes:
+        """SHA-256 of a member, in constant memory."""
+        digest = hashlib.sha256()
+        with self._zip.open(info) as member:
+            while chunk := member.read(_CHUNK):
+                digest.update(chunk)
+        return digest.digest()
 
     def floats(self, name: str, shape: tuple[int | None, ...], *, missing: bool = False, least: float = -np.inf) -> Floats:
         """An array of float64 >= `least`; NaN only with `missing`, and no infinity."""
@@ -123,7 +199,7 @@ class Archive:
         ----------
         name : str
         dtype : str, several or None
-            Names of types that are allowed; None: any of numbers or text.
+            Names of types that are allowed; None: any of numbers, text or dates.
         shape : tuple, optional
             None in it: any length.
         """
@@ -132,8 +208,10 @@ class Archive:
         demand(info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), f"{name} has an unknown compression")
         with self._zip.open(info) as member:
             demand(np.lib.format.read_magic(member) == (1, 0), f"{name} has an unknown format")
-            found, _, kind = np.lib.format.read_array_header_1_0(member)
-            allowed = kind.kind in "biufU" if dtype is None else str(kind) in ([dtype] if isinstance(dtype, str) else dtype)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # a header of Python 2
+                found, _, kind = np.lib.format.read_array_header_1_0(member)
+            allowed = kind.kind in "biufUM" if dtype is None else str(kind) in ([dtype] if isinstance(dtype, str) else dtype)
             demand(allowed, f"{name} has dtype {kind}")
             fits = shape is None or (len(found) == len(shape) and all(b in (None, a) for a, b in zip(found, shape, strict=True)))
             demand(fits and min(found, default=0) >= 0, f"{name} has shape {found}")
@@ -141,7 +219,7 @@ class Archive:
             possible = info.file_size <= _MOST_DEFLATED * info.compress_size and member.tell() + size == info.file_size
             demand(possible, f"{name} has another size than shape {found} needs")
             member.seek(0)
-            array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+            array: NDArray[Any] = np.asarray(np.lib.format.read_array(member, allow_pickle=False), order="C")
         return array
 
 
@@ -159,16 +237,19 @@ def reading(path: str | os.PathLike[str], newest: Callable[[str], int | None]) -
     ------
     ValueError
         The file is not a craftc model, is damaged, or has a newer format.
+    MemoryError
+        It is whole, and memory does not suffice.
     """
     name = repr(os.fspath(path))
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
             raise ValueError(_FOREIGN.format(name))
+        archive = None
         try:
             archive = Archive(file)
             known = archive.read_head()
-        except _BROKEN as error:
-            raise ValueError(_DAMAGED.format(name, error or type(error).__name__)) from error
+        except Exception as error:
+            raise _reported(error, name, archive) from error
         if not known:
             raise ValueError(_FOREIGN.format(name))
         written, estimator = archive.head["format_version"], archive.head["estimator"]
@@ -178,9 +259,18 @@ def reading(path: str | os.PathLike[str], newest: Callable[[str], int | None]) -
         if written > latest:
             raise ValueError(_NEWER.format(name, written, latest))
         try:
-            yield archive
-        except _BROKEN as error:
-            raise ValueError(_DAMAGED.format(name, f"{type(error).__name__}: {error}")) from error
+            with np.errstate(all="ignore"):  # what is not finite is refused as such
+                yield archive
+        except Exception as error:
+            raise _reported(error, name, archive) from error
+
+
+def _reported(error: Exception, name: str, archive: Archive | None) -> Exception:
+    """The error of a file that cannot be read. Whatever its contents raise, and Python's readers of zip and JSON: the file is damaged."""
+    if isinstance(error, MemoryError) and archive is not None:  # its sizes are possible
+        return MemoryError(_TOO_LARGE.format(name, archive.n_bytes / 1e6))
+    problem = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+    return ValueError(_DAMAGED.format(name, problem if len(problem) <= _LONG else f"{problem[:_LONG]}…"))
 
 
 def demand(holds: bool, otherwise: str) -> None:
@@ -264,7 +354,7 @@ def stored_parameters(head: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain(name: str, value: Any) -> Any:
     """A number, text or nested list as JSON can write it; `name` is that of a parameter or attribute."""
-    if isinstance(value, np.generic | np.ndarray):
+    if hasattr(value, "tolist"):  # arrays, their elements, Series
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [plain(name, item) for item in value]
@@ -272,6 +362,8 @@ def plain(name: str, value: Any) -> Any:
         return {"float": str(value)}  # JSON has no word for it
     if value is None or isinstance(value, str | int | float):
         return value
+    if isinstance(value, numbers.Real):
+        return float(value)
     raise TypeError(f"The parameter {name}={value!r} cannot be written to a file; use numbers, text or lists.")
 
 

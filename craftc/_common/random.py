@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from craftc._common.validation import RandomState
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -126,7 +128,20 @@ def drawn(running: Any, draw: float) -> int:
 
 
 def seed_of(random_state: Any) -> int:
-    """One integer seed from scikit-learn's ``random_state`` (None, int or RandomState)."""
-    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+    """One integer seed from ``random_state``: None, int, numpy.random.Generator or RandomState; one number of the latter two is drawn."""
+    RandomState().check("random_state", random_state)
+    if isinstance(random_state, (int, np.integer)):
         return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(np.iinfo(np.int32).max))
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def rng_of(random_state: Any) -> np.random.RandomState:
+    """NumPy's generator of ``random_state``, which has the same values as in `seed_of`; a RandomState itself is drawn from."""
+    RandomState().check("random_state", random_state)
+    if not isinstance(random_state, (int, np.integer, np.random.Generator)):
+        generator: np.random.RandomState = check_random_state(random_state)
+        return generator
+    seed = seed_of(random_state)
+    return np.random.RandomState(seed if seed < 1 << 32 else [seed & 0xFFFFFFFF, seed >> 32])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.cpu_limit import cpu_limit
+from craftc._common.shown import shown
 from craftc._common.warn import warn_user
 from craftc._kernels import parallel as _kernel
 
@@ -49,9 +50,9 @@ def effective_n_threads(n_threads: int | None = None) -> int:
     int
         At least 1; exactly 1 in a child forked after a parallel region, where the OpenMP runtime would hang.
     """
-    whole = isinstance(n_threads, numbers.Real) and math.isfinite(n_threads) and int(n_threads) == n_threads
+    whole = isinstance(n_threads, numbers.Integral) or (isinstance(n_threads, numbers.Real) and float(n_threads).is_integer())
     if n_threads is not None and (isinstance(n_threads, bool) or not whole):
-        raise ValueError(f"n_threads must be None or a whole number, got {n_threads!r}.")
+        raise ValueError(f"n_threads must be None or a whole number, got {shown(n_threads)}.")
     if n_threads == 0:
         raise ValueError("n_threads=0 is not a number of threads; pass None for all processors or a number >= 1.")
     if not _kernel.openmp():

@@ -10,17 +10,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.shown import array_of, shown
 from craftc._common.typing import Labels
 
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-140, 1e140  # of all rows: products with squared deviations stay in the range of float64
 _COUNTABLE = 2.0**53
+_MOST_WHOLE = 2**31 - 1
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str], otherwise: str = "") -> None:
     """Raise ValueError unless the value is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {allowed}{' ' + otherwise if otherwise else ''}, got {value!r}.")
+        raise ValueError(f"{name} must be one of {allowed}{' ' + otherwise if otherwise else ''}, got {shown(value)}.")
 
 
 def check_number(
@@ -34,33 +36,43 @@ def check_number(
     whole: bool = False,
     hint: str = "",
 ) -> float:
-    """The value as a float; raise unless it is a finite (whole) number within the bounds."""
+    """The value as a float; raise unless it is a finite (whole) number within the bounds. Whole numbers fit into 32 bits."""
     kind = numbers.Integral if whole else numbers.Real
     bounds = [
-        f"{sign} {bound:.6g}{' = ' + hint if hint and sign == '<' else ''}"
+        f"{sign} {bound:.{16 if whole else 6}g}{' = ' + hint if hint and sign == '<' else ''}"
         for sign, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
         if bound is not None
     ]
     kinds = "whole number" if whole else "number"
-    wanted = f"{name} must be a {' '.join([kinds, ' and '.join(bounds)]).strip()}, got {value!r}."
+    wanted = f"{name} must be a {' '.join([kinds, ' and '.join(bounds)]).strip()}, got {shown(value)}."
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
         raise TypeError(wanted)
-    number = float(value)
+    number = _as_float(value)
     if (
-        not np.isfinite(number)
+        (not np.isfinite(number) and not whole)
         or (least is not None and number < least)
         or (above is not None and number <= above)
         or (most is not None and number > most)
         or (below is not None and number >= below)
     ):
         raise ValueError(wanted)
+    if whole and abs(number) > _MOST_WHOLE:
+        raise ValueError(f"{name} must be a whole number of at most {_MOST_WHOLE}, got {shown(value)}.")
     return number
+
+
+def _as_float(value: Any) -> float:
+    """The number as a float; infinity beyond its range."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float(np.copysign(np.inf, 1.0 if value > 0 else -1.0))
 
 
 def check_flag(name: str, value: Any) -> None:
     """Raise TypeError unless the value is True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, got {value!r}.")
+        raise TypeError(f"{name} must be True or False, got {shown(value)}.")
 
 
 class Constraint(Protocol):
@@ -111,16 +123,39 @@ class Flag:
         check_flag(name, value)
 
 
+@dataclass(frozen=True)
+class RandomState:
+    """What `craftc._common.random.seed_of` takes."""
+
+    def check(self, name: str, value: Any) -> None:
+        if value is None or value is np.random or isinstance(value, (np.random.RandomState, np.random.Generator)):
+            return
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+        if not whole or not 0 <= value < 1 << 64:
+            raise ValueError(
+                f"{name} must be None, a whole number >= 0 and < 2**64, or a numpy.random.Generator or RandomState, got {shown(value)}."
+            )
+
+
+#: Parameters that mean the same wherever an estimator has them.
+_COMMON: Mapping[str, Constraint] = {
+    "n_init": Number(least=1, most=100_000, whole=True),
+    "random_state": RandomState(),
+    "verbose": Number(least=0, whole=True),
+}
+
+
 def check_parameters(estimator: Any) -> None:
-    """Check the parameters of an estimator by the table of its class, `_constraints`, in the order of the table."""
-    constraints: Mapping[str, Constraint] = estimator._constraints
-    for name, constraint in constraints.items():
+    """Check the parameters of an estimator by the table of its class, `_constraints`, in the order of the table, and those of all."""
+    constraints: dict[str, Constraint] = dict(estimator._constraints)
+    common = {name: constraint for name, constraint in _COMMON.items() if hasattr(estimator, name)}
+    for name, constraint in (constraints | common).items():
         constraint.check(name, getattr(estimator, name))
 
 
 def check_labels(labels: Any, n: int) -> Labels:
     """Start labels given as `init`: contiguous int32, clusters renumbered 0..K-1 in order of value; raise unless they are labels."""
-    array = np.asarray(labels)
+    array = array_of("init", labels, f"integer labels of shape ({n},)")
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"init must be integer labels of shape ({n},), one label for each row, got {array.dtype} of shape {array.shape}."
@@ -167,10 +202,10 @@ def check_countable(weight: NDArray[np.float64] | None) -> None:
 
 def check_penalties(value: Any, name: str = "fusion_penalty") -> NDArray[np.float64]:
     """A penalty, or a path of them, as an array; raise unless finite, >= 0 and decreasing."""
-    penalties = np.atleast_1d(np.asarray(value))
+    penalties = np.atleast_1d(array_of(name, value, "a finite number >= 0 or an array of them"))
     numeric = penalties.dtype.kind in "fiu" and penalties.ndim == 1 and len(penalties) > 0
     if not numeric or not np.isfinite(penalties).all() or (penalties < 0).any():
-        raise ValueError(f"{name} must be a finite number >= 0 or an array of them, got {value!r}.")
+        raise ValueError(f"{name} must be a finite number >= 0 or an array of them, got {shown(value)}.")
     penalties = penalties.astype(np.float64)
     if (np.diff(penalties) >= 0).any():
         raise ValueError(

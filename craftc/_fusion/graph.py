@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from craftc._common.shown import array_of
 from craftc._common.typing import Edges, Floats, Labels
 from craftc._kernels import covariates as _kernel
 
@@ -43,7 +44,7 @@ class Graph:
 
 def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp], Floats]:
     """Pairs i < j with S_ij > 0, sorted, and their S_ij; raise unless the matrix is symmetric, finite and >= 0."""
-    matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)
+    matrix = matrix if sparse.issparse(matrix) else array_of(name, matrix, "a square array of numbers >= 0")
     if matrix.shape != (d, d):
         raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for every {node}, got {matrix.shape}.")
     if matrix.dtype.kind not in "fiub":

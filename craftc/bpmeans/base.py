@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import FitResult, set_convergence, warn_not_converged
 from craftc._common.random import seed_of
+from craftc._common.shown import array_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Bits, Floats
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_choice, check_parameters
@@ -33,10 +34,8 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "assignment": Choice(("auto", "sweep", "exact")),
         "base": Choice(("mean", "none", "mixed")),
-        "n_init": Number(least=1, whole=True),
         "exchanges": Flag(),
-        "max_iter": Number(least=1, whole=True),
-        "verbose": Number(least=0, whole=True),
+        "max_iter": Number(least=1, most=1_000_000, whole=True),
         "n_trials": Number(least=1, most=bpmeans_kernel.TRIALS, whole=True, optional=True),
     }
     _of_fit = ("init", "random_state", "assignments_", "objective_path_")
@@ -92,7 +91,7 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if isinstance(self.init, str):
             check_choice("init", self.init, inits, "or memberships (n, K) of 0 and 1")
             return None
-        Z = np.asarray(self.init)
+        Z = array_of("init", self.init, "memberships (n, K) of 0 and 1")
         most = bpmeans_kernel.MOST
         if Z.ndim != 2 or Z.shape[0] != n or not 1 <= Z.shape[1] <= most:
             raise ValueError(f"init must be memberships of shape ({n}, K), K from 1 to {most}, of 0 and 1, got shape {Z.shape}.")

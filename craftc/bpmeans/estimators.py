@@ -54,7 +54,7 @@ class KFeatures(FeatureModel):
         False: the best start as it ends; with ``assignment="sweep"`` this is the algorithm of the paper.
     max_iter : int, default=1000
         Maximum number of sweeps.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. Results are bit-identical for the same seed and any number of threads.
     n_threads : int, optional
         Number of threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
@@ -229,7 +229,7 @@ class BPMeans(FeatureModel):
         drops the others in either case).
     max_iter : int, default=1000
         Maximum number of sweeps.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. Results are bit-identical for the same seed and any number of threads.
     n_threads : int, optional
         Number of threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.

@@ -10,7 +10,7 @@ from craftc._common.model_archive import Archive, Arrays, demand, estimator_head
 from craftc._kernels.bpmeans import MOST
 from craftc.bpmeans.estimators import BPMeans, KFeatures
 
-FORMAT_VERSION = 3  # the first with these estimators
+FORMAT_VERSION = 4  # 3: without checksum
 
 _SCALARS = {"objective_": float, "inertia_": float, "n_iter_": int, "converged_": bool}
 

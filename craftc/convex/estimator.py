@@ -116,7 +116,6 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         "solver": Choice(SOLVERS),
         "tol": Number(above=0),
         "max_iter": Number(least=1, whole=True),
-        "verbose": Number(least=0, whole=True),
     }
 
     def __init__(

@@ -10,7 +10,7 @@ from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.model_archive import Archive, Arrays, demand, estimator_head, restored_estimator
 from craftc.convex.estimator import ConvexClustering, RowsPoint
 
-FORMAT_VERSION = 3  # the first with this estimator
+FORMAT_VERSION = 4  # 3: without checksum
 
 _SCALARS = {"fusion_penalty_": float, "objective_": float, "duality_gap_": float, "n_iter_": int}
 

@@ -160,7 +160,6 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         "selection": Choice(SELECTIONS),
         "tol": Number(above=0),
         "max_iter": Number(least=1, whole=True),
-        "verbose": Number(least=0, whole=True),
     }
     _of_fit = ("similarity", "best_", "_points", "_selection_points")  # of the path, not of the rows
 

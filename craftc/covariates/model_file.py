@@ -11,7 +11,7 @@ from craftc._common.labels import number_by_appearance
 from craftc._common.model_archive import Archive, Arrays, demand, estimator_head, restored_estimator
 from craftc.covariates.estimator import ConvexCovariateClustering, PathPoint, SelectionPoint
 
-FORMAT_VERSION = 3  # the first with this estimator
+FORMAT_VERSION = 4  # 3: without checksum
 
 _SCALARS = {"objective_": float, "duality_gap_": float, "fusion_penalty_": float, "sparsity_": float, "n_iter_": int}
 
@@ -26,9 +26,8 @@ def state_of(model: ConvexCovariateClustering) -> tuple[dict[str, Any], Arrays]:
         "selection_counts": [point.n_covariates for point in model._selection_points],
     }
     if classes.dtype == object:
-        classes = classes.astype(str)  # objects that are classes are text: scikit-learn refuses others
-    return head, {
-        "classes": classes,
+        head["classes"] = classes.tolist()  # text: scikit-learn refuses other objects
+    return head, ({} if classes.dtype == object else {"classes": classes}) | {
         "coef": model.coef_,
         "intercept": model.intercept_,
         "path_labels": np.stack([point.labels for point in points]),
@@ -86,7 +85,12 @@ def _points(archive: Archive, name: str, length: int | None) -> NDArray[np.float
 
 def _classes(archive: Archive) -> NDArray[Any]:
     """The classes, distinct and in order."""
-    classes = archive.array("classes", None)
+    if archive.head["object_classes"]:
+        texts = archive.head["classes"] if "classes" in archive.head else archive.array("classes", None).tolist()  # format 3
+        demand(all(isinstance(text, str) for text in texts), "the classes are not text")
+        classes = np.array(texts, dtype=object)
+    else:
+        classes = archive.array("classes", None)
     demand(classes.ndim == 1 and len(classes) > 1, "the classes are not possible")
     demand(bool((classes[1:] > classes[:-1]).all()), "the classes are not distinct")
-    return classes.astype(object) if archive.head["object_classes"] else classes
+    return classes

@@ -141,7 +141,7 @@ class CRAFT(
         result is continued with all rows.
     max_iter : int, default=100
         Largest number of passes over the table per start, for a numeric price; the automatic search needs no limit.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. The same seed gives the same bits for any number of threads.
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
@@ -236,7 +236,6 @@ class CRAFT(
         "feature_fraction": Number(above=0.0, most=1.0),
         "categorical_threshold": Number(least=0.0),
         "max_clusters": Number(least=1, whole=True),
-        "n_init": Number(least=1, whole=True),
         "max_iter": Number(least=1, whole=True),
         "n_clusters": Choice(("suggested",), "or a whole number >= 1, or None", Number(least=1, whole=True, optional=True)),
     }
@@ -378,7 +377,7 @@ class CRAFT(
         source_grid = source_rows.grid()
         target = target_n_clusters(self.n_clusters, spec)
         check_n_clusters(target, source_rows, spec)
-        limit = cluster_limit(self, spec)
+        limit = cluster_limit(self, spec, len(source))
         given = given_starts(self.init, len(source), limit)
         warn_ignored(self, spec, None if given is None else len(given))
         numeric = "raw" if self.numeric == "auto" and not spec.coherent else self.numeric

@@ -12,7 +12,6 @@ instead. Everything else follows from the sums, bit for bit, and is computed on 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -22,7 +21,9 @@ import numpy as np
 
 from craftc._common.merge_path import Change, MergePath, MergeStep, objectives_of
 from craftc._common.model_archive import Archive, Arrays, demand, plain_parameters, stored_parameters
+from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Labels, Mask
+from craftc._common.validation import check_parameters
 from craftc._kernels.craft_cross_products import cross_width
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
@@ -37,7 +38,7 @@ from craftc.table import Schema
 from craftc.table.moments import NUMERIC_CELLS, Moments, level_starts
 from craftc.table.stored_columns import stored_encoding, stored_schema
 
-FORMAT_VERSION = 3  # 1: without the pooled background; 2: without the sums along the merge path
+FORMAT_VERSION = 4  # 1: without the pooled background; 2: without the sums along the merge path; 3: without checksum
 
 _ARRAYS = {
     "groups": "int64",
@@ -175,23 +176,23 @@ def restored(archive: Archive) -> CRAFT:
 
     parameters = {_RENAMED.get(name, name): value for name, value in stored_parameters(head).items()}
     model = CRAFT(**{"background": "table"} | parameters)  # a file of format 1 knows no other background
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # impossible sums
-        try:
-            spec = _spec(head["rules"])
-            mask = _mask(arrays, moments) if spec.pooled else None
-            model._set_state(moments, spec, schema, encoding, original_units, mask, _cross_products(arrays, moments, spec))
-        except Warning as warning:
-            raise ValueError(str(warning)) from warning
+    check_parameters(model)
+    effective_n_threads(model.n_threads)
+    spec = _spec(head["rules"])
+    mask = _mask(arrays, moments) if spec.pooled else None
+    model._set_state(moments, spec, schema, encoding, original_units, mask, _cross_products(arrays, moments, spec))
+    _check_numbers(model)
     if labels is not None:
         model.labels_ = labels
     model.objective_path_ = arrays["objective_path"]
     path = _merge_path(arrays, K, labels)
     model._set_path(path, _path_clusters(arrays, path, model), _links(head.get("links"), schema))
     _set_rows(model, arrays)
-    model.n_iter_, model.converged_ = int(head["n_iter"]), bool(head["converged"])
+    model.n_iter_, model.converged_ = head["n_iter"], head["converged"]
+    demand(type(model.n_iter_) is int and type(model.converged_) is bool, "the number of passes is not known")
     model.n_features_in_ = schema.n_columns
-    model._frame_library = head.get("frame_library")
+    library = model._frame_library = head.get("frame_library")
+    demand(library in (None, "pandas", "polars"), f"the library of data frames is {library!r}")
     if head["feature_names"]:
         model.feature_names_in_ = np.array(schema.columns, dtype=object)
     return model
@@ -232,6 +233,14 @@ def _moments(arrays: Arrays, prefix: str, schema: Schema, count_weight: float) -
     demand(fits, "the sums do not fit the schema")
     demand(bool((groups[:, 0] > 0).all()), "a cluster is empty")
     return Moments.of_groups(grid, count_weight, groups)
+
+
+def _check_numbers(model: CRAFT) -> None:
+    """Impossible sums give densities, means or variances that are not possible."""
+    held = model._moments_original_units.present > 0
+    finite = [np.array(model.objective_), model.feature_gains_, model.centers_[held], model.variances_[held], *model.level_probabilities_]
+    possible = all(bool(np.isfinite(values).all()) for values in finite) and bool((model.variances_[held] >= 0).all())
+    demand(possible and all(bool((shares >= 0).all()) for shares in model.level_probabilities_), "the sums are not possible")
 
 
 def _mask(arrays: Arrays, moments: Moments) -> Mask:

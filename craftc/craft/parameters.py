@@ -283,9 +283,15 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
         warn_user(f"{type(estimator).__name__} ignores {', '.join(ignored)}.")
 
 
-def cluster_limit(estimator: Any, spec: ModelSpec) -> int:
-    """Largest number of clusters; under the description-length price `n_clusters` is a target and may exceed `max_clusters`."""
-    limit = int(estimator.max_clusters)
+_ROOM = 100  # for clusters of a start, of short tables
+
+
+def cluster_limit(estimator: Any, spec: ModelSpec, n_rows: int) -> int:
+    """Largest number of clusters; under the description-length price `n_clusters` is a target and may exceed `max_clusters`.
+
+    Partitions never have more clusters than rows. Buffers have room for this number.
+    """
+    limit = min(int(estimator.max_clusters), max(n_rows, _ROOM))
     target = target_n_clusters(estimator.n_clusters, spec)
     if target is None or estimator.cluster_price == "farthest-first":
         return limit

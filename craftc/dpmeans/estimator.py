@@ -18,6 +18,7 @@ from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_c
 from craftc._common.labels import number_by_appearance
 from craftc._common.magnitudes import names_of
 from craftc._common.random import seed_of
+from craftc._common.shown import numbers_of
 from craftc._common.threads import effective_n_threads, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
@@ -49,6 +50,7 @@ from craftc.table.numbers import read_numbers
 
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
+_MOST = 10**6  # values of `penalty_path`
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
 
 
@@ -93,7 +95,7 @@ class DPMeans(
         Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders.
     max_iter : int, default=300
         Maximal number of sweeps, the polish not included.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed of orders and random starts. The same seed gives bit-identical results on any number of threads.
     n_threads : int, optional
         Number of threads. None: OMP_NUM_THREADS, else all processors of this process; -1: all.
@@ -162,8 +164,6 @@ class DPMeans(
         "covariance_prior": Number(least=0, optional=True),
         "covariance_price": Number(least=0, optional=True),
         "polish": Flag(),
-        "verbose": Number(least=0, whole=True),
-        "n_init": Number(least=1, whole=True),
         "max_iter": Number(least=1, whole=True),
     }
     _of_fit = ("init", "random_state", "labels_", "objective_path_")
@@ -388,9 +388,11 @@ class DPMeans(
         """
         table = np.asarray(read_numbers(self, X, reset=None, dtype=[np.float64, np.float32]))
         table = _whitened(table, self._known_shape(table.shape[1]))
-        most = min(len(table), 100) if n_clusters is None else int(check_number("n_clusters", n_clusters, least=1, most=1e7, whole=True))
+        most = len(table) + 1  # all later values are 0, too
+        wanted = check_number("n_clusters", min(len(table), 100) if n_clusters is None else n_clusters, least=1, most=_MOST, whole=True)
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
-        return farthest_first(data, most)[1]
+        path = farthest_first(data, min(int(wanted), most))[1]
+        return np.concatenate([path, np.zeros(int(wanted) - len(path))])
 
     def _given_labels(self, n: int) -> Labels | None:
         """Labels given as `init`, 0..K-1."""
@@ -401,9 +403,10 @@ class DPMeans(
 
     def _known_shape(self, D: int) -> tuple[Floats, Floats] | None:
         """The factors of one known covariance, if it is given."""
-        if isinstance(self.covariance, str) or np.ndim(self.covariance) != 2:
+        if isinstance(self.covariance, str):
             return None
-        return gaussian.known_shape(np.asarray(self.covariance, np.float64), D)
+        known = numbers_of("covariance", self.covariance, "a name or one or several matrices")
+        return gaussian.known_shape(known, D) if known.ndim == 2 else None
 
     def _descend_gaussian(
         self, data: DenseData, weight: Floats | None, start: SphericalFit, penalty: float, seed: int

@@ -17,6 +17,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from craftc._common.convergence import State, iterate_until_converged
 from craftc._common.estimator import FitResult
 from craftc._common.labels import compact
+from craftc._common.shown import numbers_of
 from craftc._common.typing import Floats, Labels
 
 _FARTHEST = 1e150  # standard deviations; squares of more overflow
@@ -69,7 +70,7 @@ def model_of(covariance: str | NDArray[np.float64], penalty: float, prior: float
     """The model for the parameter `covariance` of DPMeans and K clusters in D columns; raise unless they fit together."""
     known = None
     if not isinstance(covariance, str):
-        known = np.asarray(covariance, np.float64)
+        known = numbers_of("covariance", covariance, f"of shape ({D}, {D}) or ({K}, {D}, {D})")
         if known.shape != (K, D, D) or not np.isfinite(known).all() or not np.allclose(known, known.swapaxes(1, 2)):
             raise ValueError(
                 f"covariance must be finite and symmetric, of shape ({D}, {D}) or (K, {D}, {D}) with K = {K}, the clusters of the "

@@ -13,7 +13,7 @@ from craftc.distributed.collections import is_collection
 from craftc.dpmeans.estimator import DPMeans
 from craftc.dpmeans.gaussian import Gaussian, Shapes
 
-FORMAT_VERSION = 3  # the first with this estimator
+FORMAT_VERSION = 4  # 3: without checksum
 
 _SCALARS = {"cluster_penalty_": float, "objective_": float, "inertia_": float, "n_iter_": int, "converged_": bool}
 

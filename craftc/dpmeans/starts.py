@@ -51,7 +51,8 @@ class Starts:
         if not isinstance(model.cluster_penalty, str):
             return float(model.cluster_penalty), None
         if model.n_clusters is not None:
-            return float(self.rows.farthest_first(int(model.n_clusters))[2][-1]), None
+            most = len(self.rows) + 1  # distance 0, as all after it
+            return float(self.rows.farthest_first(min(int(model.n_clusters), most))[2][-1]), None
 
         def fit(rows: DenseData, penalty: float) -> SphericalFit:
             descent = Descent(rows, penalty, min(self.cap, MOST_CHOSEN + 1), rows.one_cluster(), rows.order(seed, 0))

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.magnitudes import check_ranges, column_ranges, names_of
-from craftc._common.random import seed_of
+from craftc._common.random import rng_of, seed_of
+from craftc._common.shown import array_of, shown
 from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
@@ -45,6 +45,7 @@ from craftc.table.html_overview import HtmlOverview, Overview
 SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the default rho of each
 INITS = ("kmeans", "random")
 _PARALLEL_STARTS = 20  # times SMALL_WORK: for larger tables starts run one after the other, each on all threads
+_FEW_ROWS = 100  # tables may have fewer rows than components up to so many
 _NAMED = 5  # columns in a message
 
 
@@ -105,7 +106,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         Maximum number of sweeps of a start.
     tol : float, default=1e-6
         A start converges when a sweep increases the ELBO by at most this many nats per row.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. The same seed gives bit-identical results for any number of threads.
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
@@ -168,7 +169,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     """
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
-        "n_components": Number(least=1, whole=True),
+        "n_components": Number(least=1, most=10_000, whole=True),
         "selection": Choice(tuple(SELECTIONS)),
         "component": Choice(("gaussian", "poisson", "bernoulli")),
         "covariance": Choice(("diagonal", "full")),
@@ -178,10 +179,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         "concentration": Number(least=1e-9, most=1e9),
         "scale": Choice(("auto", "scalar", "standard", "none")),
         "merge": Flag(),
-        "n_init": Number(least=1, whole=True),
         "max_iter": Number(least=1, whole=True),
         "tol": Number(least=0),
-        "verbose": Number(least=0, whole=True),
     }
     _of_fit = ("init", "random_state", "labels_", "objective_path_", "elbo_path_")
 
@@ -251,6 +250,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         weight = check_weight(sample_weight, len(rows))
         check_countable(weight)
         present = np.ones(len(rows), bool) if weight is None else weight > 0
+        if max(len(rows), _FEW_ROWS) < priors.K:
+            raise ValueError(f"n_components={priors.K} is more than the {len(rows)} rows of the table; ask for fewer components.")
         data = self._scaled_data(rows[present] if not present.all() else rows, None if weight is None else weight[present])
         given = self._given_responsibilities(len(rows), priors.K)
         best = self._best_start(data, priors, None if given is None else given[present])
@@ -393,7 +394,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         Parameters
         ----------
         n_samples : int, default=1
-        random_state : int, RandomState or None, default=None
+        random_state : int, Generator, RandomState or None, default=None
             None: that of the estimator.
 
         Returns
@@ -404,8 +405,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             Their clusters.
         """
         check_is_fitted(self)
-        n = int(check_number("n_samples", n_samples, least=1, whole=True))
-        rng = check_random_state(self.random_state if random_state is None else random_state)
+        n = int(check_number("n_samples", n_samples, least=1, most=10**7, whole=True))
+        rng = rng_of(self.random_state if random_state is None else random_state)
         cells, labels = self._posterior.draw(n, rng)
         scaling = self._posterior.scaling
         return self._all_columns(cells / scaling.scale + scaling.centre, scaling.mean), labels
@@ -473,7 +474,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         if isinstance(self.init, str):
             check_choice("init", self.init, INITS, "or responsibilities (n, K)")
             return None
-        given = np.asarray(self.init)
+        given = array_of("init", self.init, f"responsibilities of shape ({n}, K)")
         if given.dtype.kind not in "fiub" or given.ndim != 2 or len(given) != n or not 1 <= given.shape[1] <= K:
             raise ValueError(
                 f"init must be responsibilities of shape ({n}, K) with K between 1 and n_components = {K}, got shape {given.shape} of "
@@ -524,11 +525,11 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         if isinstance(learn, (bool, np.bool_)):
             fractions = "shared" if learn else None
         elif isinstance(learn, str) and learn in ("shared", "component"):
-            fractions = str(learn)
+            fractions = learn
         else:
-            raise TypeError(f"learn_fraction must be True, False, 'shared' or 'component', got {learn!r}.")
+            raise TypeError(f"learn_fraction must be True, False, 'shared' or 'component', got {shown(learn)}.")
         if not isinstance(prior, (tuple, list, np.ndarray)) or len(prior) != 2:
-            raise ValueError(f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {prior!r}.")
+            raise ValueError(f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {shown(prior)}.")
         a, b = (check_number(f"fraction_prior[{i}]", prior[i], least=1e-6, most=1e6) for i in (0, 1))
         shapes = a, b
         if fractions == "component" and (self.selection == "shared" or self.covariance == "full"):

@@ -15,7 +15,7 @@ from craftc.mixture.posterior import Columns, Posterior
 from craftc.mixture.priors import Priors
 from craftc.mixture.scaling import ColumnScaling
 
-FORMAT_VERSION = 3  # the first with this estimator
+FORMAT_VERSION = 4  # 3: without checksum
 
 _SCALARS = {"objective_": float, "n_iter_": int, "converged_": bool}
 _COLUMNS = ("mean", "kappa", "a", "b")
@@ -121,6 +121,7 @@ def _scaling(archive: Archive, kind: str, width: int) -> ColumnScaling:
     demand(inside, "the columns of the model do not exist")
     centre, scale = archive.floats("centre", column.shape), archive.floats("scale", column.shape)
     demand(bool((scale > 0).all() and (variance[column] > 0).all()), "the scales of the columns are not positive")
+    demand(kind != "poisson" or bool((mean[column] > 0).all()), "the rates of the columns are not positive")
     return ColumnScaling(kind, mean, variance, column, centre, scale)
 
 

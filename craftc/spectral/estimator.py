@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of, spread
+from craftc._common.shown import shown
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
@@ -120,7 +122,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         The fit has converged when no entry of the gradient, per row, exceeds it.
     max_iter : int, default=5000
         Maximum number of steps.
-    random_state : int, RandomState or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed of the nonnegative factorisation. The same seed gives the same bits on any number of threads.
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
@@ -189,7 +191,6 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         "tol": Number(above=0),
         "max_iter": Number(least=1, whole=True),
         "theta0": Number(),
-        "verbose": Number(least=0, whole=True),
         "normalized": Flag(),
         "skip_first": Flag(),
         "rate": Number(above=0, optional=True),
@@ -493,10 +494,10 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         check_parameters(self)
         if self.eps is not None:
             check_number("eps", self.eps, above=0, below=float(self.beta), hint="beta")
-        if self.unary != "free" and not isinstance(self.unary, (bool, np.bool_)):
-            raise TypeError(f"unary must be True, False or 'free', got {self.unary!r}.")
-        if isinstance(self.sign, bool) or self.sign not in (-1, 1):
-            raise ValueError(f"sign must be -1 (as printed) or 1 (uphill), got {self.sign!r}.")
+        if not isinstance(self.unary, (bool, np.bool_)) and not (isinstance(self.unary, str) and self.unary == "free"):
+            raise TypeError(f"unary must be True, False or 'free', got {shown(self.unary)}.")
+        if not isinstance(self.sign, Real) or isinstance(self.sign, bool) or self.sign not in (-1, 1):
+            raise ValueError(f"sign must be -1 (as printed) or 1 (uphill), got {shown(self.sign)}.")
         if self.theta0 == 0:
             raise ValueError('theta0 must not be 0, got 0: the gradient of objective="observed" is 0 there; pass another number.')
 

@@ -13,7 +13,7 @@ from craftc.spectral.estimator import GraphSpectralFeatures
 from craftc.spectral.pseudo_likelihood import Parameters
 from craftc.table.stored_columns import stored_encoding, stored_schema
 
-FORMAT_VERSION = 3  # the first with this estimator
+FORMAT_VERSION = 4  # 3: without checksum
 
 _SCALARS = {"objective_": float, "n_iter_": int, "converged_": bool}
 

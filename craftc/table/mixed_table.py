@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from craftc._common.typing import Array
+from craftc._common.validation import check_choice
 from craftc.table.blocks import Scratch
 from craftc.table.frames import Column, Level, Source, column_mask, count_missing, open_source, refuse_id
 from craftc.table.out_of_core import read_blocks
@@ -453,8 +454,7 @@ class MixedTable:
 
 def check_reading(missing: str, dtype: Any) -> None:
     """Raise ValueError unless these are arguments of `from_data`."""
-    if missing not in ("ignore", "category", "error"):
-        raise ValueError(f"missing must be 'ignore', 'category' or 'error', got {missing!r}.")
+    check_choice("missing", missing, ("ignore", "category", "error"))
     if dtype is not None and np.dtype(dtype) not in (np.dtype("f4"), np.dtype("f8")):
         raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}.")
 

@@ -9,6 +9,7 @@ import pickle
 import warnings
 import zipfile
 from dataclasses import asdict
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 import craftc
 from craftc import CRAFT, load_model, save_model
 from craftc.datasets import load_heart
+from tests.app.model_members import arrays_of, members_of, write_arrays, write_members
 from tests.common import random_table
 
 FITTED = [
@@ -217,11 +219,11 @@ def test_only_a_fitted_estimator(tmp_path):
 def test_nothing_is_left_when_writing_fails(heart, saved, monkeypatch):
     before = saved.read_bytes()
 
-    def fail(file, **arrays):
+    def fail(file, *_, **__):
         file.write(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(np, "savez_compressed", fail)
+    monkeypatch.setattr(np.lib.format, "write_array", fail)
     with pytest.raises(OSError, match="disk full"):
         save_model(CRAFT(n_clusters=2, random_state=0).fit(heart), saved)
     assert saved.read_bytes() == before
@@ -255,17 +257,14 @@ def test_foreign_files(tmp_path):
 
 def rewrite(path, **changes):
     """Change the arrays of a model file, or (a dict) its JSON text."""
-    with np.load(path) as archive:
-        arrays = dict(archive)
+    arrays = arrays_of(path)
     head = json.loads(arrays["model"].tobytes())
     for name, value in changes.items():
         if name in arrays:
             arrays[name] = value(arrays[name])
         else:
             head[name] = value
-    arrays["model"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
-    with open(path, "wb") as file:
-        np.savez(file, **arrays)
+    write_arrays(path, arrays, head)
 
 
 def test_cut_short_or_flipped(saved):
@@ -282,8 +281,8 @@ def test_cut_short_or_flipped(saved):
 
 
 def test_newer_format(saved):
-    rewrite(saved, format_version=4)
-    with pytest.raises(ValueError, match=r"newer craftc \(format 4, this one reads up to 3\)"):
+    rewrite(saved, format_version=5)
+    with pytest.raises(ValueError, match=r"newer craftc \(format 5, this one reads up to 4\)"):
         load_model(saved)
 
 
@@ -423,10 +422,7 @@ def test_a_file_with_the_former_names(tmp_path):
 def test_sums_that_are_missing(tmp_path):
     path = tmp_path / "m"
     save_model(CRAFT(random_state=0).fit(mixed_kinds()), path)
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files if name != "shown_groups"}
-    with open(path, "wb") as file:
-        np.savez(file, **arrays)
+    write_arrays(path, {name: array for name, array in arrays_of(path).items() if name != "shown_groups"})
     with pytest.raises(ValueError, match="is damaged or cut short"):
         load_model(path)
 
@@ -441,11 +437,7 @@ def npy(array, shape=None):
 
 
 def replace_member(path, name, member):
-    with zipfile.ZipFile(path) as archive:
-        members = {each: archive.read(each) for each in archive.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for each, content in (members | {f"{name}.npy": member}).items():
-            archive.writestr(each, content)
+    write_members(path, members_of(path) | {name: member})
 
 
 @pytest.mark.parametrize(
@@ -468,16 +460,110 @@ def test_members_that_contradict_their_size(saved, name, member):
         load_model(saved)
 
 
+def claim(path, name, n_bytes, header):
+    """Replace a member by a header; header and directory agree that data of so many bytes follow, which are not there."""
+    replace_member(path, name, header)
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"PK\x01\x02", 0, content.index(f"{name}.npy".encode(), content.index(b"PK\x01\x02")))
+    content[entry + 24 : entry + 28] = (len(header) + n_bytes).to_bytes(4, "little")
+    path.write_bytes(bytes(content))
+
+
 def test_a_member_that_claims_to_expand_beyond_what_deflate_can(saved):
-    """Header and directory agree on 2 GB; the member holds a few bytes."""
-    header = npy(np.zeros(0, np.int32), (2**29,))
-    replace_member(saved, "labels", header)
-    content = bytearray(saved.read_bytes())
-    entry = content.rindex(b"PK\x01\x02", 0, content.index(b"labels.npy", content.index(b"PK\x01\x02")))
-    content[entry + 24 : entry + 28] = (len(header) + 2**31).to_bytes(4, "little")
-    saved.write_bytes(bytes(content))
-    with pytest.raises(ValueError, match=r"labels has another size than shape \(536870912,\) needs"):
+    claim(saved, "model", 10_000_000, npy(np.zeros(0, np.uint8), (10_000_000,)))
+    with pytest.raises(ValueError, match=r"model has another size than shape \(10000000,\) needs"):
         load_model(saved)
+
+
+def test_members_that_are_too_large_for_the_file(saved, tmp_path):
+    claim(saved, "labels", 2**31, npy(np.zeros(0, np.int32), (2**29,)))
+    with pytest.raises(ValueError, match="its members are too large for its length"):
+        load_model(saved)
+    bomb = npy(np.zeros(17_000_000, np.uint8))
+    write_members(tmp_path / "head", {"model": bomb})
+    with pytest.raises(ValueError, match="its members are too large for its length"):
+        load_model(tmp_path / "head")
+
+
+def test_a_model_that_compresses_too_well_is_stored_as_it_is(heart, tmp_path, monkeypatch):
+    """What would be refused on loading is written without compression."""
+    X = np.repeat(np.eye(2), 3000, axis=0)
+    model = craftc.DPMeans(n_clusters=2, random_state=0).fit(X)
+    save_model(model, tmp_path / "m")
+    short = (tmp_path / "m").stat().st_size
+    monkeypatch.setattr("craftc._common.model_archive._SMALL", 0)
+    monkeypatch.setattr("craftc._common.model_archive._MOST_EXPANDED", 4)
+    with pytest.raises(ValueError, match="its members are too large for its length"):
+        load_model(tmp_path / "m")
+    save_model(model, tmp_path / "m")
+    assert (tmp_path / "m").stat().st_size > 24_000 > 4 * short
+    np.testing.assert_array_equal(load_model(tmp_path / "m").labels_, model.labels_)
+
+
+def test_a_change_without_its_checksum_is_refused(saved):
+    members = members_of(saved)
+    arrays = {name: np.load(io.BytesIO(member)) for name, member in members.items()}
+    swapped = members | {"labels": npy(arrays["labels"][::-1]), "margins": npy(arrays["margins"] * 2)}
+    head = members | {"model": members["model"].replace(b'"n_iter": ', b'"n_iter":  ')}
+    extra, fewer = members | {"more": members["labels"]}, {name: members[name] for name in members if name != "typical"}
+    none = {name: members[name] for name in members if name != "checksum"}
+    wrong = members | {"checksum": npy(arrays["checksum"][:-1])}
+    older = none | {"model": members["model"].replace(b'"format_version": 4', b'"format_version": 3')}
+    for changed in (swapped, extra, fewer, none, wrong, older | {"checksum": members["checksum"]}):
+        write_members(saved, changed, checksum=False)
+        with pytest.raises(ValueError, match=r"do not have its checksum|checksum (is missing|has shape)"):
+            load_model(saved)
+    write_members(saved, head, checksum=False)
+    with pytest.raises(ValueError, match="is damaged or cut short"):
+        load_model(saved)
+    write_members(saved, older, checksum=False)  # files of format 3 have none
+    load_model(saved)
+    write_members(saved, members)
+    load_model(saved)
+
+
+def test_two_members_of_one_name(saved):
+    with zipfile.ZipFile(saved, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("labels.npy", archive.read("labels.npy"))
+    with pytest.raises(ValueError, match="two members of one name"):
+        load_model(saved)
+
+
+def test_the_same_model_gives_the_same_bytes(heart, saved, tmp_path):
+    save_model(load_model(saved), tmp_path / "again")
+    first, second = members_of(saved), members_of(tmp_path / "again")
+    assert first.keys() == second.keys()
+    assert all(first[name] == second[name] for name in first.keys() - {"model", "checksum"})
+    save_model(load_model(saved), tmp_path / "third")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "third").read_bytes()
+
+
+def test_memory_that_does_not_suffice(saved, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(np.lib.format, "read_array", fail)
+    with pytest.raises(MemoryError, match=r"m\.craftc' needs 0 MB of memory, more than this process can have"):
+        load_model(saved)
+
+
+def test_a_value_that_cannot_be_stored_is_refused_before_anything_is_written(heart, tmp_path):
+    model = CRAFT(n_clusters=2, random_state=0).fit(heart)
+    model._links.saving = np.inf
+    with pytest.raises(ValueError, match=r"holds a value that a model file cannot store: Out of range float values"):
+        save_model(model, tmp_path / "m")
+    model.set_params(categorical=object())
+    with pytest.raises(TypeError, match=r"The parameter categorical=<object .* cannot be written to a file"):
+        save_model(model, tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_array_likes_among_the_parameters(heart, tmp_path):
+    X = heart[["age", "sex", "chol"]]
+    model = CRAFT(n_clusters=2, categorical=pd.Index(["sex"]), random_state=0, cluster_price=Fraction(9, 2)).fit(X)
+    again = round_trip(model, tmp_path)
+    assert (again.categorical, again.cluster_price) == (["sex"], 4.5)
+    check_equal(model, again, X)
 
 
 def test_public_names():

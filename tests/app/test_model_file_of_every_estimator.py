@@ -15,6 +15,7 @@ import craftc
 from craftc import load_model, save_model
 from craftc.cli import main
 from craftc.datasets import load_heart
+from tests.app.model_members import arrays_of, write_arrays
 
 RNG = np.random.default_rng(0)
 BLOBS = np.concatenate([RNG.normal(mean, 1.0, (40, 4)) for mean in (0, 6, 12)])
@@ -70,6 +71,8 @@ CASES = {
     "covariates, selection": lambda: covariates(sparsity=[1.0, 0.5, 0.25]),
     "covariates, numbers": lambda: covariates(np.repeat([0, 1, 5], 40), fusion_penalty=2.0),
     "covariates, objects": lambda: covariates(NAMES.astype(object), fusion_penalty=2.0),
+    "covariates, texts that end with NUL": lambda: covariates(np.array(["a", "a\0", "b"], object)[np.arange(120) % 3], fusion_penalty=2.0),
+    "covariates, dates": lambda: covariates(np.array(["2020-01-01", "2021-01-01"], "M8[D]")[np.arange(120) % 2], fusion_penalty=2.0),
     "covariates, booleans": lambda: covariates(NAMES == "a", fusion_penalty=2.0),
     "mixture": mixture,
     "mixture, full": lambda: mixture(covariance="full"),
@@ -166,16 +169,6 @@ def test_parameters_that_a_fitted_model_does_not_use(model, stored, tmp_path):
     again.fit(BLOBS)
 
 
-def arrays_of(path):
-    with np.load(path) as archive:
-        return dict(archive)
-
-
-def write(path, arrays):
-    with open(path, "wb") as file:
-        np.savez(file, **arrays)
-
-
 def refused(path):
     """Whether a file is refused with the error for damaged files; otherwise it must load."""
     try:
@@ -213,12 +206,12 @@ def test_every_array_is_checked(fitted, tmp_path):
     for name, array in arrays.items():
         if name == "model":
             continue
-        write(path, {key: value for key, value in arrays.items() if key != name})
+        write_arrays(path, {key: value for key, value in arrays.items() if key != name})
         assert refused(path) or name in OPTIONAL, f"without {name}"
         for word, other in spoilt(array):
             if (word == "shorter" and name in LENGTH_IS_FREE) or (word, name) in POSSIBLE:
                 continue
-            write(path, arrays | {name: other})
+            write_arrays(path, arrays | {name: other})
             assert refused(path), f"{name}: {word}"
 
 
@@ -239,7 +232,7 @@ def test_every_value_of_the_head_is_checked(fitted, tmp_path):
             del place[keys[-1]]
         else:
             place[keys[-1]] = value
-        write(path, arrays | {"model": np.frombuffer(json.dumps(copy).encode(), np.uint8)})
+        write_arrays(path, arrays, copy)
         return refused(path)
 
     for name in ("parameters", "n_features", "feature_names", "scalars"):
@@ -263,8 +256,7 @@ def test_a_file_of_one_estimator_is_none_of_another(tmp_path):
     arrays = arrays_of(path)
     head = json.loads(arrays["model"].tobytes())
     for name in ("CRAFT", "KFeatures", "ConvexClustering", "FeatureSelectionMixture", "GraphSpectralFeatures", "ConvexCovariateClustering"):
-        text = json.dumps(head | {"estimator": name, "format_version": 1})
-        write(path, arrays | {"model": np.frombuffer(text.encode(), np.uint8)})
+        write_arrays(path, arrays, head | {"estimator": name, "format_version": 1})
         assert refused(path)
 
 

@@ -62,6 +62,7 @@ MODELS = {
     "covariates-3": ("numbers", craftc.ConvexCovariateClustering([8.0, 4.0, 2.0])),
     "spectral-3": ("mixed", craftc.GraphSpectralFeatures(2, categorical=["colour", "sold"], random_state=0)),
 }
+MODELS |= {f"{name[:-1]}4": model for name, model in MODELS.items()}
 
 
 def results(model, X):

@@ -72,8 +72,8 @@ PARAMETERS = [
     ({"tol": -1e-9}, "tol must be a number >= 0"),
     ({"tol": np.nan}, "tol must be a number >= 0"),
     ({"tol": "fine"}, "tol must be a number"),
-    ({"random_state": "monday"}, "seed"),
-    ({"random_state": -1}, "Seed"),
+    ({"random_state": "monday"}, "random_state must be None, a whole number"),
+    ({"random_state": -1}, "random_state must be None"),
     ({"n_threads": 0}, "n_threads=0"),
     ({"n_threads": 1.5}, "n_threads must be"),
     ({"n_threads": "all"}, "n_threads must be"),
@@ -278,7 +278,7 @@ def test_new_rows():
     for bad, sentence in ((0, "n_samples must be a whole number >= 1"), (1.5, "n_samples must be a whole"), (None, "n_samples must be")):
         with pytest.raises((ValueError, TypeError), match=sentence):
             model.sample(bad)
-    with pytest.raises(ValueError, match="seed"):
+    with pytest.raises(ValueError, match="random_state must be None"):
         model.sample(2, random_state="monday")
     np.testing.assert_array_equal(model.means_, before)
 
