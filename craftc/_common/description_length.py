@@ -18,6 +18,6 @@ def description_length(sizes: Floats, D: int, inertia: float, scatter: float) ->
     bounded below by 1e-14 of the total scatter.
     """
     N, K = float(sizes.sum()), len(sizes)
-    spread = max(inertia, 1e-14 * scatter, np.finfo(float).tiny) / (N * D)
+    spread = max(max(inertia, 1e-14 * scatter, np.finfo(float).tiny) / (N * D), np.finfo(float).tiny)
     mixing = math.fsum(size * math.log(size / N) for size in sizes.tolist())
     return float(0.5 * N * D * math.log(spread) - mixing + 0.5 * K * (D + 1) * math.log(max(N, 1.0)))

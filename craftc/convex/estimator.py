@@ -114,7 +114,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         "n_clusters": Number(least=1, whole=True, optional=True),
         "n_neighbors": Number(least=1, whole=True),
         "solver": Choice(SOLVERS),
-        "tol": Number(above=0),
+        "tol": Number(above=0, most=1.0),
         "max_iter": Number(least=1, whole=True),
     }
 

@@ -158,7 +158,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         "ridge": Number(least=0),
         "solver": Choice(SOLVERS),
         "selection": Choice(SELECTIONS),
-        "tol": Number(above=0),
+        "tol": Number(above=0, most=1.0),
         "max_iter": Number(least=1, whole=True),
     }
     _of_fit = ("similarity", "best_", "_points", "_selection_points")  # of the path, not of the rows

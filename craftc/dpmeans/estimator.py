@@ -51,6 +51,7 @@ from craftc.table.numbers import read_numbers
 MODES = ("serial", "delayed", "collapsed")
 COVARIANCES = ("spherical", "full", "full-sized")
 _MOST = 10**6  # values of `penalty_path`
+_FAR = 520  # binary exponent of the unit of distances whose squares overflow
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
 
 
@@ -504,7 +505,15 @@ class DPMeans(
                 out[:, k] = gaussian.mahalanobis(table, self._shapes, k)
         else:
             threads = threads_for(effective_n_threads(self.n_threads), table.size * self.n_clusters_)
-            _kernel.distances(_whitened(table, self._shape), _whitened(self.cluster_centers_, self._shape), out, threads)
+            rows, centers = _whitened(table, self._shape), _whitened(self.cluster_centers_, self._shape)
+            _kernel.distances(rows, centers, out, threads)
+            far = np.flatnonzero(np.isinf(out).any(axis=1))
+            if len(far):  # squares overflow: in units in which they do not
+                scaled = np.empty((len(far), self.n_clusters_))
+                _kernel.distances(np.ldexp(rows[far].astype(np.float64), -_FAR), np.ldexp(centers, -_FAR), scaled, threads)
+                np.sqrt(out, out=out)
+                out[far] = np.ldexp(np.sqrt(scaled), _FAR)
+                return out
         return np.asarray(np.sqrt(out, out=out))
 
     def _check_parameters(self) -> None:

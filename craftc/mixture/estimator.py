@@ -17,7 +17,7 @@ from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_c
 from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.magnitudes import check_ranges, column_ranges, names_of
 from craftc._common.random import rng_of, seed_of
-from craftc._common.shown import array_of, shown
+from craftc._common.shown import array_of
 from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
@@ -28,21 +28,19 @@ from craftc._common.validation import (
     check_choice,
     check_countable,
     check_number,
-    check_parameters,
     check_weight,
 )
 from craftc._common.warn import warn_user
 from craftc.distributed.collections import rowwise
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
-from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
+from craftc.mixture.priors import SELECTIONS, Priors, checked_priors
 from craftc.mixture.scaling import ColumnScaling, ScaledData
 from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
 from craftc.table.dense_input import DenseInput
 from craftc.table.html_overview import HtmlOverview, Overview
 
-SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the default rho of each
 INITS = ("kmeans", "random")
 _PARALLEL_STARTS = 20  # times SMALL_WORK: for larger tables starts run one after the other, each on all threads
 _FEW_ROWS = 100  # tables may have fewer rows than components up to so many
@@ -245,7 +243,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         FeatureSelectionMixture
             The fitted estimator.
         """
-        priors = self._checked_priors()
+        priors = checked_priors(self)
         rows = self._read(X, reset=True)
         weight = check_weight(sample_weight, len(rows))
         check_countable(weight)
@@ -255,9 +253,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         data = self._scaled_data(rows[present] if not present.all() else rows, None if weight is None else weight[present])
         given = self._given_responsibilities(len(rows), priors.K)
         best = self._best_start(data, priors, None if given is None else given[present])
-        self._set_state(best)
-        if not present.all():
-            self.labels_ = self._posterior.labels(self._posterior.scaling.clipped(rows), data.n_threads)
+        self._set_state(best, rows, present)
         if not best.converged:
             warn_not_converged(self, best.n_iter, "sweeps", "raise max_iter or tol")
         return self
@@ -293,11 +289,17 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         with threadpool_limits(1, "blas") if priors.full else nullcontext():
             return min(parallel_map(run, starts, side, config.stop), key=lambda result: result.objective)
 
-    def _set_state(self, result: MixtureResult) -> None:
+    def _set_state(self, result: MixtureResult, rows: NDArray[Any], present: NDArray[np.bool_]) -> None:
         factors, found = result.model.factors, number_by_appearance(result.label)
         posterior = result.model.posterior(found)
-        self.labels_, self.n_clusters_ = result.label, len(found)
-        self.cluster_sizes_ = np.bincount(self.labels_, factors.data.weight, len(found)).astype(np.float64)
+        labels = np.empty(len(rows), np.int32)
+        labels[present] = result.label
+        if not present.all():  # rows of weight 0 get labels, and count for the order of the clusters
+            labels[~present] = posterior.labels(posterior.scaling.clipped(rows[~present]), factors.data.n_threads)
+            found = found[number_by_appearance(labels)]
+            posterior = result.model.posterior(found)
+        self.labels_, self.n_clusters_ = labels, len(found)
+        self.cluster_sizes_ = np.bincount(labels[present], factors.data.weight, len(found)).astype(np.float64)
         self._set_posterior(posterior)
         self.feature_fraction_ = factors.fraction if posterior.fractions is None else posterior.fractions
         set_convergence(self, result)
@@ -486,60 +488,6 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         full = np.zeros((n, K))
         full[:, : given.shape[1]] = given
         return full
-
-    def _checked_priors(self) -> Priors:
-        """The priors of the checked parameters."""
-        check_parameters(self)
-        if self.component != "gaussian" and self.covariance == "full":
-            raise ValueError('covariance="full" requires component="gaussian"; use covariance="diagonal" for counts and indicators.')
-        fractions, prior = self._checked_fractions()
-        fraction = float(self.feature_fraction)
-        variance = float(SELECTIONS[self.selection] if self.feature_variance is None else self.feature_variance)
-        low, high = fraction_interval(variance)
-        if not low < fraction < high:
-            raise ValueError(
-                f"feature_fraction must lie between {low:.6g} and {high:.6g} for feature_variance {variance:g} (a fraction m with variance "
-                f"rho needs m (1 - m) > rho), got {fraction!r}. Lower feature_variance or move feature_fraction towards 0.5."
-            )
-        if fractions == "shared" and (1.0 + LEAST_KAPPA) * variance >= 0.25:
-            raise ValueError(
-                f"learn_fraction needs feature_variance < {0.25 / (1.0 + LEAST_KAPPA):.4g}, so that m can vary, got {variance!r}."
-            )
-        return Priors(
-            int(self.n_components),
-            kind=self.component,
-            full=self.covariance == "full",
-            own_noise=self.noise == "feature",
-            tied=self.selection == "shared",
-            fraction=fraction,
-            variance=variance,
-            learn=fractions == "shared",
-            own_fractions=fractions == "component",
-            fraction_prior=prior,
-            concentration=float(self.concentration),
-        )
-
-    def _checked_fractions(self) -> tuple[str | None, tuple[float, float]]:
-        """Which fractions are fitted, "shared", "component" or None, and their prior; warns about parameters without a role."""
-        learn, prior = self.learn_fraction, self.fraction_prior
-        if isinstance(learn, (bool, np.bool_)):
-            fractions = "shared" if learn else None
-        elif isinstance(learn, str) and learn in ("shared", "component"):
-            fractions = learn
-        else:
-            raise TypeError(f"learn_fraction must be True, False, 'shared' or 'component', got {shown(learn)}.")
-        if not isinstance(prior, (tuple, list, np.ndarray)) or len(prior) != 2:
-            raise ValueError(f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {shown(prior)}.")
-        a, b = (check_number(f"fraction_prior[{i}]", prior[i], least=1e-6, most=1e6) for i in (0, 1))
-        shapes = a, b
-        if fractions == "component" and (self.selection == "shared" or self.covariance == "full"):
-            other = 'selection="shared"' if self.selection == "shared" else 'covariance="full"'
-            raise ValueError(f'learn_fraction="component" needs selections of every component, got {other}; use learn_fraction="shared".')
-        unused = ["fraction_prior"] * (fractions is None and shapes != (1.0, 1.0))
-        unused += ["feature_variance"] * (fractions == "component" and self.feature_variance is not None)
-        if unused:
-            warn_user(f"{unused[0]} has no role with learn_fraction={learn!r} and is ignored.")
-        return fractions, shapes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from scipy.special import betaln
+
+from craftc._common.shown import shown
+from craftc._common.validation import check_number, check_parameters
+from craftc._common.warn import warn_user
 
 NORMAL = (0.1, 1.0, 0.5)  # k0, a0, b0 of a component's column, in the model's units
 NOISE = (0.1, 1.0, 1.0)
 BINARY = 1.0  # a0 and b0 of a probability: uniform
 COUNT = 1.0  # a0 of a rate; b0 = a0 / mean rate: the prior mean of every column is that of the whole table
+SELECTIONS = {"local": 0.01, "global": 0.2, "shared": 0.2}  # and the default rho of each
 LEAST_KAPPA = 0.05  # if the feature fraction is fitted: with a smaller kappa the prior's log-odds reach hundreds of nats
 
 
@@ -71,3 +78,59 @@ def fraction_interval(variance: float, kappa: float = 0.0) -> tuple[float, float
     """The feature fractions m that a variance rho allows: m (1 - m) > (1 + kappa) rho."""
     half = math.sqrt(max(0.25 - (1.0 + kappa) * variance, 0.0))
     return 0.5 - half, 0.5 + half
+
+
+def checked_priors(model: Any) -> Priors:
+    """The priors of the parameters of an estimator; raise unless they can be used."""
+    check_parameters(model)
+    if model.component != "gaussian" and model.covariance == "full":
+        raise ValueError('covariance="full" requires component="gaussian"; use covariance="diagonal" for counts and indicators.')
+    fractions, prior = _checked_fractions(model)
+    fraction = float(model.feature_fraction)
+    variance = float(SELECTIONS[model.selection] if model.feature_variance is None else model.feature_variance)
+    low, high = fraction_interval(variance)
+    if not low < fraction < high:
+        raise ValueError(
+            f"feature_fraction must lie between {low:.6g} and {high:.6g} for feature_variance {variance:g} (a fraction m with variance "
+            f"rho needs m (1 - m) > rho), got {fraction!r}. Lower feature_variance or move feature_fraction towards 0.5."
+        )
+    if fractions == "shared" and (1.0 + LEAST_KAPPA) * variance >= 0.25:
+        raise ValueError(
+            f"learn_fraction needs feature_variance < {0.25 / (1.0 + LEAST_KAPPA):.4g}, so that m can vary, got {variance!r}."
+        )
+    return Priors(
+        int(model.n_components),
+        kind=model.component,
+        full=model.covariance == "full",
+        own_noise=model.noise == "feature",
+        tied=model.selection == "shared",
+        fraction=fraction,
+        variance=variance,
+        learn=fractions == "shared",
+        own_fractions=fractions == "component",
+        fraction_prior=prior,
+        concentration=float(model.concentration),
+    )
+
+
+def _checked_fractions(model: Any) -> tuple[str | None, tuple[float, float]]:
+    """Which fractions are fitted, "shared", "component" or None, and their prior; warns about parameters without a role."""
+    learn, prior = model.learn_fraction, model.fraction_prior
+    if isinstance(learn, (bool, np.bool_)):
+        fractions = "shared" if learn else None
+    elif isinstance(learn, str) and learn in ("shared", "component"):
+        fractions = learn
+    else:
+        raise TypeError(f"learn_fraction must be True, False, 'shared' or 'component', got {shown(learn)}.")
+    if not isinstance(prior, (tuple, list, np.ndarray)) or len(prior) != 2:
+        raise ValueError(f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {shown(prior)}.")
+    a, b = (check_number(f"fraction_prior[{i}]", prior[i], least=1e-6, most=1e6) for i in (0, 1))
+    shapes = a, b
+    if fractions == "component" and (model.selection == "shared" or model.covariance == "full"):
+        other = 'selection="shared"' if model.selection == "shared" else 'covariance="full"'
+        raise ValueError(f'learn_fraction="component" needs selections of every component, got {other}; use learn_fraction="shared".')
+    unused = ["fraction_prior"] * (fractions is None and shapes != (1.0, 1.0))
+    unused += ["feature_variance"] * (fractions == "component" and model.feature_variance is not None)
+    if unused:
+        warn_user(f"{unused[0]} has no role with learn_fraction={learn!r} and is ignored.")
+    return fractions, shapes

@@ -62,7 +62,10 @@ def read_numbers(
                 read = validate_data(estimator, X, y, reset=reset, **checks)
     except (TypeError, ValueError) as error:
         _explain(X, type(estimator).__name__)
-        raise error
+        if not _has_nulls(X):
+            raise error
+        numbers = _with_nan(X)
+        return read_numbers(estimator, numbers, y, reset=reset, dtype=dtype, allow_nan=allow_nan, **checks)
     _check_finite(read[0] if isinstance(read, tuple) else read, estimator, allow_nan)
     return read
 
@@ -97,6 +100,16 @@ def _explain(X: Any, estimator_name: str) -> None:
             for cell in frame[:, j].to_list() if source.named else frame[:, j]:
                 if not _is_number(cell):
                     raise TypeError(_NO_NUMBER.format(name, repr(cell)[:60], estimator_name))
+
+
+def _has_nulls(X: Any) -> bool:
+    """Whether columns of objects or of nullable types are the only reason why a data frame of pandas cannot be converted."""
+    return hasattr(X, "isna") and hasattr(X, "columns") and bool((X.dtypes != np.float64).any()) and bool(X.isna().any(axis=None))
+
+
+def _with_nan(X: Any) -> Any:
+    """A data frame of pandas as float64, with NaN where it has NA."""
+    return X.astype(object).where(X.notna(), np.nan).astype(np.float64)
 
 
 def _is_number(cell: Any) -> bool:

@@ -16,7 +16,11 @@ NOT_FINITE = {
     "CRAFT.margins_": "inf where there is no second cluster",
     "CRAFT.cluster_margins_": "inf where there is no second cluster",
     "CRAFT.dependence_ratio_": "inf if only links save anything, NaN if nothing does or the price is not automatic",
+    "CRAFT.centers_": "NaN where all cells of a cluster are missing",
+    "CRAFT.variances_": "NaN where all cells of a cluster are missing",
     "DPMeans.cluster_penalty_": "inf if the parameter is",
+    "DPMeans.objective_": "inf if the parameter cluster_penalty is",
+    "DPMeans.objective_path_": "inf if the parameter cluster_penalty is",
     "KFeatures.penalty_interval_": "inf where no feature can be dropped or added",
     "BPMeans.penalty_interval_": "inf where no feature can be dropped or added",
     "GraphSpectralFeatures.codes_": "NaN for numeric columns",
@@ -100,7 +104,7 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
         if hasattr(model, attribute):
             check_labels(found, f"{name}.{attribute}", getattr(model, attribute), model.n_clusters_)
     rows = numbers_of(X)
-    check_path(found, model, rows, 1.0 if weight is None else float(np.max(weight, initial=1.0)))
+    check_path(found, model, rows, 1.0 if weight is None else float(np.max(np.asarray(weight), initial=1.0)))
     if rows is not None and rows.size:
         weights = np.ones(len(rows)) if weight is None else np.broadcast_to(np.asarray(weight, dtype=np.float64), len(rows))
         check_squares(found, model, rows, weights)
@@ -141,7 +145,7 @@ def _monotone(model: Any) -> bool:
         return False  # the last step changes the model, whatever it costs
     if name == "CRAFT":
         cases = model.n_clusters is None and model.max_clusters >= 100
-        return cases and model.model == "likelihood" and model.selection in ("priced", "fixed", "global") and model.init != "farthest"
+        return cases and model.model == "likelihood" and model.selection in ("priced", "fixed", "global") and not _is(model.init, "farthest")
     if name == "DPMeans":
         return isinstance(model.covariance, str) and model.covariance == "spherical" and np.isfinite(model.cluster_penalty_)
     if name == "KFeatures":
@@ -149,6 +153,10 @@ def _monotone(model: Any) -> bool:
     if name == "GraphSpectralFeatures":
         return bool(model.objective == "pseudo")
     return True
+
+
+def _is(value: Any, text: str) -> bool:
+    return isinstance(value, str) and value == text
 
 
 def check_squares(found: Problems, model: Any, X: np.ndarray[Any, Any], weight: np.ndarray[Any, Any]) -> None:

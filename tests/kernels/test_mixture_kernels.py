@@ -10,6 +10,7 @@ from craftc import FeatureSelectionMixture
 from craftc._kernels import mixture_moves
 from craftc._kernels.mixture import Rows
 from craftc._kernels.mixture_updates import Mixture
+from craftc.mixture.priors import checked_priors
 from craftc.mixture.variational import DiagonalModel
 from tests.reference.mixture import ReferenceMixture
 
@@ -237,7 +238,7 @@ def model_and_reference(seed, component, selection, missing=0.1, K=5, concentrat
     own = selection == "own fractions"
     parameters["selection"] = "local" if own else selection
     estimator = FeatureSelectionMixture(K, init=R, n_threads=1, learn_fraction="component" if own else False, **parameters)
-    model = DiagonalModel(estimator._scaled_data(estimator._read(X, reset=True), None), estimator._checked_priors(), 1)
+    model = DiagonalModel(estimator._scaled_data(estimator._read(X, reset=True), None), checked_priors(estimator), 1)
     model.start_from(R)
     ref = ReferenceMixture(X, R, own_fractions=own, **parameters)
     for _ in range(2):
