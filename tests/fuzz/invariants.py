@@ -72,8 +72,8 @@ def _first(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> str:
 
 
 def copied(value: Any) -> Any:
-    """A deep copy for a later comparison; None for what cannot be copied."""
-    return None if isinstance(value, types.GeneratorType) else copy.deepcopy(value)
+    """A deep copy for a later comparison."""
+    return copy.deepcopy(value)
 
 
 def numbers_of(X: Any) -> np.ndarray[Any, Any] | None:
