@@ -260,7 +260,10 @@ def report(failure: Failure, whole: bool) -> str:
     """The lines of one failure: its reproduction, a line for every problem, what a child wrote that crashed (`whole`: any)."""
     lines = [failure.reproduction, *(f"    {each.kind}: {each.what}: {each.detail}" for each in failure.problems)]
     if whole or any(each.kind in ("crash", "hang") for each in failure.problems):
-        lines += [f"    | {line}" for line in failure.output.splitlines()[-40:] if "xtension modules: " not in line]
+        written = failure.output.splitlines()
+        reports = [i for i, line in enumerate(written) if "ERROR: AddressSanitizer" in line or "runtime error:" in line]
+        shown = written[reports[0] :][:40] if reports else written[-40:]
+        lines += [f"    | {line}" for line in shown if "xtension modules: " not in line]
     return "\n".join(lines)
 
 
