@@ -100,7 +100,7 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
         if hasattr(model, attribute):
             check_labels(found, f"{name}.{attribute}", getattr(model, attribute), model.n_clusters_)
     rows = numbers_of(X)
-    check_path(found, model, rows, 1.0 if weight is None else float(np.max(weight, initial=1.0)))
+    check_path(found, model, rows, 1.0 if weight is None else float(np.asarray(weight, dtype=np.float64).max(initial=1.0)))
     if rows is not None and rows.size:
         weights = np.ones(len(rows)) if weight is None else np.broadcast_to(np.asarray(weight, dtype=np.float64), len(rows))
         check_squares(found, model, rows, weights)
@@ -137,11 +137,9 @@ def check_path(found: Problems, model: Any, rows: Any, most: float) -> None:
 
 def _monotone(model: Any) -> bool:
     name = type(model).__name__
-    if name == "CRAFT" and model.covariance == "full":
-        return False  # the last step changes the model, whatever it costs
     if name == "CRAFT":
-        cases = model.n_clusters is None and model.max_clusters >= 100
-        return cases and model.model == "likelihood" and model.selection in ("priced", "fixed", "global") and model.init != "farthest"
+        forced = model.n_clusters is not None or model.max_clusters < 100 or model.covariance == "full"  # whatever it costs
+        return bool(not forced and model.model == "likelihood" and model.selection in ("priced", "fixed", "global"))
     if name == "DPMeans":
         return isinstance(model.covariance, str) and model.covariance == "spherical" and np.isfinite(model.cluster_penalty_)
     if name == "KFeatures":
