@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int:
     for outcome in run(areas, cases, limits, options.jobs, options.batch):
         if outcome is not None:
             failures.append(outcome)
-            print(report(outcome), flush=True)
+            print(report(outcome, bool(options.case)), flush=True)
     print(summary(failures, Counter(name for name, _ in cases), time.monotonic() - start))
     return 1 if failures else 0
 

@@ -76,8 +76,8 @@ def _first(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> str:
 
 
 def copied(value: Any) -> Any:
-    """A deep copy for a later comparison; None for what cannot be copied."""
-    return None if isinstance(value, types.GeneratorType) else copy.deepcopy(value)
+    """A deep copy for a later comparison."""
+    return copy.deepcopy(value)
 
 
 def numbers_of(X: Any) -> np.ndarray[Any, Any] | None:
@@ -104,7 +104,7 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
         if hasattr(model, attribute):
             check_labels(found, f"{name}.{attribute}", getattr(model, attribute), model.n_clusters_)
     rows = numbers_of(X)
-    check_path(found, model, rows, 1.0 if weight is None else float(np.max(np.asarray(weight), initial=1.0)))
+    check_path(found, model, rows, 1.0 if weight is None else float(np.asarray(weight, dtype=np.float64).max(initial=1.0)))
     if rows is not None and rows.size:
         weights = np.ones(len(rows)) if weight is None else np.broadcast_to(np.asarray(weight, dtype=np.float64), len(rows))
         check_squares(found, model, rows, weights)
@@ -141,11 +141,9 @@ def check_path(found: Problems, model: Any, rows: Any, most: float) -> None:
 
 def _monotone(model: Any) -> bool:
     name = type(model).__name__
-    if name == "CRAFT" and model.covariance == "full":
-        return False  # the last step changes the model, whatever it costs
     if name == "CRAFT":
-        cases = model.n_clusters is None and model.max_clusters >= 100
-        return cases and model.model == "likelihood" and model.selection in ("priced", "fixed", "global") and not _is(model.init, "farthest")
+        forced = model.n_clusters is not None or model.max_clusters < 100 or model.covariance == "full"  # whatever it costs
+        return bool(not forced and model.model == "likelihood" and model.selection in ("priced", "fixed", "global"))
     if name == "DPMeans":
         return isinstance(model.covariance, str) and model.covariance == "spherical" and np.isfinite(model.cluster_penalty_)
     if name == "KFeatures":
@@ -153,10 +151,6 @@ def _monotone(model: Any) -> bool:
     if name == "GraphSpectralFeatures":
         return bool(model.objective == "pseudo")
     return True
-
-
-def _is(value: Any, text: str) -> bool:
-    return isinstance(value, str) and value == text
 
 
 def check_squares(found: Problems, model: Any, X: np.ndarray[Any, Any], weight: np.ndarray[Any, Any]) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+import craftc
+
 _NONSENSE = (
     None, True, False, 0, -1, -(10**30), 10**30, 2**31, 2**63, 1.5, -0.0, 1e-320, 1e300, float("nan"), float("inf"), -float("inf"), "",
     "auto",
@@ -20,20 +22,32 @@ THREADS = (None, 1, 2, -1, -100, 3, 0, 2.0, 2.5, "2", True, float("nan"), float(
 def draw(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, Any]:
     """Parameters of the estimator of this name for a table of n rows and d columns; one of them is nonsense at times."""
     chosen = _fixed(rng, name)
-    valid = _valid(rng, name, max(n, 1), max(d, 1))
-    for parameter in valid:
-        if rng.random() < 0.2:
-            values = valid[parameter]
-            chosen[parameter] = values[rng.integers(len(values))]
-    if "random_state" in valid and rng.random() < 0.1:
+    values = _values(rng, name, max(n, 1), max(d, 1))
+    for parameter in values:
+        value = values[parameter][rng.integers(len(values[parameter]))]
+        if rng.random() < 0.15 and (rng.random() < 0.03 or _allowed(name, parameter, value)):
+            chosen[parameter] = value
+    kind = rng.random()
+    if kind < 0.06 and "random_state" in values:
         seed = SEEDS[rng.integers(len(SEEDS))]
         chosen["random_state"] = seed(3) if callable(seed) else seed
-    if rng.random() < 0.1:
+    elif kind < 0.12:
         chosen["n_threads"] = THREADS[rng.integers(len(THREADS))]
-    if rng.random() < 0.12:
-        parameter = list(valid)[rng.integers(len(valid))]
+    elif kind < 0.2:
+        parameter = list(values)[rng.integers(len(values))]
         chosen[parameter] = _NONSENSE[rng.integers(len(_NONSENSE))]
     return chosen
+
+
+def _allowed(name: str, parameter: str, value: Any) -> bool:
+    """Whether the table of constraints of the estimator allows a value."""
+    constraint = getattr(craftc, name)._constraints.get(parameter)
+    try:
+        if constraint is not None:
+            constraint.check(parameter, value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _fixed(rng: np.random.Generator, name: str) -> dict[str, Any]:
@@ -52,12 +66,12 @@ def _fixed(rng: np.random.Generator, name: str) -> dict[str, Any]:
     return few[name] | seed | {"n_threads": 1}
 
 
-def _valid(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, list[Any]]:
+def _values(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, list[Any]]:
     labels = rng.integers(0, 3, n)
     shared: dict[str, list[Any]] = {"n_init": [1, 2, 3], "max_iter": [1, 2, 50], "random_state": [0, 3, 2**40], "verbose": [0, 2]}
     if name == "CRAFT":
         return shared | {
-            "n_clusters": [1, 2, 3, 5, "suggested", n + 5, 10**6],
+            "n_clusters": [1, 2, 3, 5, "suggested", n, n + 5],
             "background": ["pooled", "table"],
             "covariance": ["auto", "diagonal", "full"],
             "cluster_price": ["auto", "farthest-first", 0.0, 0.5, 10.0, 1e6, 1e300],
@@ -69,12 +83,12 @@ def _valid(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, lis
             "numeric_threshold": [0.0, 0.5, ("absolute", 1.0), ("absolute", 1e300), 2.0],
             "model": ["likelihood", "paper", "paper-relative", "paper-fixed"],
             "numeric": ["auto", "raw", "rank"],
-            "categorical": ["auto", [0], [0, d - 1], [d], ["c0"], ["none"], [True] + [False] * (d - 1), [-1]],
+            "categorical": ["auto", [0], [d - 1], ["c0"], [True] + [False] * (d - 1), [], [d]],
             "missing": ["ignore", "category", "error"],
             "unknown": ["ignore", "error"],
             "unusable": ["error", "drop"],
             "max_clusters": [1, 2, 5, 1000, 10**6],
-            "init": ["auto", "single", "random", "farthest", labels, [labels, labels[::-1]], labels[:-1], labels - 1, labels * 1.0],
+            "init": ["auto", "single", "random", "farthest", labels, [labels, labels[::-1]], labels * 7, labels[:-1]],
         }
     if name == "DPMeans":
         return shared | {
@@ -83,7 +97,7 @@ def _valid(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, lis
             "max_clusters": [None, 1, 2, 10, 10**6],
             "mode": ["serial", "delayed", "collapsed"],
             "polish": [False, True],
-            "covariance": ["spherical", "full", "full-sized", *(np.eye(d) * scale for scale in (1.0, 0, -1, 1e200)), np.ones((d, d))],
+            "covariance": ["spherical", "full", "full-sized", np.eye(d), np.eye(d) * 1e-9, np.stack([np.eye(d)] * 2), np.ones((d, d))],
             "init": ["auto", "single", "random-row", "random", "farthest", labels, labels[:-1]],
             "covariance_prior": [None, 0.0, 1e-300, 0.1, 1e300],
             "covariance_price": [None, 0.0, 1.0, 100.0],

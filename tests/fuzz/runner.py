@@ -106,11 +106,15 @@ class _Child:
             self.deadline += _GRACE
             self.late = True
 
+    def output(self) -> str:
+        """The end of what the child has written to stdout and stderr."""
+        return (self.folder / "output").read_text(errors="replace")[-16000:]
+
     def close(self) -> tuple[list[Problem], str]:
         """Wait for the end of the child: problems of the case that ended it, and the end of its output."""
         os.close(self.pipe)
         _, status, usage = os.wait4(self.pid, 0)
-        output = (self.folder / "output").read_text(errors="replace")[-16000:]
+        output = self.output()
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.late:
             busy = usage.ru_utime + usage.ru_stime
@@ -160,7 +164,7 @@ def run(areas: Mapping[str, Area], cases: Iterable[Case], limits: Limits, jobs: 
             for child in _ready(running):
                 for problems in child.answers():
                     if problems:
-                        yield from _failed(child, child.answered - 1, problems, "", waiting)
+                        yield from _failed(child, child.answered - 1, problems, child.output(), waiting)
                     else:
                         yield child.earlier
                 if child.ended:
@@ -207,7 +211,7 @@ def _child(
     """Run cases and write their problems to the pipe; never returns."""
     code = 1
     try:
-        output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
+        output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(output, 1)
         os.dup2(output, 2)
         faulthandler.enable(all_threads=True)
@@ -219,6 +223,7 @@ def _child(
         for name, seed in cases:
             own = folder / f"{name}-{seed}"
             own.mkdir()
+            os.truncate(folder / "output", 0)
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             try:
                 problems = [Problem(*map(str, each)) for each in areas[name].case(seed, states[name], own)]
@@ -227,11 +232,11 @@ def _child(
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
             if grown > limits.memory and not SANITIZED:
                 problems.append(Problem("memory", "the case", f"{grown / 2**20:.0f} MiB"))
-            report = (folder / "output").read_bytes()
-            if SANITIZED and b"runtime error:" in report:  # UBSan reports and continues
-                os.truncate(folder / "output", 0)
-                problems.append(Problem("crash", "the case", report.partition(b"runtime error:")[2].decode(errors="replace")[:300]))
+            written = (folder / "output").read_bytes()
+            if SANITIZED and b"runtime error:" in written:  # UBSan reports and continues
+                problems.append(Problem("crash", "the case", written.partition(b"runtime error:")[2].decode(errors="replace")[:300]))
             shutil.rmtree(own, ignore_errors=True)
+            sys.stdout.flush()
             answer = pickle.dumps(problems)
             os.write(pipe, _LENGTH.pack(len(answer)) + answer)
         code = 0
@@ -251,11 +256,14 @@ def _ready(running: Mapping[int, _Child]) -> list[_Child]:
     return [running[pipe] for pipe in ready]
 
 
-def report(failure: Failure) -> str:
-    """The lines of one failure: its reproduction, and a line for every problem."""
+def report(failure: Failure, whole: bool) -> str:
+    """The lines of one failure: its reproduction, a line for every problem, what a child wrote that crashed (`whole`: any)."""
     lines = [failure.reproduction, *(f"    {each.kind}: {each.what}: {each.detail}" for each in failure.problems)]
-    if any(each.kind in ("crash", "hang") for each in failure.problems):
-        lines += [f"    | {line}" for line in failure.output.splitlines()[-40:] if "xtension modules: " not in line]
+    if whole or any(each.kind in ("crash", "hang") for each in failure.problems):
+        written = failure.output.splitlines()
+        reports = [i for i, line in enumerate(written) if "ERROR: AddressSanitizer" in line or "runtime error:" in line]
+        shown = written[reports[0] :][:40] if reports else written[-40:]
+        lines += [f"    | {line}" for line in shown if "xtension modules: " not in line]
     return "\n".join(lines)
 
 

@@ -236,7 +236,7 @@ def another(rng: np.random.Generator, first: Table) -> Table:
 
 
 def weights(rng: np.random.Generator, n: int) -> Table:
-    """Weights of n rows: good ones, extreme ones, and what is no weights."""
+    """Weights of n rows: good ones as a rule, extreme ones, and what is no weights."""
     whole = rng.integers(1, 4, n).astype(float)
     choices: dict[str, Any] = {
         "whole": whole,
@@ -263,5 +263,5 @@ def weights(rng: np.random.Generator, n: int) -> Table:
         "series": pd.Series(whole),
         "objects": whole.astype(object),
     }
-    name = str(rng.choice(list(choices)))
+    name = str(rng.choice(list(choices) if rng.random() < 0.5 else ["whole", "whole with zeros", "fractions"]))
     return Table(choices[name], name)
