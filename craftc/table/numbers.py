@@ -52,14 +52,14 @@ def read_numbers(
     """
     if isinstance(X, Mapping):
         raise TypeError(f"{type(estimator).__name__} takes an array or a data frame, got {type(X).__name__}; pass pandas.DataFrame(X).")
-    checks |= {"dtype": dtype, "order": "C", "ensure_all_finite": False}
+    options = {**checks, "dtype": dtype, "order": "C", "ensure_all_finite": False}
     _refuse_dates(X, type(estimator).__name__)
     try:
         with np.errstate(over="ignore"):  # numbers that do not fit the dtype become infinite
             if reset is None:
-                read = check_array(X, estimator=estimator, input_name="X", **checks)
+                read = check_array(X, estimator=estimator, input_name="X", **options)
             else:
-                read = validate_data(estimator, X, y, reset=reset, **checks)
+                read = validate_data(estimator, X, y, reset=reset, **options)
     except (TypeError, ValueError) as error:
         _explain(X, type(estimator).__name__)
         if not _has_nulls(X):
