@@ -13,7 +13,7 @@ from craftc._kernels._bpmeans cimport (
     bp_new_combinations, bp_norms, bp_products, bp_propose, bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch,
     bp_width, descent,
 )
-from craftc._kernels._common cimport doubles_in, doubles_out, omp_get_thread_num, rows_in
+from craftc._kernels._common cimport check, doubles_in, doubles_out, omp_get_thread_num, rows_in
 from craftc._kernels.bpmeans_collapsed cimport other_rows, sweep_collapsed
 from craftc._kernels.bpmeans_fit cimport drop_redundant, fit_features, fit_memberships, lay_out, move_sums, reseed_empty
 from craftc._kernels.bpmeans_start cimport add_feature, greedy
@@ -363,6 +363,10 @@ def restarts(
     int64_t[:, ::1] outcome not None,       # OUT   (R, 3) features, sweeps, converged
 ):
     """Whole restarts in parallel, one per thread at a time. The result of a restart does not depend on the others."""
+    check(draws.shape[0] >= bases.shape[0], "draws")
+    check(n_trials.shape[0] >= bases.shape[0], "n_trials")
+    check(objective.shape[0] >= bases.shape[0], "objective")
+    check(outcome.shape[0] >= bases.shape[0] and outcome.shape[1] == 3, "outcome")
     cdef Py_ssize_t R = bases.shape[0], r, n_threads = len(runs)
     cdef int t
     cdef bint many = n_threads > 1

@@ -10,7 +10,7 @@ from craftc._kernels._bpmeans cimport (
     BP_BLOCK, BP_TILE, BP_TRIALS, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose, bp_residual, bp_row, bp_scratch,
     bp_width,
 )
-from craftc._kernels._common cimport doubles_out, omp_get_thread_num
+from craftc._kernels._common cimport check, doubles_out, omp_get_thread_num
 from craftc._kernels.bpmeans_fit cimport inner_products, lay_out
 from craftc._kernels.moments cimport rows_of, table_rows
 
@@ -27,6 +27,9 @@ def assign(
     int n_threads,
 ):
     """The features of new rows: the best combination, or bit after bit from none until nothing changes."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == masks.shape[0] and X.shape[1] == A.shape[1], "X")
+    check(residual.shape[0] == masks.shape[0], "residual")
     cdef table_rows rows = rows_of(X)
     cdef Py_ssize_t n = rows.n, D = rows.p, K = A.shape[0], lanes = bp_width(K), b, room
     cdef bint many = n_threads > 1
@@ -66,6 +69,9 @@ def left_over(
     int n_threads,
 ):
     """Squared distance of every row to the sum of its features."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == masks.shape[0] and X.shape[1] == A.shape[1], "X")
+    check(residual.shape[0] == masks.shape[0], "residual")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, D = table.p, b
     cdef bint many = n_threads > 1
@@ -91,6 +97,7 @@ def norms(
     double[::1] norm not None,              # OUT (n,) |x|^2
 ):
     """Squared norms of the rows."""
+    check(X.shape[0] == norm.shape[0], "X")
     cdef table_rows table = rows_of(X)
     with nogil:
         bp_norms(table.numeric, table.single, table.p, 0, table.n, &norm[0])
@@ -103,6 +110,9 @@ def products(
     int n_threads,
 ):
     """Inner products of every row with a few vectors."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == out.shape[0] and X.shape[1] == vectors.shape[0], "X")
+    check(out.shape[1] == vectors.shape[1], "out")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, b
     cdef bint many = n_threads > 1

@@ -12,6 +12,7 @@ from cython.parallel cimport prange
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t, uint8_t
 
+from craftc._kernels._common cimport check
 cdef extern from "_edges.h":
     ctypedef struct Edges:
         Py_ssize_t q
@@ -44,6 +45,14 @@ def edge_pass(
     float
         sum over edges of |Proj - lam|^2 / step.
     """
+    check(n_threads >= 1, "n_threads")
+    check(edge.shape[1] == 2, "edge")
+    check(radius.shape[0] == edge.shape[0], "radius")
+    check(step.shape[0] == edge.shape[0], "step")
+    check(lam.shape[0] == edge.shape[0] and lam.shape[1] == b.shape[1], "lam")
+    check(fused.shape[0] == edge.shape[0], "fused")
+    check(sums.shape[0] == b.shape[0] and sums.shape[1] == b.shape[1], "sums")
+    check(work.shape[1] >= b.shape[0] and work.shape[2] >= b.shape[1], "work")
     cdef Py_ssize_t edges = edge.shape[0], m = b.shape[0], blocks = work.shape[0], k, i, a
     cdef double moved = 0.0
     cdef Edges c
@@ -85,6 +94,15 @@ def newton_terms(
     float
         sum over edges of (|v|^2 - dist(v, ball)^2 - |lam|^2) / (2 sigma), v = lam + sigma (theta_i - theta_j).
     """
+    check(edge.shape[1] == 2, "edge")
+    check(radius.shape[0] == edge.shape[0], "radius")
+    check(sigma.shape[0] == edge.shape[0], "sigma")
+    check(lam.shape[0] == edge.shape[0] and lam.shape[1] == theta.shape[1], "lam")
+    check(projected.shape[0] == edge.shape[0] and projected.shape[1] == theta.shape[1], "projected")
+    check(fused.shape[0] == edge.shape[0], "fused")
+    check(gradient.shape[0] >= theta.shape[0] and gradient.shape[1] == theta.shape[1], "gradient")
+    check(hessian.shape[0] <= 1 or (hessian.shape[0] >= theta.shape[0] * theta.shape[1]
+          and hessian.shape[1] >= theta.shape[0] * theta.shape[1]), "hessian")
     cdef Py_ssize_t edges = edge.shape[0], m = theta.shape[0], q = theta.shape[1], e, a, b, i, j
     cdef bint with_hessian = hessian.shape[0] > 1
     cdef double v, norm, r, value = 0.0, lam_squared, along, across, outside, x
@@ -197,6 +215,17 @@ def flows(
 
     A is the incidence matrix of the cluster's edges. Flows that cancel the load prove that the cluster is fused at the optimum.
     """
+    check(edge.shape[1] == 2, "edge")
+    check(radius.shape[0] == edge.shape[0], "radius")
+    check(first_edge.shape[0] == tolerance.shape[0] + 1, "first_edge")
+    check(first_node.shape[0] == tolerance.shape[0] + 1, "first_node")
+    check(lam.shape[0] == edge.shape[0] and lam.shape[1] == load.shape[1], "lam")
+    check(saturated.shape[0] == edge.shape[0], "saturated")
+    check(residual.shape[0] == load.shape[0] + 1 and residual.shape[1] == load.shape[1], "residual")
+    check(status.shape[0] == tolerance.shape[0], "status")
+    check(work.shape[0] >= 2 and work.shape[1] >= edge.shape[0] and work.shape[2] >= load.shape[1], "work")
+    check(step.shape[0] >= edge.shape[0], "step")
+    check(capacity.shape[0] >= load.shape[0] + 1, "capacity")
     cdef Py_ssize_t q = load.shape[1], visits = 0, c, k, e, a
     cdef double[:, ::1] extrapolated = work[0], projected = work[1]
     cdef Cluster own

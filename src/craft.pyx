@@ -18,7 +18,7 @@ from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, craft_scratch_size, craft_tables, craft_tile
 from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport (
@@ -55,6 +55,18 @@ cdef class CostTables:
         cdef const int32_t[::1] level_offset_ = self.level_offset
         cdef const double[:, ::1] square_ = square, linear_ = linear, offset_ = offset, level_ = level
         cdef const Py_ssize_t[::1] numeric_ = numeric, categorical_ = categorical
+        cdef Py_ssize_t lanes = constant_.shape[0], d
+        check(0 < n_clusters <= lanes, "n_clusters")
+        check(len(centre) == grid.p and len(scale) == grid.p, "centre or scale")
+        check(base_.shape[0] == lanes, "base")
+        check(square_.shape[0] == grid.p and square_.shape[1] == lanes, "square")
+        check(linear_.shape[0] == grid.p and linear_.shape[1] == lanes, "linear")
+        check(offset_.shape[0] == grid.p and offset_.shape[1] == lanes, "offset")
+        check(level_.shape[0] == grid.n_levels and level_.shape[1] == lanes, "level")
+        for d in range(numeric_.shape[0]):
+            check(0 <= numeric_[d] < grid.p, "numeric")
+        for d in range(categorical_.shape[0]):
+            check(0 <= categorical_[d] < grid.q, "categorical")
         self.base, self.constant, self.square, self.linear = base, constant, square, linear
         self.offset, self.level = offset, level
         self.numeric, self.categorical, self.grid = numeric, categorical, grid
@@ -115,6 +127,16 @@ def assign(
 
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
     """
+    check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check(groups.shape[0] >= tables.c.n_clusters or partial.shape[0] == 0, "groups")
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(best.shape[0] == 0 or best.shape[0] == labels.shape[0], "best")
+    check(scratch.shape[0] >= n_threads, "scratch")
+    check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0]
+          and partial.shape[2] >= tables.grid.width), "partial")
+    check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
@@ -205,6 +227,8 @@ def first_above(
     Py_ssize_t cursor,
 ):
     """First row from `cursor` on whose best cost exceeds its limit, or -1."""
+    check(0 <= cursor, "cursor")
+    check(limit.shape[0] == best.shape[0], "limit")
     cdef Py_ssize_t i = cursor, n = best.shape[0]
     with nogil:
         while i < n and best[i] <= limit[i]:
@@ -227,6 +251,17 @@ def reassign_if_cheaper(
     int n_threads,
 ):
     """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows of weight > 0 that moved."""
+    check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check(0 <= first_row, "first_row")
+    check(0 <= new_cluster < groups.shape[0] or partial.shape[0] == 0, "new_cluster")
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(best.shape[0] == labels.shape[0], "best")
+    check(scratch.shape[0] >= n_threads, "scratch")
+    check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0]
+          and partial.shape[2] >= tables.grid.width), "partial")
+    check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n - first_row + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
@@ -273,6 +308,11 @@ def costs(
     double[:, ::1] out not None,            # OUT (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
+    check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check(out.shape[1] == tables.c.n_clusters, "out")
+    check(X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(scratch.shape[0] >= 1, "scratch")
     cdef table_rows table = rows_of(X, codes)
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
@@ -309,6 +349,18 @@ def cost_tables(
     double[:, ::1] level not None,          # OUT (n_levels, lanes)
 ):
     """Own cost less background cost of every selected cell, as tables over its value."""
+    check(groups.shape[0] <= base.shape[0], "base")
+    check(groups.shape[1] == grid.width, "groups")
+    check(frequency.shape[0] == grid.n_levels, "frequency")
+    check(shift.shape[0] == groups.shape[0] and shift.shape[1] == grid.p, "shift")
+    check(precision.shape[0] == groups.shape[0] and precision.shape[1] == grid.p, "precision")
+    check(mask.shape[0] == groups.shape[0] and mask.shape[1] == grid.p + grid.q, "mask")
+    check(extra.shape[0] == groups.shape[0], "extra")
+    check(constant.shape[0] == base.shape[0], "constant")
+    check(square.shape[0] == grid.p and square.shape[1] == base.shape[0], "square")
+    check(linear.shape[0] == grid.p and linear.shape[1] == base.shape[0], "linear")
+    check(offset.shape[0] == grid.p and offset.shape[1] == base.shape[0], "offset")
+    check(level.shape[0] == grid.n_levels and level.shape[1] == base.shape[0], "level")
     cdef Py_ssize_t k, lanes = constant.shape[0]
     cdef const double *frequency_ = &frequency[0] if grid.q else NULL
     cdef double *square_ = &square[0, 0] if grid.p else NULL

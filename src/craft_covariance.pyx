@@ -16,7 +16,7 @@ from libc.math cimport INFINITY, NAN, log, sqrt
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_scratch_size, craft_tile
 from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_rows
 
@@ -54,6 +54,16 @@ def choose_blocks(
     A block starts from the selected columns and from all columns. A column leaves while that shortens the description, the best first.
     Ties go to the lower column, and to the start from the selected columns.
     """
+    check(n_threads >= 1, "n_threads")
+    check(deviation.shape[2] == deviation.shape[1], "deviation")
+    check(weight.shape[0] == deviation.shape[0], "weight")
+    check(selected.shape[0] == deviation.shape[0] and selected.shape[1] == deviation.shape[1], "selected")
+    check(rise.shape[0] == deviation.shape[0] and rise.shape[1] == deviation.shape[1], "rise")
+    check(code.shape[0] == deviation.shape[0] and code.shape[1] == deviation.shape[1] + 1, "code")
+    check(work.shape[0] >= n_threads, "work")
+    check(repeated.shape[0] == deviation.shape[0] and repeated.shape[1] == deviation.shape[1], "repeated")
+    check(block.shape[0] == deviation.shape[0] and block.shape[1] == deviation.shape[1], "block")
+    check(saving.shape[0] == deviation.shape[0], "saving")
     cdef Py_ssize_t m = deviation.shape[0], P = deviation.shape[1], i
     if work.shape[0] < n_threads or work.shape[1] < choice_work_size(P):
         raise ValueError(f"The buffers are too small for {P} columns and {n_threads} threads.")
@@ -337,6 +347,10 @@ def assign(
 
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
     """
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(scratch.shape[0] >= n_threads, "scratch")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     if scratch.shape[0] < n_threads or scratch.shape[1] < _scratch_size(tables, blocks):
@@ -382,6 +396,9 @@ def costs(
     double[:, ::1] out not None,            # OUT  (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
+    check(X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(scratch.shape[0] >= 1, "scratch")
     cdef table_rows table = rows_of(X, codes)
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
     cdef const double *cost

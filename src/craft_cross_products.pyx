@@ -7,7 +7,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, rows_number, rows_of, rows_weight, table_rows
 
 cdef extern from "<math.h>" nogil:
@@ -43,6 +43,8 @@ def cross_products(
     int n_threads,
 ):
     """Add the products of the columns of every row to its cluster."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
     cdef table_rows table = rows_of(X, None, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, t, k, i
     if cross.shape[1] != cross_width(columns.shape[0]) or cells.shape[0] < n_threads or cells.shape[1] < columns.shape[0] \
@@ -87,6 +89,7 @@ def add_cross(
     const int64_t[::1] other not None,      # IN    (cross_width,)
 ):
     """cross += other."""
+    check(other.shape[0] == cross.shape[0], "other")
     cdef Py_ssize_t i
     for i in range(0, cross.shape[0], 2):
         int128_store(&cross[i], int128_add(int128_load(&cross[i]), int128_load(&other[i])))
@@ -104,6 +107,11 @@ def deviations(
     double[:, :, ::1] out not None,         # OUT (m, P, P) SS in units of the table
 ):
     """Weighted cross products of deviations from the mean, of clusters and unions of two, exact except for the final rounding."""
+    check(groups.shape[1] == grid.width, "groups")
+    check(cross.shape[0] == groups.shape[0], "cross")
+    check(scale.shape[0] == columns.shape[0], "scale")
+    check(second.shape[0] == first.shape[0], "second")
+    check(out.shape[0] == first.shape[0] and out.shape[1] == columns.shape[0] and out.shape[2] == columns.shape[0], "out")
     cdef Py_ssize_t i
     with nogil:
         for i in range(first.shape[0]):

@@ -15,7 +15,7 @@ from libc.math cimport INFINITY, fabs, floor, log
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport omp_get_thread_num
+from craftc._kernels._common cimport check, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
@@ -106,6 +106,9 @@ cdef class Pricing:
         self.widths = np.array([levels_of(grid, d) for d in range(grid.q)], np.intp)
         cdef const uint8_t[::1] flags = usable
         cdef const Py_ssize_t[::1] widths = self.widths
+        check(flags.shape[0] == grid.p + grid.q, "usable")
+        check(len(centre) == len(scale) == len(mean) == len(variance) == len(inverse_deviation) == grid.p, "a numeric column")
+        check(len(frequency) == grid.n_levels, "frequency")
         self.D = flags.shape[0]
         self.usable = &flags[0] if self.D else NULL
         self.n_levels = &widths[0] if grid.q else NULL
@@ -141,6 +144,13 @@ def gains(
     double[:, ::1] gain not None,           # OUT (K, p + q) nats, >= 0
 ):
     """What each feature saves in each cluster over the background, less the penalty of the pseudo-counts."""
+    check(groups.shape[1] == grid.width, "groups")
+    check(frequency.shape[0] == grid.n_levels, "frequency")
+    check(variance.shape[0] == grid.p, "variance")
+    check(usable.shape[0] == grid.p + grid.q, "usable")
+    check(shift.shape[0] == groups.shape[0] and shift.shape[1] == grid.p, "shift")
+    check(deviations.shape[0] == groups.shape[0] and deviations.shape[1] == grid.p, "deviations")
+    check(gain.shape[0] == groups.shape[0] and gain.shape[1] == grid.p + grid.q, "gain")
     cdef Py_ssize_t k, d
     cdef double S
     with nogil:
@@ -372,6 +382,8 @@ def mixing_costs(
     double[::1] cost not None,              # OUT (K,)
 ):
     """-log(S_k / N) of every cluster, 0 where labels are not priced: the cost of the label of each of its rows."""
+    check(groups.shape[1] == pricing.grid.width, "groups")
+    check(cost.shape[0] == groups.shape[0], "cost")
     cdef Py_ssize_t k
     with nogil:
         for k in range(groups.shape[0]):
@@ -388,6 +400,10 @@ def choose_features(
     double[::1] cost not None,              # OUT (n,) prices of the selected features and code of the mask, less the gains
 ):
     """Features that each group selects by its gains, and what they cost."""
+    check(gain.shape[1] == (pricing.grid.p + pricing.grid.q), "gain")
+    check(groups.shape[0] == 0 or (groups.shape[0] == gain.shape[0] and groups.shape[1] == pricing.grid.width), "groups")
+    check(mask.shape[0] == gain.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
+    check(cost.shape[0] == gain.shape[0], "cost")
     cdef Py_ssize_t i
     cdef parts_t parts = parts_in(pricing, &work[0])
     if selection == THRESHOLD and groups.shape[0] < gain.shape[0]:
@@ -406,6 +422,8 @@ def best_features(
     uint8_t[:, ::1] mask not None,          # OUT (n, D)
 ):
     """The `count` features of the largest net gains, of both kinds together; ties go to the lower feature."""
+    check(gain.shape[1] == (pricing.grid.p + pricing.grid.q), "gain")
+    check(mask.shape[0] == gain.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
     cdef Py_ssize_t i
     cdef parts_t parts = parts_in(pricing, &work[0])
     with nogil:
@@ -425,6 +443,10 @@ def price_groups(
     double[::1] cost not None,              # OUT   (K,)
 ):
     """Cost and mask of every cluster."""
+    check(groups.shape[1] == pricing.grid.width, "groups")
+    check(work.shape[0] >= groups.shape[0], "work")
+    check(mask.shape[0] == groups.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
+    check(cost.shape[0] == groups.shape[0], "cost")
     with nogil:
         price_all(pricing, selection, groups, groups.shape[0], work, mask, cost, choose_given)
 
@@ -469,6 +491,15 @@ def pair_deltas(
     int n_threads,
 ):
     """What merging each pair of clusters would add to the objective, from summed moments alone."""
+    check(-1 <= only < groups.shape[0], "only")
+    check(n_threads >= 1, "n_threads")
+    check(groups.shape[1] == pricing.grid.width, "groups")
+    check(cost.shape[0] == groups.shape[0], "cost")
+    check(given.shape[0] == (pricing.grid.p + pricing.grid.q), "given")
+    check(delta.shape[0] == groups.shape[0] and delta.shape[1] == groups.shape[0], "delta")
+    check(union.shape[0] >= n_threads and union.shape[1] >= pricing.grid.width, "union")
+    check(work.shape[0] >= n_threads, "work")
+    check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     cdef Py_ssize_t K = groups.shape[0], i
     if n_threads == 1:
         with nogil:

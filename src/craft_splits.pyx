@@ -5,7 +5,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
 from craftc._kernels.craft_price cimport GIVEN, Pricing, parts_in, price_of
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare, rows_code, rows_number,
@@ -21,6 +21,10 @@ def propose_splits(
     double[::1] threshold not None,         # OUT (p,) that mean, (zeta_k - zeta_0) / sigma_0
 ):
     """Candidate splits of a cluster, numbered in order: the three most frequent levels of a column, the mean of a numeric column."""
+    check(group.shape[0] == pricing.grid.width, "group")
+    check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
+    check(numeric_slot.shape[0] == pricing.grid.p, "numeric_slot")
+    check(threshold.shape[0] == pricing.grid.p, "threshold")
     cdef Pricing P = pricing
     cdef Grid grid = P.grid
     cdef Py_ssize_t d, t, _turn, n_levels, occurring, best
@@ -71,6 +75,14 @@ def screen_splits(
     int64_t[::1] score not None,            # OUT (C,) sum over the features of what exceeds their prices, steps
 ):
     """Net gains of many candidate splits by chi-squared. The sums over rows are sums of integers below 2^53, hence exact."""
+    check(leaving.shape[0] == cells.shape[0], "leaving")
+    check(sums.shape[0] == cells.shape[1], "sums")
+    check(size.shape[0] == leaving.shape[1], "size")
+    check(per_column.shape[0] == cells.shape[1], "per_column")
+    check(per_split.shape[0] == leaving.shape[1], "per_split")
+    check(first.shape[0] == floor.shape[0] + 1, "first")
+    check(work.shape[0] >= cells.shape[1], "work")
+    check(score.shape[0] == leaving.shape[1], "score")
     cdef Py_ssize_t c, i, j, d, W = cells.shape[1]
     cdef double excess, gain
     with nogil:
@@ -106,6 +118,14 @@ def split_moments(
     int n_threads,
 ):
     """Moments of the rows that leave the cluster under every candidate split, in one pass over its rows."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[1] == pricing.grid.p, "X")
+    check(codes.shape[0] == X.shape[0] and codes.shape[1] == pricing.grid.q, "codes")
+    check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
+    check(numeric_slot.shape[0] == pricing.grid.p, "numeric_slot")
+    check(threshold.shape[0] == pricing.grid.p, "threshold")
+    check(sides.shape[0] >= n_threads and sides.shape[2] == pricing.grid.width, "sides")
+    check(work.shape[0] >= n_threads, "work")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
@@ -186,6 +206,14 @@ def split_scores(
     int n_threads,
 ):
     """What every candidate split would add to the objective."""
+    check(n_threads >= 1, "n_threads")
+    check(group.shape[0] == pricing.grid.width, "group")
+    check(sides.shape[1] == pricing.grid.width, "sides")
+    check(given.shape[0] == (pricing.grid.p + pricing.grid.q), "given")
+    check(score.shape[0] == sides.shape[0], "score")
+    check(rest.shape[0] >= n_threads and rest.shape[1] >= pricing.grid.width, "rest")
+    check(work.shape[0] >= n_threads, "work")
+    check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     cdef Py_ssize_t c
     if n_threads == 1:
         with nogil:

@@ -7,7 +7,7 @@ from libc.math cimport INFINITY, frexp, ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add, dp_below, dp_centres,
     dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_sums,
@@ -44,6 +44,7 @@ cdef class Centres:
         cdef Py_ssize_t K = m.shape[0], D = m.shape[1], k, d
         cdef int exponent = 0
         cdef double cell, square, most = 0.0, scaled
+        check(D > 0 and r.shape[0] == D, "ref")
         frexp(reach, &exponent)
         self.c.scale = ldexp(1.0, -max(-126 if single else -1000, min(exponent, 126 if single else 1000)))
         centre = np.zeros((K + DP_PAD, D), np.float32)
@@ -97,6 +98,9 @@ cdef class Sums:
     def __cinit__(self, centre, scale, weight, share, unit_weight, Py_ssize_t capacity, int n_threads):
         self.centre, self.scale, self.weight, self.share, self.unit_weight = centre, scale, weight, share, unit_weight
         self.centre_, self.scale_, self.weight_, self.share_, self.unit_weight_ = centre, scale, weight, share, unit_weight
+        check(self.scale_.shape[0] == self.centre_.shape[0], "scale")
+        check(capacity >= 0, "capacity")
+        check(n_threads >= 1, "n_threads")
         self.n_threads = n_threads
         self.sums = np.zeros((capacity, len(centre)), np.int64)
         self.counts = np.zeros(capacity, np.int64)
@@ -158,6 +162,8 @@ def accumulate(
     int n_threads,
 ):
     """Add every row to its cluster."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0], "X")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, block = block_rows(), b
     cdef dp_sums *places = places_of(sums, n_threads)
@@ -186,6 +192,8 @@ def farthest(
     const float[::1] upper not None,        # IN  (n,)
 ):
     """The row furthest from its centre among those beyond their limit (ties: the first), or -1."""
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(upper.shape[0] == labels.shape[0], "upper")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i, n = table.n, D = table.p, best = -1
     cdef double most = -1.0, distance
@@ -207,6 +215,9 @@ def nearest(
     int n_threads,
 ):
     """The nearest centre of every row."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(squared.shape[0] == labels.shape[0], "squared")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, D = table.p, K = mu.shape[0], block = block_rows(), b
     cdef dp_centres c
@@ -237,6 +248,9 @@ def distances(
     int n_threads,
 ):
     """Squared distance of every row to every centre."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == out.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(out.shape[1] == mu.shape[0], "out")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i, k, n = table.n, D = table.p, K = mu.shape[0]
     for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
@@ -251,6 +265,8 @@ def update_nearest(
     int n_threads,
 ):
     """Update the distances of all rows after one more point was added."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == nearest.shape[0] and X.shape[1] == point.shape[0], "X")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i, n = table.n, D = table.p
     for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
@@ -264,6 +280,7 @@ def gaps(
     float[::1] out not None,                # OUT (K,) factor * distance to the nearest other of them, rounded down
 ):
     """How near the nearest of some centres is to every centre."""
+    check(out.shape[0] == mu.shape[0], "out")
     cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k
     cdef double nearest, distance
     with nogil:
@@ -283,6 +300,8 @@ def drifts(
     float[::1] out not None,                # OUT (K,) scale * how far a centre moved, rounded up
 ):
     """How far the centres moved."""
+    check(after.shape[0] == before.shape[0] and after.shape[1] == before.shape[1], "after")
+    check(out.shape[0] == before.shape[0], "out")
     cdef Py_ssize_t k
     with nogil:
         for k in range(before.shape[0]):

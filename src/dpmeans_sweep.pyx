@@ -14,7 +14,7 @@ from libc.math cimport INFINITY, fabsf, sqrt, sqrtf
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_add,
     dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row,
@@ -56,6 +56,17 @@ def assign(
     int n_threads,
 ):
     """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows scanned)."""
+    check(X.shape[1] == centres.c.D, "X")
+    check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= centres.c.K and len(sums.sums) == len(sums.counts), "sums")
+    check(0 <= start <= stop <= labels.shape[0], "start or stop")
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0], "X")
+    check(upper.shape[0] == labels.shape[0], "upper")
+    check(lower.shape[0] == labels.shape[0], "lower")
+    check(drift.shape[0] == 0 or drift.shape[0] == drift_others.shape[0], "drift")
+    check(half_gap.shape[0] == drift_others.shape[0], "half_gap")
+    check(moved_gap.shape[0] == drift_others.shape[0], "moved_gap")
+    check(tile.shape[0] >= n_threads, "tile")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
@@ -164,6 +175,17 @@ def reassign_to_new(
     int n_threads,
 ):
     """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how many moved."""
+    check(X.shape[1] == centres.c.D, "X")
+    check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= centres.c.K and len(sums.sums) == len(sums.counts), "sums")
+    check(0 <= start <= stop <= labels.shape[0], "start or stop")
+    check(0 <= first <= centres.c.K, "first")
+    check(gap.shape[0] >= centres.c.K, "gap")
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0], "X")
+    check(upper.shape[0] == labels.shape[0], "upper")
+    check(lower.shape[0] == labels.shape[0], "lower")
+    check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
+    check(tile.shape[0] >= n_threads, "tile")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef const int32_t[::1] new = np.arange(first, centres.c.K, dtype=np.int32)
@@ -195,6 +217,11 @@ def bound_new(
     int n_threads,
 ):
     """Lower bounds of the rows at positions [0, stop), which were not compared with all new centres."""
+    check(0 <= stop <= labels.shape[0], "stop")
+    check(n_threads >= 1, "n_threads")
+    check(upper.shape[0] == labels.shape[0], "upper")
+    check(lower.shape[0] == labels.shape[0], "lower")
+    check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
     cdef Py_ssize_t block = block_rows(), b
     for b in prange((stop + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
         _bound_new(gap, labels, upper, lower, order, b * block, min((b + 1) * block, stop))
@@ -217,6 +244,8 @@ def next_beyond(
     Py_ssize_t stop,
 ):
     """First position of [start, stop) whose row is beyond its limit, or -1."""
+    check(0 <= start and stop <= upper.shape[0], "start or stop")
+    check(order.shape[0] == 0 or order.shape[0] == upper.shape[0], "order")
     cdef Py_ssize_t position = start
     with nogil:
         if order.shape[0]:
@@ -239,6 +268,11 @@ def open_at(
     Sums sums not None,                     # INOUT
 ):
     """Move a row from its cluster to a new one of its own."""
+    check(0 <= row < labels.shape[0], "row")
+    check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= mu.shape[0] and len(sums.sums) == len(sums.counts), "sums")
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(upper.shape[0] == labels.shape[0], "upper")
+    check(lower.shape[0] == labels.shape[0], "lower")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t D = table.p
     cdef int32_t new = <int32_t> (mu.shape[0] - 1), old = labels[row]
@@ -280,6 +314,17 @@ def collapse(
     Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of f).
     The position is below `stop` where a cluster has to open and there is no room.
     """
+    check(X.shape[1] == centres.c.D, "X")
+    check(0 <= K <= mu.shape[0], "K")
+    check(0 <= start <= stop <= labels.shape[0], "start or stop")
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(centre.shape[1] >= mu.shape[1] + 1, "centre")
+    check(travelled.shape[0] == mu.shape[0], "travelled")
+    check(shrunk.shape[0] >= mu.shape[0], "shrunk")
+    check(step.shape[0] == mu.shape[1], "step")
+    check(upper.shape[0] == labels.shape[0], "upper")
+    check(lower.shape[0] == labels.shape[0], "lower")
+    check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
     cdef table_rows table = rows_of(X)
     cdef dp_collapsed c
     cdef dp_sums place
@@ -318,6 +363,8 @@ def loosen(
     float[::1] lower not None,              # INOUT (n,)
 ):
     """Loosen the bounds of collapsed moves by the paths of the means."""
+    check(upper.shape[0] == labels.shape[0], "upper")
+    check(lower.shape[0] == labels.shape[0], "lower")
     cdef Py_ssize_t i
     cdef float share = <float> sqrt(shrunk) * DP_DOWN
     with nogil:

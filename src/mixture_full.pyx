@@ -5,6 +5,7 @@ agree for every S. It depends on the data through ln |Psi_S| only, so a Cholesky
 solve and one new row, removing one is a rank-one update of the rows after it. Both cost q^2.
 """
 
+from craftc._kernels._common cimport check
 import numpy as np
 
 from libc.math cimport log, sqrt
@@ -140,6 +141,14 @@ def switch_columns(
     int32_t[::1] count not None,            # OUT (K,) number of columns in S
 ):
     """Switch every column of every component if that raises the ELBO, components and columns in their order."""
+    check(psi.shape[2] == psi.shape[1], "psi")
+    check(steps.shape[0] == psi.shape[0] and steps.shape[1] == psi.shape[1], "steps")
+    check(freedom.shape[0] == psi.shape[0], "freedom")
+    check(against.shape[0] == psi.shape[0] and against.shape[1] == psi.shape[1], "against")
+    check(p.shape[0] == psi.shape[0] and p.shape[1] == psi.shape[1], "p")
+    check(U.shape[0] == psi.shape[0] and U.shape[1] == psi.shape[1] and U.shape[2] == psi.shape[1], "U")
+    check(column.shape[0] == psi.shape[0] and column.shape[1] == psi.shape[1], "column")
+    check(count.shape[0] == psi.shape[0], "count")
     cdef Py_ssize_t K = psi.shape[0], D = psi.shape[1], first, last, j, k, d
     cdef double gain
     cdef bint on

@@ -8,7 +8,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, rows_number, rows_weight, table_rows,
 )
@@ -112,6 +112,8 @@ def column_ranges(
     double[::1] high not None,              # OUT (p,) -inf without observed values
 ):
     """Minimum and maximum of the observed values of every column, over rows with weight > 0."""
+    check(X.shape[1] == low.shape[0], "X")
+    check(high.shape[0] == low.shape[0], "high")
     cdef table_rows rows = rows_of(X, None, weight)
     cdef Py_ssize_t i, d
     cdef double cell
@@ -141,6 +143,12 @@ def accumulate(
     int n_threads,
 ):
     """Add every row to the group of its label."""
+    check(n_threads >= 1, "n_threads")
+    check(X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
+    check(codes.shape[0] == labels.shape[0] and codes.shape[1] == grid.q, "codes")
+    check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0] and partial.shape[2] >= grid.width),
+          "partial")
+    check(groups.shape[1] == grid.width, "groups")
     cdef table_rows rows = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0]
     cdef Py_ssize_t n_blocks = (n + block - 1) // block, b
@@ -176,6 +184,8 @@ def merge_partial(
     Py_ssize_t first_numeric,
 ):
     """Add the partial sums of every thread to the groups."""
+    check(0 <= first_numeric <= groups.shape[1], "first_numeric")
+    check(groups.shape[0] == partial.shape[1] and groups.shape[1] == partial.shape[2], "groups")
     cdef Py_ssize_t t, k, i, width = groups.shape[1]
     with nogil:
         for t in range(partial.shape[0]):
@@ -192,6 +202,8 @@ def merge(
     Py_ssize_t first_numeric,
 ):
     """group += sign * other: merge (1) or subtract (-1)."""
+    check(0 <= first_numeric <= group.shape[0], "first_numeric")
+    check(other.shape[0] == group.shape[0], "other")
     moments_merge(&group[0], &other[0], sign, first_numeric, group.shape[0])
 
 
@@ -202,6 +214,9 @@ def means(
     double[:, ::1] deviations not None,     # OUT (K, p) sum of squared deviations from the mean, grid units^2
 ):
     """Mean and sum of squared deviations of every numeric column of every group, exact except for the final rounding."""
+    check(0 <= first_numeric and first_numeric + CRAFTC_NUMERIC_CELLS * mean.shape[1] <= groups.shape[1], "first_numeric")
+    check(mean.shape[0] == groups.shape[0], "mean")
+    check(deviations.shape[0] == groups.shape[0] and deviations.shape[1] == mean.shape[1], "deviations")
     cdef Py_ssize_t k, d
     with nogil:
         for k in range(groups.shape[0]):

@@ -10,7 +10,7 @@ from cython.parallel cimport prange, threadid
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport doubles_in, doubles_out
+from craftc._kernels._common cimport check, doubles_in, doubles_out
 
 cdef extern from "_mixed_rows.h":
     ctypedef struct mixed_rows:
@@ -360,6 +360,12 @@ def hals_rows(
     int n_threads,
 ):
     """The scores' half of a HALS sweep, and the sums for its other half, the update of the loadings."""
+    check(n_threads >= 1, "n_threads")
+    check(codes.shape[0] == scores.shape[0], "codes")
+    check(gram.shape[1] == gram.shape[0], "gram")
+    check(scores.shape[1] == gram.shape[0], "scores")
+    check(work.shape[2] >= gram.shape[0], "work")
+    check(sums.shape[1] == gram.shape[0], "sums")
     cdef nf_table t
     cdef Py_ssize_t n = scores.shape[0], runs = work.shape[0], p1 = len(column), run, i, j
     read_rows(&t.rows, numeric, column, codes, variable, first_state, len(state_loading))

@@ -17,6 +17,13 @@ cdef extern from "_int128.h" nogil:
     int CRAFTC_NATIVE_INT128
 
 
+cdef inline int check(bint holds, str name) except -1:
+    """Raise unless an argument fits the others: called once for each, before a kernel that checks no index."""
+    if not holds:
+        raise ValueError(f"The kernel got {name} of a shape or value that does not fit its other arguments.")
+    return 0
+
+
 cdef inline const double *doubles_in(array) except? NULL:
     """First element of a C-contiguous float64 array of any shape, NULL of an empty one. The caller keeps the array alive."""
     return _doubles(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)

@@ -12,6 +12,26 @@ from craftc.table.numbers import read_numbers
 from craftc.table.out_of_core import is_out_of_core, read_blocks
 
 
+#: Fitted arrays that kernels read, by column, and the attribute that is their number of rows.
+_BY_COLUMN = {"cluster_centers_": "n_clusters_", "features_": "n_features_"}
+
+
+def check_fitted_arrays(model: Any) -> None:
+    """Raise ValueError if somebody has replaced a fitted array by one that kernels cannot read; they check no index."""
+    for name, length in _BY_COLUMN.items():
+        array = getattr(model, name, None)
+        if array is None:
+            continue
+        shape = (getattr(model, length), model.n_features_in_)
+        whole = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.flags.c_contiguous
+        if not whole or array.shape != shape:
+            found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise ValueError(
+                f"{name} must be a C-contiguous array of float64 of shape {shape}, {length} and n_features_in_, as fit has set it, got "
+                f"{found}; fit again."
+            )
+
+
 class DenseInput:
     """Input of numbers: float32 stays float32, everything else becomes float64."""
 
@@ -20,6 +40,8 @@ class DenseInput:
     def _read_rows(self, X: Any, reset: bool, **checks: Any) -> NDArray[Any]:
         """The rows as a C-contiguous array; `reset` sets n_features_in_ and feature_names_in_, otherwise they are compared."""
         checks |= {"dtype": [np.float64, np.float32]}
+        if not reset:
+            check_fitted_arrays(self)
         if is_out_of_core(X):
             return self._read_batches(X, reset, checks)
         rows = np.asarray(read_numbers(self, X, reset=reset, **checks))
