@@ -187,8 +187,12 @@ def _locked(folder: Path, waiting: Callable[[str], None] | None) -> Iterator[Non
             waiting = None
         time.sleep(_PAUSE)
     try:
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        try:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
         yield
     finally:
         if os.name == "posix":

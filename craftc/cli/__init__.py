@@ -126,7 +126,8 @@ def _report(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    expected = isinstance(error, OSError | ImportError | MemoryError) or (isinstance(error, ValueError | TypeError) and _is_raised_here(error))
+    expected = isinstance(error, OSError | ImportError | MemoryError)
+    expected |= isinstance(error, ValueError | TypeError) and _is_raised_here(error)
     if expected:
         text = _message(error)
     else:

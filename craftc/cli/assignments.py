@@ -15,6 +15,7 @@ from craftc.table import MixedTable
 
 _ROWS_AT_ONCE = 1 << 16
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # first characters; spreadsheets normalise the wide ones
+_CRLF = "\r\n"
 _DIGITS = 6  # after the point of margins (nats) and probabilities
 
 
@@ -83,5 +84,17 @@ def _no_formula(cell: Any) -> Any:
 
 def write_csv(frames: Iterable[Any], file: IO[Any]) -> None:
     """Write frames with the same columns one after the other as CSV, in the form of numbers that reads back to the same bits."""
+    lines: Any = _Lines(file)
     for i, frame in enumerate(frames):
-        frame.to_csv(file, index=False, header=i == 0, lineterminator="\n")
+        frame.to_csv(lines, index=False, header=i == 0, lineterminator="\r\n")
+
+
+class _Lines:
+    """Writes lines that end with CR LF with LF: the module csv quotes only cells with characters of its own line ends."""
+
+    def __init__(self, file: IO[Any]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        """Write one line."""
+        self._file.write(f"{line.removesuffix(_CRLF)}\n")

@@ -74,13 +74,17 @@ def read_file(path: str | os.PathLike[str], *, header: Any = "infer", skip: int 
             raise TableError(_EMPTY.format(file.shown))
         table = _read(file, head, header, skip)
     except _PROBLEMS as error:
-        raise TableError(f"{file.shown} cannot be read: {error}") from error
+        raise TableError(_unreadable(file, error)) from error
     names = list(table.frame.columns)
     if len(set(names)) < len(names):
         raise TableError(f"{file.shown} has duplicate column names; rename the columns.")
     if not len(table.frame):
         raise TableError(_NO_ROWS.format(file.shown))
     return table
+
+
+def _unreadable(file: InputFile, error: Exception) -> str:
+    return f"{file.shown} cannot be read: {str(error).rstrip('.') or type(error).__name__}."
 
 
 def _read(file: InputFile, head: bytes, header: Any, skip: int) -> RawTable:
@@ -110,7 +114,7 @@ def _read_columnar(file: InputFile, head: bytes) -> RawTable:
     except _NOT_OF_THE_FILE:
         raise
     except Exception as error:  # whatever the reader makes of a damaged file
-        raise TableError(f"{file.shown} cannot be read: {error}") from error
+        raise TableError(_unreadable(file, error)) from error
     return RawTable(plain_frame(frame))
 
 
@@ -139,7 +143,7 @@ def _read_excel(file: InputFile, header: Any, skip: int) -> RawTable:
     except _NOT_OF_THE_FILE:
         raise
     except Exception as error:  # whatever the reader makes of a damaged file
-        raise TableError(f"{file.shown} cannot be read: {error}") from error
+        raise TableError(_unreadable(file, error)) from error
     filled = {name: sheet for name, sheet in sheets.items() if sheet.size}
     if not filled:
         raise TableError(_EMPTY.format(file.shown))

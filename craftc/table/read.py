@@ -274,14 +274,19 @@ class _Reader:
         times = self._pd.to_datetime(column, errors="coerce")
         if times.dt.tz is not None:
             times = times.dt.tz_localize(None)
-        return ((times - self._pd.Timestamp(0)) / self._pd.Timedelta(days=1)).to_numpy(np.float64)
+        values = times.to_numpy()  # in their own unit: years beyond 2262 do not fit nanoseconds
+        return (values - np.zeros(1, values.dtype)) / np.timedelta64(1, "D")
 
     def _typed_numbers(self, name: str, column: Any) -> None:
         whole = self._pd.api.types.is_integer_dtype(column.dtype)
         if whole and column.notna().any() and max(abs(int(column.min())), abs(int(column.max()))) > 1 << 53:
             self._put(name, self._categories(*self._texts(column)), IDS if column.nunique() == column.count() >= 3 else "")
             return
-        values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
+        try:
+            values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
+        except OverflowError:  # Python's integers have no largest one
+            self._text(name, column.astype(object))
+            return
         if name in self._roles.categorical:
             self._put(name, self._number_levels(values))
         else:
