@@ -153,7 +153,7 @@ def _message(error: BaseException) -> str:
     """An error as one line of text."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
-    if isinstance(error, MemoryError) and not _is_raised_here(error):
+    if isinstance(error, MemoryError) and not (type(error) is MemoryError and error.args):  # NumPy and pyarrow have classes of their own
         return _NO_MEMORY
     from craftc.cli.words import in_options
 
