@@ -121,8 +121,8 @@ def replacing_together(
             shutil.rmtree(left, ignore_errors=True)
         stage = folder / _STAGE.format(secrets.token_hex(8))
         new, old = stage / "new", stage / "old"
-        new.mkdir(parents=True)
         try:
+            new.mkdir(parents=True)
             try:
                 yield new
             except OSError as error:

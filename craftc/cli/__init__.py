@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -68,6 +68,10 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
+class _Interrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM. After a plain KeyboardInterrupt that has passed through `exec`, the interpreter changes the exit code."""
+
+
 @contextmanager
 def _caught_signals() -> Iterator[list[int]]:
     """Ctrl-C and SIGTERM raise KeyboardInterrupt, so that unfinished files are removed; yields those that have arrived."""
@@ -75,7 +79,7 @@ def _caught_signals() -> Iterator[list[int]]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         arrived.append(number)
-        raise KeyboardInterrupt
+        raise _Interrupted
 
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -133,7 +137,8 @@ def _report(error: Exception) -> int:
     else:
         how = "see the traceback above" if os.environ.get(_TRACEBACK) else f"{_TRACEBACK}=1 prints the traceback"
         text = f"this is a defect of craftc, please report it ({how}): {type(error).__name__}: {error}"
-    print(f"craftc: {clean(text)}", file=sys.stderr)
+    with suppress(OSError):  # a closed pipe or a full disk behind stderr: the exit code is all that can be said
+        print(f"craftc: {clean(text)}", file=sys.stderr)
     if isinstance(error, OSError):
         _drop_unwritable_output()
     return 2 if expected else 3
