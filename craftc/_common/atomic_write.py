@@ -1,15 +1,28 @@
-"""Atomic replacement of files."""
+"""Atomic replacement of single files, and of all files of a folder together."""
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
-from collections.abc import Iterator
+import secrets
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-_TEMPORARY = ".{}.{}.tmp"  # of a file and a process
+_TEMPORARY = ".{}.{}.tmp"  # of a file and a random word
+_STAGE = ".craftc-{}.tmp"  # folder of the new files of a folder, with a random word
+_LOCK = ".craftc.lock"
+_PATIENCE = 600.0  # seconds to wait for another process
+_PAUSE = 0.05
+_LOCKED_BYTE = 1 << 20  # Windows locks bytes, and nobody else could read them
+
+# ---- one file ----
 
 
 @contextmanager
@@ -31,18 +44,194 @@ def replacing(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]
         with open(target, mode, **text) as file:
             yield file
         return
-    temporary = target.with_name(_TEMPORARY.format(target.name[:200], os.getpid()))
+    temporary = target.with_name(_TEMPORARY.format(_short(target.name), secrets.token_hex(8)))
     try:
-        with open(temporary, mode, **text) as file:
+        with open(temporary, mode.replace("w", "x"), **text) as file:  # never an existing file, nor what a link names
             yield file
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename in (None, str(temporary)):
+            error.filename = os.fspath(path)  # of a full disk, for example
         raise
+    _sync_folder(target.parent)
 
 
 def remove_unfinished(path: str | os.PathLike[str]) -> None:
     """Remove what processes that were killed have left of `replacing`; none may be writing this file."""
     target = Path(os.path.realpath(path))
-    for temporary in target.parent.glob(_TEMPORARY.format(glob.escape(target.name[:200]), "*")):
+    for temporary in target.parent.glob(_TEMPORARY.format(glob.escape(_short(target.name)), "*")):
         temporary.unlink(missing_ok=True)
+
+
+def _short(name: str) -> str:
+    """The beginning of a name that leaves room for the rest of a temporary one."""
+    return name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names in a folder written to the disk, where the system can do that."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # file systems that cannot
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# ---- all files of a folder ----
+
+
+@contextmanager
+def replacing_together(
+    folder: str | os.PathLike[str], former: Collection[str] = (), waiting: Callable[[str], None] | None = None
+) -> Iterator[Path]:
+    """A new folder for files that replace those of `folder` together when the block ends without an error.
+
+    One process at a time writes into a folder; others wait for it. After an error all old files are as they were. A process that is killed
+    while files are exchanged leaves files of one run only; the others of this run are missing, and the next process to write removes what
+    was left.
+
+    Parameters
+    ----------
+    folder : path
+        Created where it does not exist. Its other files stay; links among those that are replaced become files.
+    former : collection of str
+        Files of former runs, which are removed where the block writes no new ones.
+    waiting : callable, optional
+        Is called once with a sentence about the process that is writing.
+
+    Yields
+    ------
+    path
+        The block writes complete files into it, in folders if need be.
+
+    Raises
+    ------
+    OSError
+        A file cannot be written or replaced, or another process has been writing for ten minutes.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder, waiting):
+        for left in folder.glob(_STAGE.format("*")):
+            shutil.rmtree(left, ignore_errors=True)
+        stage = folder / _STAGE.format(secrets.token_hex(8))
+        new, old = stage / "new", stage / "old"
+        try:
+            new.mkdir(parents=True)
+            try:
+                yield new
+            except OSError as error:
+                if error.errno is not None and str(error.filename).startswith(str(new)):
+                    error.filename = str(folder) + str(error.filename)[len(str(new)) :]
+                raise
+            written = sorted(str(path.relative_to(new)) for path in new.rglob("*") if not path.is_dir())
+            _exchange(folder, new, old, written, {*written, *former})
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _exchange(folder: Path, new: Path, old: Path, written: Collection[str], replaced: Collection[str]) -> None:
+    """Move the files `replaced` from `folder` to `old`, and then those `written` from `new` to `folder`; an error moves all back.
+
+    The old files go first: no moment has files of two runs.
+    """
+    present = [name for name in sorted(replaced) if os.path.lexists(folder / name)]
+    for name in present:
+        if not (folder / name).is_symlink() and not (folder / name).is_file():
+            raise FileExistsError(f"{os.fspath(folder / name)!r} is no file and cannot be replaced; rename it, or pass another folder.")
+    moves = [(folder / name, old / name) for name in present] + [(new / name, folder / name) for name in written]
+    done = []
+    try:
+        for source, target in moves:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(source, target)
+            done.append((source, target))
+    except BaseException:
+        for source, target in reversed(done):
+            os.rename(target, source)
+        raise
+    for parent in {(folder / name).parent for name in replaced}:
+        if parent.is_dir():
+            _sync_folder(parent)
+
+
+@contextmanager
+def _locked(folder: Path, waiting: Callable[[str], None] | None) -> Iterator[None]:
+    """Hold the lock of a folder; that of a process that has ended is free."""
+    path = folder / _LOCK
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            taken = _lock(descriptor)
+            if taken and _is_current(descriptor, path):
+                break
+            if not taken:
+                holder = os.pread(descriptor, 200, 0).decode(errors="replace") if hasattr(os, "pread") else ""
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        if taken:
+            continue  # the process that had it has removed this file
+        sentence = f"{holder or 'another process'} is writing to {os.fspath(folder)!r}"
+        if time.monotonic() > deadline:
+            raise BlockingIOError(f"{sentence} and does not end; pass another folder.")
+        if waiting is not None:
+            waiting(f"waiting because {sentence}.")
+            waiting = None
+        time.sleep(_PAUSE)
+    try:
+        try:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
+        yield
+    finally:
+        if os.name == "posix":
+            path.unlink(missing_ok=True)
+        os.close(descriptor)
+        if os.name != "posix":
+            with contextlib.suppress(OSError):  # another process has opened it
+                path.unlink()
+
+
+def _is_current(descriptor: int, path: Path) -> bool:
+    """Whether a path still names an open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file without waiting; False if another process has it. File systems without locks have no other processes."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+    import errno
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+    return True

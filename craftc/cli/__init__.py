@@ -9,12 +9,21 @@ All imports that take time are made when a command runs.
 
 from __future__ import annotations
 
+import opcode
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 __all__ = ["main"]
+
+_TRACEBACK = "CRAFTC_TRACEBACK"
+_NO_MEMORY = "not enough memory for this table. Use fewer rows or columns; Parquet and Arrow files are read in batches (--out-of-core)."
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,26 +37,61 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0; 2 after an error message on stderr; 130 after Ctrl-C; 141 if the reader of the output closed the pipe.
+        Exit code: 0; 2 after an error in the input, and 3 after a defect of craftc, each with a message on stderr; 130 after Ctrl-C; 143
+        after SIGTERM; 141 if the reader of the output closed the pipe. With the environment variable CRAFTC_TRACEBACK, tracebacks are
+        printed above the messages.
     """
-    for stream in (sys.stdout, sys.stderr):  # "?" replaces characters that the terminal cannot encode
+    _prepare_streams()
+    with _caught_signals() as signals:
+        try:
+            _run(list(sys.argv[1:] if argv is None else argv))
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            return 128 + (signals or [signal.SIGINT])[0]
+        except BrokenPipeError:
+            _drop_output()
+            return 141
+        except Exception as error:
+            if signals:  # compiled modules turn the KeyboardInterrupt into another error while they are imported
+                return 128 + signals[0]
+            return _report(error)
+    return 0
+
+
+def _prepare_streams() -> None:
+    """Closed streams lose what is written; "?" replaces characters that a terminal cannot encode."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        stream = getattr(sys, name)
         if hasattr(stream, "reconfigure") and stream.errors == "strict":
             stream.reconfigure(errors="replace")
-    try:
-        _run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # the interpreter flushes stdout again when it exits
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        from craftc.cli.text import clean
 
-        print(f"craftc: {clean(_message(error))}", file=sys.stderr)
-        return 2
-    return 0
+
+class _Interrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM. After a plain KeyboardInterrupt that has passed through `exec`, the interpreter changes the exit code."""
+
+
+@contextmanager
+def _caught_signals() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt, so that unfinished files are removed; yields those that have arrived."""
+    arrived: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        arrived.append(number)
+        raise _Interrupted
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+    standard = {number: handler for number, handler in before.items() if handler in (signal.SIG_DFL, signal.default_int_handler)}
+    try:
+        for number in standard:
+            signal.signal(number, interrupt)
+        yield arrived
+    finally:
+        for number, handler in standard.items():
+            signal.signal(number, handler)
 
 
 def _run(argv: Sequence[str]) -> None:
@@ -75,12 +119,59 @@ def _problem(error: Any) -> str:
     return f"{name}: {error.message}" if name.startswith("-") and error.message else str(error.format_message())
 
 
+# ---- errors ----
+
+
+def _report(error: Exception) -> int:
+    """Print one line about an error; returns the exit code."""
+    from craftc.cli.text import clean
+
+    if os.environ.get(_TRACEBACK):
+        import traceback
+
+        traceback.print_exception(error)
+    expected = isinstance(error, OSError | ImportError | MemoryError)
+    expected |= isinstance(error, ValueError | TypeError) and _is_raised_here(error)
+    if expected:
+        text = _message(error)
+    else:
+        how = "see the traceback above" if os.environ.get(_TRACEBACK) else f"{_TRACEBACK}=1 prints the traceback"
+        text = f"this is a defect of craftc, please report it ({how}): {type(error).__name__}: {error}"
+    with suppress(OSError):  # a closed pipe or a full disk behind stderr: the exit code is all that can be said
+        print(f"craftc: {clean(text)}", file=sys.stderr)
+    if isinstance(error, OSError):
+        _drop_unwritable_output()
+    return 2 if expected else 3
+
+
+def _is_raised_here(error: Exception) -> bool:
+    """Whether an error was raised by a statement of craftc, and not by an operation or by another package."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "craftc":
+        return False
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti : trace.tb_lasti + 1] == bytes([opcode.opmap["RAISE_VARARGS"]])
+
+
 def _message(error: BaseException) -> str:
     """An error as one line of text."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
-    if isinstance(error, MemoryError):
-        return "the table does not fit into memory."
+    if isinstance(error, MemoryError) and not (type(error) is MemoryError and error.args):  # NumPy and pyarrow have classes of their own
+        return _NO_MEMORY
     from craftc.cli.words import in_options
 
     return in_options(str(error))
+
+
+def _drop_unwritable_output() -> None:
+    """Drop what is left for a full device, because the interpreter flushes stdout again when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

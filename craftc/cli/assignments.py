@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from craftc.cli.answer import numbers_by_size
 from craftc.table import MixedTable
 
 _ROWS_AT_ONCE = 1 << 16
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # first characters; spreadsheets normalise the wide ones
+_CRLF = "\r\n"
 _DIGITS = 6  # after the point of margins (nats) and probabilities
 
 
@@ -60,7 +62,39 @@ def assignments(model: Any, table: MixedTable, labels: Labels | None = None) -> 
         )
 
 
-def write_csv(frames: Iterator[Any], file: IO[Any]) -> None:
+def without_formulas(frame: Any) -> Any:
+    """A frame with an apostrophe before the names and texts that a spreadsheet would take as formulas; numbers stay as they are."""
+    is_numeric = need_pandas().api.types.is_numeric_dtype
+    columns = {
+        _no_formula(name): column if is_numeric(column.dtype) else column.map(_no_formula, na_action="ignore")
+        for name, column in frame.items()
+    }
+    return need_pandas().DataFrame(columns, index=frame.index)
+
+
+def _no_formula(cell: Any) -> Any:
+    if not isinstance(cell, str) or not cell.startswith(_FORMULAS):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def write_csv(frames: Iterable[Any], file: IO[Any]) -> None:
     """Write frames with the same columns one after the other as CSV, in the form of numbers that reads back to the same bits."""
+    lines: Any = _Lines(file)
     for i, frame in enumerate(frames):
-        frame.to_csv(file, index=False, header=i == 0, lineterminator="\n")
+        frame.to_csv(lines, index=False, header=i == 0, lineterminator="\r\n")
+
+
+class _Lines:
+    """Writes lines that end with CR LF with LF: the module csv quotes only cells with characters of its own line ends."""
+
+    def __init__(self, file: IO[Any]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        """Write one line."""
+        self._file.write(f"{line.removesuffix(_CRLF)}\n")

@@ -22,6 +22,7 @@ from craftc.cli.out_of_core import column_errors, is_read_in_batches, read_roles
 from craftc.cli.page import Result, page
 from craftc.cli.progress_bar import ProgressBar
 from craftc.cli.result_files import in_report, write_far_files, write_files
+from craftc.cli.text import clean
 from craftc.cli.words import in_options
 from craftc.craft import CRAFT
 from craftc.table.read import open_table
@@ -52,6 +53,7 @@ def run(
     quiet: bool,
     out: str | None,
     keep: bool,
+    escape_formulas: bool,
     in_batches: bool | None,
     scratch: str | None,
     scheduler: str | None,
@@ -110,12 +112,17 @@ def run(
             title = "" if table == "-" else Path(table).name
             own = raw.frame if keep and raw is not None else None
             result.folder = out
+            how: dict[str, Any] = {"escape_formulas": escape_formulas, "waiting": None if quiet else _note}
             if client is None:
-                result.files = write_files(Path(out), answer, roles, own_columns=own, stability=stable, title=title)
+                result.files = write_files(Path(out), answer, roles, own_columns=own, stability=stable, title=title, **how)
             else:
-                result.files = write_far_files(Path(out), answer, table, client, str(scheduler))
+                result.files = write_far_files(Path(out), answer, table, client, str(scheduler), **how)
             result.n_reported = model.n_clusters_ if roles.in_batches else in_report(model).n_clusters_
     if as_json:
         print(document(result))
     elif not quiet:
         print("\n".join(page(Layout(sys.stdout), result, details=details or all_features, all_features=all_features)))
+
+
+def _note(text: str) -> None:
+    print(f"craftc: note: {clean(text)}", file=sys.stderr)

@@ -17,12 +17,14 @@ import numpy as np
 from craftc._common.optional import need_pandas
 from craftc.distributed.dask_files import DaskFiles
 from craftc.table import MixedTable, Schema
-from craftc.table.cells import NA_VALUES, NUMERIC_NA_VALUES, as_text
-from craftc.table.files import RawTable, TableError, did_you_mean
+from craftc.table.cells import NA_VALUES, NUMERIC_NA_VALUES, as_text, listed, quoted
+from craftc.table.files import RawTable
 from craftc.table.frames import MISSING_LEVEL
+from craftc.table.input_file import TableError, did_you_mean
 from craftc.table.read import PARTS, Roles, part_name, prepare
 
 _ROWS = 1 << 16  # in which missing cells are counted at a time
+_MOST = 12  # names that an error lists
 
 
 @dataclass
@@ -84,7 +86,8 @@ def assign_roles(
     """
     names = list(raw.frame.columns)
     check_named(names, target, ignore, categorical, numeric)
-    excluded = {name: "the target" if name == target else "--ignore" for name in names if name == target or name in ignore}
+    excluded = dict.fromkeys(ignore, "--ignore") | ({target: "the target"} if target is not None else {})
+    excluded = {name: excluded[name] for name in names if name in excluded}
     if len(excluded) == len(names):
         raise TableError("No column is left to cluster: all of them are named by --target or --ignore.")
     features = RawTable(raw.frame.drop(columns=list(excluded)), raw.notes, raw.semicolons)
@@ -104,19 +107,16 @@ def check_named(
     names: Sequence[str], target: str | None, ignore: Sequence[str], categorical: Sequence[str], numeric: Sequence[str]
 ) -> None:
     """Raise TableError unless the columns that options name exist and have one role."""
+    known_names = set(names)
     lists = [("--ignore", ignore), ("--categorical", categorical), ("--numeric", numeric)]
     for option, requested in [("--target", [target] if target is not None else []), *lists]:
         for name in requested:
-            if name not in names:
-                known = did_you_mean(name, names) or f" The columns are {_list(names)}."
-                raise TableError(f"{option}: the table has no column {name!r}.{known}")
+            if name not in known_names:
+                known = did_you_mean(name, names) or f" The columns are {listed(names, _MOST)}."
+                raise TableError(f"{option}: the table has no column {quoted(name)}.{known}")
     for name in categorical:
         if name in numeric:
-            raise TableError(f"Column {name!r} is named by both --categorical and --numeric; keep one of them.")
-
-
-def _list(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
+            raise TableError(f"Column {quoted(name)} is named by both --categorical and --numeric; keep one of them.")
 
 
 # ---- new rows for a model ----
@@ -148,23 +148,23 @@ def match_columns(raw: RawTable, schema: Schema, path: str, na_values: Sequence[
                 "pass a table with the same columns in the same order."
             )
         frame = frame.set_axis(list(schema.columns), axis=1)
-    names = list(frame.columns)
-    parts = {name: {part_name(name, part, names) for part in PARTS} for name in names if name not in schema.columns}
-    dates = [name for name, columns in parts.items() if not columns.isdisjoint(schema.columns)]
+    names, wanted = list(frame.columns), set(schema.columns)
+    parts = {name: {part_name(name, part, frame.columns) for part in PARTS} for name in names if name not in wanted}
+    dates = {name for name, columns in parts.items() if not columns.isdisjoint(wanted)}
     found = {*names, *(part for name in dates for part in parts[name])}
     absent = [name for name in schema.columns if name not in found]
     unused = [name for name in parts if name not in dates]
     if absent:
         hint = did_you_mean(absent[0], unused)
-        raise TableError(f"{path!r} lacks column(s) of the model: {_list(absent)}.{hint}")
+        raise TableError(f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}.{hint}")
     roles = Roles(schema.categorical_names, schema.numeric_names, dates, numeric_problem="the model expects numbers")
     table = prepare(RawTable(frame.drop(columns=unused), raw.notes, raw.semicolons), roles, na_values=na_values, drop=False)
     notes = list(table.notes)
     if unused:
-        notes.append(f"columns that are not in the model are ignored: {_list(unused)}.")
+        notes.append(f"columns that are not in the model are ignored: {listed(unused, _MOST)}.")
     absent = [name for name in schema.columns if name not in table.frame.columns]
     if absent:
-        raise TableError(f"{path!r} lacks column(s) of the model: {_list(absent)}, because a column holds no dates.")
+        raise TableError(f"{path!r} lacks column(s) of the model: {listed(absent, _MOST)}, because a column holds no dates.")
     columns: dict[str, Any] = dict.fromkeys(schema.columns)
     for name in schema.numeric_names:
         columns[name] = table.frame[name].astype(np.float64)
@@ -183,7 +183,7 @@ def _levels(column: Any, known: set[str], notes: list[str]) -> Any:
             level_of[cell] = None
     unseen = sorted(level for level in level_of.values() if level is not None and level not in known)
     if unseen:
-        notes.append(f"{column.name!r}: levels that did not occur in fit are treated as missing: {_list(unseen, 5)}.")
+        notes.append(f"{quoted(column.name)}: levels that did not occur in fit are treated as missing: {listed(unseen)}.")
     return column.astype(object).map(level_of).astype("category")
 
 

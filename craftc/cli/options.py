@@ -189,8 +189,9 @@ class _ClusterCommand(_Command):
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S", help="Random seed.")
 @click.option(
-    "--stability", type=click.IntRange(min=1), metavar="N", help="Refit N times on 80 % of the rows, and report how far the clusters agree."
-)
+    "--stability", type=click.IntRange(1, 10_000), metavar="N",
+    help="Refit N times on 80 % of the rows, and report how far the clusters agree.",
+)  # fmt: skip
 @click.option("--details", is_flag=True, help="Print everything: all clusters with their features, all columns and notes.")
 @click.option("--all-features", is_flag=True, help="As --details, with all features of a cluster, not only the 8 with the largest gains.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a page.")
@@ -201,6 +202,10 @@ class _ClusterCommand(_Command):
     "--scheduler", metavar="ADDRESS",
     help="Scheduler of a Dask cluster, as tcp://HOST:8786, whose workers read the Parquet or Arrow files. In the folder of --out, labels/ "
     "holds one file of labels for each file.",
+)  # fmt: skip
+@click.option(
+    "--escape-formulas", is_flag=True,
+    help="Put an apostrophe before texts in labels.csv and summary.csv that a spreadsheet would take as formulas (=, +, -, @).",
 )  # fmt: skip
 @click.option("--keep", is_flag=True, help="labels.csv repeats all columns of the table.")
 @_reading

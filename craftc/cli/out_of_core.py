@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from craftc._common.atomic_write import replacing
+from craftc._common.memory import available_memory
 from craftc._common.optional import need_pandas
 from craftc.cli.assignments import assignments, write_csv
 from craftc.cli.columns import ColumnRoles, check_named, match_columns
 from craftc.distributed.dask_files import DaskFiles
 from craftc.table import MixedTable
-from craftc.table.files import RawTable, TableError, plain_frame
+from craftc.table.files import RawTable, plain_frame
+from craftc.table.input_file import TableError
 from craftc.table.out_of_core import Batches, column_types, decoded_size, files_of, tables_of
 from craftc.table.read import Roles, prepare
 from craftc.table.unusable import DATES
@@ -53,24 +55,11 @@ def is_read_in_batches(table: str, wanted: bool | None) -> bool:
             return False
     if not table.lower().endswith(_SUFFIXES) or not os.path.isfile(table):
         return False
-    available = _available_memory()
+    available = available_memory()
     try:
         return available is not None and _SHARE * decoded_size(table) > available
     except (OSError, ImportError, ValueError):
         return False
-
-
-def _available_memory() -> int | None:
-    """Bytes of memory that are free or can be freed; half of all, where the system does not say; None if unknown."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 def read_roles(
@@ -194,6 +183,6 @@ def streamed_assignments(fitted: Any, file: str, notes: dict[str, None]) -> Iter
     if not first:  # the names of the columns
         schema = fitted.schema_
         levels = {name: own[0] for name, own in zip(schema.categorical_names, schema.levels, strict=True)}
-        cells = {name: [0.0] if name in schema.numeric_names else [levels[name]] for name in schema.columns}
+        cells = {name: [levels[name]] if name in levels else [0.0] for name in schema.columns}
         one = schema.encode(need_pandas().DataFrame(cells), unknown="ignore", estimator_name="the model")
         yield next(assignments(fitted, one)).iloc[:0]

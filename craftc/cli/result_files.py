@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from craftc import report
-from craftc._common.atomic_write import replacing
+from craftc._common.atomic_write import replacing, replacing_together
 from craftc._common.optional import need_pandas
 from craftc.cli.answer import Answer, numbers_by_size
-from craftc.cli.assignments import assignments, write_csv
+from craftc.cli.assignments import assignments, without_formulas, write_csv
 from craftc.cli.columns import ColumnRoles
 from craftc.cli.dask_cluster import write_by
 from craftc.cli.out_of_core import result_names
@@ -22,9 +22,17 @@ NAMES = ("labels.csv", "summary.csv", "model.craftc", "report.html")
 
 
 def write_files(
-    folder: Path, answer: Answer, roles: ColumnRoles, *, own_columns: Any | None = None, stability: Any = None, title: str = ""
+    folder: Path,
+    answer: Answer,
+    roles: ColumnRoles,
+    *,
+    own_columns: Any | None = None,
+    stability: Any = None,
+    title: str = "",
+    escape_formulas: bool = False,
+    waiting: Callable[[str], None] | None = None,
 ) -> list[str]:
-    """Write the files of a fit and return their names.
+    """Write the files of a fit, which replace those of a former one together, and return their names.
 
     Parameters
     ----------
@@ -38,27 +46,41 @@ def write_files(
         Of the clusters of the answer.
     title : str
         Of the report, which a table that was read in batches does not have.
+    escape_formulas : bool
+        Whether an apostrophe goes before texts that a spreadsheet would take as formulas.
+    waiting : callable, optional
+        Is called with a sentence if another process is writing to the folder.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     model = answer.model
     shown = model if roles.in_batches else in_report(model)
-    with replacing(folder / "labels.csv") as file:
-        write_csv(_labelled(model, shown, roles, own_columns), file)
-    _write_model(folder, answer)
-    if roles.in_batches:
-        return list(NAMES[:-1])
-    report.write(
-        model,
-        roles.features,
-        folder / "report.html",
-        target=roles.target if roles.target is not None and roles.target.notna().any() else None,
-        stability=stability if shown is model else None,
-        title=title,
-    )
+    with replacing_together(folder, NAMES, waiting) as new:
+        with replacing(new / "labels.csv") as file:
+            frames = _labelled(model, shown, roles, own_columns)
+            write_csv(map(without_formulas, frames) if escape_formulas else frames, file)
+        _write_model(new, answer, escape_formulas)
+        if roles.in_batches:
+            return list(NAMES[:-1])
+        report.write(
+            model,
+            roles.features,
+            new / "report.html",
+            target=roles.target if roles.target is not None and roles.target.notna().any() else None,
+            stability=stability if shown is model else None,
+            title=title,
+        )
     return list(NAMES)
 
 
-def write_far_files(folder: Path, answer: Answer, table: str, client: Any, address: str) -> list[str]:
+def write_far_files(
+    folder: Path,
+    answer: Answer,
+    table: str,
+    client: Any,
+    address: str,
+    *,
+    escape_formulas: bool = False,
+    waiting: Callable[[str], None] | None = None,
+) -> list[str]:
     """Write the files of a fit on a cluster and return their names; its workers write the labels, one file for each file of the table.
 
     Parameters
@@ -71,24 +93,27 @@ def write_far_files(folder: Path, answer: Answer, table: str, client: Any, addre
     client : distributed.Client
     address : str
         Of the scheduler.
+    escape_formulas, waiting
+        As in `write_files`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     files = files_of(table)
-    results = {file: folder / "labels" / name for file, name in zip(files, result_names(table, files), strict=True)}
-    for result in results.values():
-        result.parent.mkdir(parents=True, exist_ok=True)
-    write_by(client, answer.model, results, address)
-    _write_model(folder, answer)
+    with replacing_together(folder, NAMES, waiting) as new:
+        results = {file: new / "labels" / name for file, name in zip(files, result_names(table, files), strict=True)}
+        for result in results.values():
+            result.parent.mkdir(parents=True, exist_ok=True)
+        write_by(client, answer.model, results, address)
+        _write_model(new, answer, escape_formulas)
     return ["labels/", *NAMES[1:-1]]
 
 
-def _write_model(folder: Path, answer: Answer) -> None:
+def _write_model(folder: Path, answer: Answer, escape_formulas: bool) -> None:
     """Write summary.csv and model.craftc."""
     with replacing(folder / "summary.csv") as file:
         summary = answer.model.summary()
         summary.insert(1, "label", summary["cluster"])
         summary["cluster"] = answer.numbers[summary["label"]]
-        summary.sort_values("cluster", kind="stable").to_csv(file, index=False, lineterminator="\n")
+        summary = summary.sort_values("cluster", kind="stable")
+        write_csv([without_formulas(summary) if escape_formulas else summary], file)
     save_model(answer.model, folder / "model.craftc")
 
 

@@ -161,9 +161,13 @@ def compare(name: str, target: Any, positions: NDArray[np.int32], n_clusters: in
 
 def _amounts(name: str, n_missing: int, values: Floats, positions: NDArray[np.int32], n_clusters: int) -> Amounts:
     count = np.bincount(positions, minlength=n_clusters)
+    exponent = int(np.frexp(np.abs(values).max())[1])
+    values = np.ldexp(values, -exponent)  # squares neither overflow nor vanish
     mean, deviation = float(values.mean()), float(values.std())
     with np.errstate(invalid="ignore"):
         means = mean + np.bincount(positions, values - mean, n_clusters) / count
         deviations = np.sqrt(np.bincount(positions, (values - means[positions]) ** 2, n_clusters) / count)
     between = float(np.nansum(count * (means - mean) ** 2)) / len(values)
-    return Amounts(name, n_missing, means, deviations, mean, deviation, between / deviation**2)
+    explained = between / deviation**2 if deviation > 0 else 0.0
+    means, deviations = np.ldexp(means, exponent), np.ldexp(deviations, exponent)
+    return Amounts(name, n_missing, means, deviations, float(np.ldexp(mean, exponent)), float(np.ldexp(deviation, exponent)), explained)

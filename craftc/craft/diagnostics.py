@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ from craftc._common.typing import Floats
 from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
 from craftc.table import MixedTable
+from craftc.table.cells import quoted
 
 _SAMPLE = 2000  # rows by which near-duplicate columns are found
 _ALIKE = 0.98  # share of the information of a column that another column repeats: near-duplicates
 _FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
 _MANY_CLUSTERS = 10
+_MOST_PAIRS = 10  # of near-duplicate columns that are named
+_COLUMNS_AT_ONCE = 512  # whose correlations with all others are held
 _LINKED = 0.5  # links between columns save so large a share of what the clusters save
 _FRAGILE = 0.7  # share of the clusters that is left at four times the price
 
@@ -70,11 +74,14 @@ def diagnose(table: MixedTable, model: Any, n_clusters_at_4: int | None) -> list
     table has too few rows for that price, which shows nothing.
     """
     sample = table.take(np.arange(0, len(table), max(1, len(table) // _SAMPLE)))
-    messages = []
-    for a, b in _duplicates(sample):
-        messages.append(
-            f"Columns {a!r} and {b!r} are near-duplicates and both count in full, which exaggerates clusters along them; drop one."
-        )
+    pairs = list(islice(_duplicates(sample), _MOST_PAIRS + 1))
+    messages = [
+        f"Columns {quoted(str(a))} and {quoted(str(b))} are near-duplicates and both count in full, which exaggerates clusters along them; "
+        "drop one."
+        for a, b in pairs[:_MOST_PAIRS]
+    ]
+    if len(pairs) > _MOST_PAIRS:
+        messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
     n_clusters, price_factor = model.n_clusters_, model.price_factor_
     fragile = n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
     if fragile and model.dependence_ratio_ > _LINKED:
@@ -91,9 +98,11 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
     names = sample.numeric_names
     if len(sample) < 10:
         return
-    correlation = _correlation(np.nan_to_num(_centred(sample.numeric)))
-    for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
-        yield names[i], names[j]
+    scaled = _scaled(np.nan_to_num(_centred(sample.numeric)))
+    for first in range(0, len(names), _COLUMNS_AT_ONCE):
+        correlation = scaled[:, first : first + _COLUMNS_AT_ONCE].T @ scaled[:, first:]
+        for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
+            yield names[first + i], names[first + j]
     columns = [(name, column.astype(np.intp)) for name, column in zip(sample.categorical_names, sample.codes.T, strict=True)]
     n_categorical = len(columns)
     for name, numbers in zip(names, sample.numeric.T, strict=True):
@@ -116,11 +125,10 @@ def _centred(X: NDArray[np.float64]) -> Floats:
     return np.asarray(X - np.where(present, X, 0.0).sum(axis=0) / count, dtype=np.float64)
 
 
-def _correlation(X: Floats) -> Floats:
-    """(D, D) correlations of centred columns; 0 for a constant one."""
+def _scaled(X: Floats) -> Floats:
+    """Centred columns with sums of squares of 1, whose products are correlations; 0 for a constant one."""
     size = np.sqrt((X * X).sum(axis=0))
-    scaled = X / np.where(size > 0, size, 1.0)
-    return np.asarray(scaled.T @ scaled)
+    return np.asarray(X / np.where(size > 0, size, 1.0))
 
 
 def _entropy(counts: NDArray[np.intp]) -> float:

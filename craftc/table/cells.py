@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ NUMERIC_NA_VALUES = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", 
 MAX_INTEGER_CODES = 5
 
 _LONGEST = 64  # characters of a number or a date
+_SHOWN = 60  # characters of a text in a message
 _MOST_BAD = 0.1  # share of the cells of a column of numbers that are none
 _SAMPLE = 200  # distinct texts that decide whether the others are parsed
 
@@ -68,6 +70,16 @@ def as_text(cell: Any) -> str:
     if isinstance(cell, float | np.floating):
         return str(int(cell)) if float(cell).is_integer() else str(float(cell))
     return str(cell)
+
+
+def quoted(text: str) -> str:
+    """The beginning of a name, level or cell in quotes, for a message."""
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+def listed(texts: Collection[str], most: int = 5) -> str:
+    """The first names, levels or cells of several in quotes."""
+    return ", ".join(map(quoted, islice(texts, most))) + (", …" if len(texts) > most else "")
 
 
 @dataclass

@@ -32,9 +32,9 @@ def summary_frame(
     for k in range(model.n_clusters_):
         gains = np.where(listed[k], model.feature_gains_[k], -np.inf)
         ranked = [d for d in np.argsort(-gains, kind="stable") if listed[k, d]]
+        others = [part[k].tolist() for part in more.values()]
         lines = [
-            (columns[d], float(model.feature_gains_[k, d]), *(part[k].tolist()[d] for part in more.values()), inside[k][d], everywhere[d])
-            for d in ranked
+            (columns[d], float(model.feature_gains_[k, d]), *(part[d] for part in others), inside[k][d], everywhere[d]) for d in ranked
         ]
         nothing = ("" if part.dtype == object else 0.0 for part in more.values())
         for line in lines or [("(none: like the whole table)", 0.0, *nothing, "", "")]:

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
-import difflib
-import gzip
 import io
 import json
 import lzma
 import os
 import re
-import sys
 import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from craftc._common.optional import need_pandas
-from craftc.table.cells import DATE, NA_VALUES, NUMERIC_NA_VALUES, as_number, as_text
+from craftc.table.cells import DATE, NA_VALUES, NUMERIC_NA_VALUES, as_number, as_text, listed, quoted
+from craftc.table.input_file import COLUMNAR, HEAD, OLD_EXCEL, SHEETS_ONLY, UTF_16, ZIP, InputFile, TableError, find_file
 
 _DELIMITERS = ",;\t|"
-_HEAD = 1 << 16  # bytes from which delimiter, encoding and header are detected
-_HEAD_ROWS = 200
+_HEAD_ROWS = 200  # records from which delimiter and header are detected
+_FEWEST_ROWS = 10  # records that are looked at, however long they are
+_LONGEST_HEAD = 1 << 27  # bytes in which these must end
 _NO_ROWS = "{} has no rows below its column names; add at least one."
 _EMPTY = "{} is empty; the first line must contain the column names."
-_SHEETS_ONLY = "{} is {}, which craftc does not read; save the table as .xlsx or .csv."
 
-_Packing = Callable[[Any], AbstractContextManager[Any]]
-_PACKINGS: tuple[tuple[bytes, _Packing], ...] = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open))
 _PROBLEMS = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError, NotImplementedError, UnicodeError, csv.Error)
-
-
-class TableError(ValueError):
-    """A table or a column that cannot be used; the command line prints the message."""
+_NOT_OF_THE_FILE = (MemoryError, ImportError)
 
 
 @dataclass
@@ -50,53 +41,6 @@ class RawTable:
     frame: Any  # pandas.DataFrame
     notes: list[str] = field(default_factory=list)
     semicolons: bool = False  # cells are separated by semicolons, so that a comma is rather a decimal comma
-
-
-@dataclass
-class _File:
-    """A file, standard input ("-") or a pipe, which can be opened several times."""
-
-    path: str
-    shown: str
-    data: bytes | None = None  # of what cannot be opened twice
-    packings: list[_Packing] = field(default_factory=list)
-
-    @contextmanager
-    def opened(self) -> Iterator[Any]:
-        """The content without compression."""
-        with ExitStack() as stack:
-            file: Any = io.BytesIO(self.data) if self.data is not None else stack.enter_context(open(self.path, "rb"))
-            for packing in self.packings:
-                file = stack.enter_context(packing(file))
-            yield file
-
-    def head(self) -> bytes:
-        """The first bytes; outer compressions are recognised by their first bytes and removed."""
-        while True:
-            with self.opened() as file:
-                head: bytes = file.read(_HEAD)
-            packing = next((packing for magic, packing in _PACKINGS if head.startswith(magic)), None)
-            if head.startswith(b"PK\x03\x04") and not self._is_office():
-                packing = self._only_member
-            if packing is None or len(self.packings) == 3:
-                return head
-            self.packings.append(packing)
-
-    def _is_office(self) -> bool:
-        with self.opened() as file, zipfile.ZipFile(io.BytesIO(file.read()) if self.packings else file) as archive:
-            names = archive.namelist()
-        if "content.xml" in names:
-            raise TableError(_SHEETS_ONLY.format(self.shown, "an OpenDocument file"))
-        return "[Content_Types].xml" in names
-
-    @contextmanager
-    def _only_member(self, file: IO[bytes]) -> Iterator[IO[bytes]]:
-        with zipfile.ZipFile(file) as archive:
-            names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
-            if len(names) != 1:
-                raise TableError(f"{self.shown} holds {len(names)} files ({', '.join(names[:5])}); pass an archive with one table.")
-            with archive.open(names[0]) as member:
-                yield member
 
 
 def read_file(path: str | os.PathLike[str], *, header: Any = "infer", skip: int = 0) -> RawTable:
@@ -123,14 +67,14 @@ def read_file(path: str | os.PathLike[str], *, header: Any = "infer", skip: int 
     ImportError
         A package that reads this format is missing.
     """
-    file = _find(os.fspath(path))
+    file = find_file(os.fspath(path))
     try:
         head = file.head()
         if not head.strip():
             raise TableError(_EMPTY.format(file.shown))
         table = _read(file, head, header, skip)
     except _PROBLEMS as error:
-        raise TableError(f"{file.shown} cannot be read: {error}") from error
+        raise TableError(_unreadable(file, error)) from error
     names = list(table.frame.columns)
     if len(set(names)) < len(names):
         raise TableError(f"{file.shown} has duplicate column names; rename the columns.")
@@ -139,43 +83,19 @@ def read_file(path: str | os.PathLike[str], *, header: Any = "infer", skip: int 
     return table
 
 
-def _find(path: str) -> _File:
-    if path == "-":
-        return _File(path, "standard input", sys.stdin.buffer.read())
-    if not Path(path).exists():
-        raise TableError(f"There is no file {path!r}.{_similar_file(Path(path))}")
-    if Path(path).is_dir():
-        raise TableError(f"{path!r} is a folder; pass the name of a file.")
-    return _File(path, repr(path), None if Path(path).is_file() else Path(path).read_bytes())
+def _unreadable(file: InputFile, error: Exception) -> str:
+    return f"{file.shown} cannot be read: {str(error).rstrip('.') or type(error).__name__}."
 
 
-def _similar_file(path: Path) -> str:
-    """A hint at files of the same folder with a similar name, or an empty string."""
-    try:
-        names = [other.name for other in path.parent.iterdir()]
-    except OSError:
-        return ""
-    return did_you_mean(path.name, names)
-
-
-def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """The hint ``" Did you mean ...?"`` with up to three similar names, or an empty string."""
-    folded = {other.casefold(): other for other in reversed(names)}
-    close = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)
-    return f" Did you mean {' or '.join(repr(folded[other]) for other in close)}?" if close else ""
-
-
-def _read(file: _File, head: bytes, header: Any, skip: int) -> RawTable:
+def _read(file: InputFile, head: bytes, header: Any, skip: int) -> RawTable:
     """Read a file by the format that its first bytes show."""
-    if head.startswith((b"PAR1", b"ARROW1", b"FEA1")):
+    if head.startswith(COLUMNAR):
         return _read_columnar(file, head)
-    if head.startswith(b"PK\x03\x04"):
+    if head.startswith(ZIP):
         return _read_excel(file, header, skip)
-    if head.startswith(b"\xd0\xcf\x11\xe0"):
-        raise TableError(_SHEETS_ONLY.format(file.shown, "an Excel file of the format before 2007 (.xls)"))
-    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    if encoding != "utf-16" and b"\0" in head:
-        raise TableError(f"{file.shown} is not a text file; save the table as .csv, for example.")
+    if head.startswith(OLD_EXCEL):
+        raise TableError(SHEETS_ONLY.format(file.shown, "an Excel file of the format before 2007 (.xls)"))
+    encoding = "utf-16" if head.startswith(UTF_16) else "utf-8-sig"
     read = _read_json if _is_json(head) else _read_text
     try:
         return read(file, head, encoding, header, skip)
@@ -185,14 +105,16 @@ def _read(file: _File, head: bytes, header: Any, skip: int) -> RawTable:
         return table
 
 
-def _read_columnar(file: _File, head: bytes) -> RawTable:
+def _read_columnar(file: InputFile, head: bytes) -> RawTable:
     pd = need_pandas()
     try:
         with file.opened() as opened:
             content = io.BytesIO(opened.read()) if file.packings or file.data is not None else file.path
         frame = pd.read_parquet(content) if head.startswith(b"PAR1") else pd.read_feather(content)
-    except ValueError as error:  # pyarrow's errors are among these
-        raise TableError(f"{file.shown} cannot be read: {error}") from error
+    except _NOT_OF_THE_FILE:
+        raise
+    except Exception as error:  # whatever the reader makes of a damaged file
+        raise TableError(_unreadable(file, error)) from error
     return RawTable(plain_frame(frame))
 
 
@@ -208,7 +130,7 @@ def plain_frame(frame: Any) -> Any:
 # ---- sheets and JSON ----
 
 
-def _read_excel(file: _File, header: Any, skip: int) -> RawTable:
+def _read_excel(file: InputFile, header: Any, skip: int) -> RawTable:
     pd = need_pandas()
     with file.opened() as opened:
         content = io.BytesIO(opened.read())
@@ -218,15 +140,17 @@ def _read_excel(file: _File, header: Any, skip: int) -> RawTable:
             sheets = pd.read_excel(content, sheet_name=None, header=None, dtype=object, engine="openpyxl", keep_default_na=False)
     except ImportError as error:
         raise ImportError(f"{file.shown} is an Excel file, which needs openpyxl: pip install 'craftc[app]'.") from error
-    except (ValueError, KeyError, SyntaxError) as error:  # of the XML inside
-        raise TableError(f"{file.shown} cannot be read: {error}") from error
+    except _NOT_OF_THE_FILE:
+        raise
+    except Exception as error:  # whatever the reader makes of a damaged file
+        raise TableError(_unreadable(file, error)) from error
     filled = {name: sheet for name, sheet in sheets.items() if sheet.size}
     if not filled:
         raise TableError(_EMPTY.format(file.shown))
     name, sheet = next(iter(filled.items()))
     sheet = sheet.astype(object).where(sheet.notna() & (sheet != ""), None)
     sheet = sheet.loc[:, sheet.notna().any()]
-    notes = [] if len(filled) == 1 else [f"The file has {len(filled)} sheets; the first, {name!r}, was read."]
+    notes = [] if len(filled) == 1 else [f"The file has {len(filled)} sheets; the first, {quoted(str(name))}, was read."]
     rows = [["" if cell is None else as_text(cell) for cell in row] for row in sheet.head(_HEAD_ROWS).itertuples(index=False)]
     start, names = _header(rows, header, skip, notes)
     frame = sheet.iloc[start:].dropna(how="all").reset_index(drop=True)
@@ -242,7 +166,7 @@ def _is_json(head: bytes) -> bool:
     return re.match(rb'(\[\s*)?\{\s*("(?:[^"\\]|\\.)*"\s*:|\})', text) is not None
 
 
-def _read_json(file: _File, head: bytes, encoding: str, header: Any, skip: int) -> RawTable:
+def _read_json(file: InputFile, head: bytes, encoding: str, header: Any, skip: int) -> RawTable:
     with file.opened() as opened:
         text = opened.read().decode(encoding)
     line = 1
@@ -266,14 +190,11 @@ def _read_json(file: _File, head: bytes, encoding: str, header: Any, skip: int) 
 # ---- delimited text ----
 
 
-def _read_text(file: _File, head: bytes, encoding: str, header: Any, skip: int) -> RawTable:
+def _read_text(file: InputFile, head: bytes, encoding: str, header: Any, skip: int) -> RawTable:
     """Parse delimited text with a known encoding; every column stays text."""
     pd = need_pandas()
-    text = codecs.getincrementaldecoder(encoding)().decode(head)  # incremental, because the last character may be incomplete
-    whole = len(head) < _HEAD
-    delimiter = _delimiter(text, whole)
+    delimiter, rows = _first_records(file, head, encoding)
     notes: list[str] = []
-    rows = _records(text, delimiter, whole)
     if not any(rows):
         raise TableError(_EMPTY.format(file.shown))
     start, names = _header(rows, header, skip, notes)
@@ -296,22 +217,55 @@ def _read_text(file: _File, head: bytes, encoding: str, header: Any, skip: int) 
     except pd.errors.EmptyDataError as error:
         raise TableError(_NO_ROWS.format(file.shown)) from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise TableError(f"{file.shown} cannot be read as a table: {_parser_problem(str(error))}.") from error
+        if "out of memory" in str(error):
+            raise MemoryError(f"{file.shown} does not fit into memory.") from error
+        raise TableError(f"{file.shown} cannot be read as a table: {_parser_problem(str(error), len(names))}.") from error
     return RawTable(frame, notes, semicolons=delimiter == ";")
 
 
-def _parser_problem(message: str) -> str:
+def _parser_problem(message: str, n_names: int) -> str:
     if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
         return "line {1} has {2} cells, the lines before have {0}".format(*found.groups())
     if found := re.search(r"EOF inside string starting at row (\d+)", message):
         return f"a quote that opens in line {int(found[1]) + 1} is not closed"
-    return "its lines differ in length"
+    if "Length of header or names does not match length of data" in message:
+        return f"there are {n_names} column names, but the lines below have more cells"
+    return message.rstrip(".")
+
+
+def _first_records(file: InputFile, head: bytes, encoding: str) -> tuple[str, list[list[str]]]:
+    """The delimiter and the first records, from more than the first bytes where a few records are longer."""
+    size = HEAD
+    while True:
+        text = codecs.getincrementaldecoder(encoding)().decode(head)  # incremental, because the last character may be incomplete
+        whole = len(head) < size
+        if whole or text.count("\n") + text.count("\r") > _FEWEST_ROWS:
+            delimiter = _delimiter(text, whole)
+            rows = _records(text, delimiter, whole)
+            if whole or len(rows) > _FEWEST_ROWS:
+                return delimiter, rows
+        if size >= _LONGEST_HEAD:
+            raise TableError(
+                f"{file.shown} is not a table: its first {_FEWEST_ROWS} rows have more than {size >> 20} MiB; check line ends and quotes."
+            )
+        size *= 4
+        head = file.first(size)
+
+
+@contextmanager
+def _fields_of_any_length() -> Iterator[None]:
+    before = csv.field_size_limit(_LONGEST_HEAD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _records(text: str, delimiter: str, whole: bool) -> list[list[str]]:
     """The first records; blank lines are empty records. The last one may be incomplete unless this is the whole text."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    rows = [row for _, row in zip(range(_HEAD_ROWS + 1), reader, strict=False)]
+    with _fields_of_any_length():
+        rows = [row for _, row in zip(range(_HEAD_ROWS + 1), reader, strict=False)]
     return rows[:_HEAD_ROWS] if whole or len(rows) < 2 else rows[:-1]
 
 
@@ -404,12 +358,18 @@ def _are_labels(numbers: list[float]) -> bool:
 def distinct_names(names: Sequence[str], notes: list[str]) -> list[str]:
     """Unique column names: empty names become their position, duplicates get a number."""
     out: dict[str, None] = {}
+    count: dict[str, int] = {}  # the number that a name got last
+    renamed = []
     for position, name in enumerate(names):
-        new, count = name or f"column {position + 1}", 1
+        base = name or f"column {position + 1}"
+        new = base
         while new in out:
-            count += 1
-            new = f"{name or f'column {position + 1}'}.{count}"
+            count[base] = count.get(base, 1) + 1
+            new = f"{base}.{count[base]}"
         if name and new != name:
-            notes.append(f"Several columns are named {name!r}; one was renamed to {new!r}.")
+            renamed.append(new)
         out[new] = None
+    if renamed:
+        s, have = ("", "has") if len(renamed) == 1 else ("s", "have")
+        notes.append(f"{len(renamed):,} column{s} {have} the name of another one and became {listed(renamed)}.")
     return list(out)

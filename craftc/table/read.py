@@ -21,11 +21,14 @@ from craftc.table.cells import (
     NUMERIC_NA_VALUES,
     as_text,
     have_leading_zeros,
+    listed,
     parse_dates,
     parse_numbers,
     parse_times,
+    quoted,
 )
-from craftc.table.files import RawTable, TableError, plain_frame, read_file
+from craftc.table.files import RawTable, plain_frame, read_file
+from craftc.table.input_file import TableError
 from craftc.table.unusable import CONSTANT, DATES, EMPTY, IDS, TEXTS, id_reason, listed_reasons
 
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|created|updated|modified|(_at|_ts|_on)$", re.IGNORECASE)
@@ -37,7 +40,6 @@ _TIMES = ("datetime", "datetime64", "date", "period", "timedelta", "timedelta64"
 _ONE_DATE = "one value in every row with a date"
 _EXACT_INTEGERS = 2.0**53  # from which on float64 skips whole numbers
 _MANY = 20  # rows from which distinct whole numbers are worth a note
-_SHOWN = 5  # cells, levels or columns that a note lists
 
 
 @dataclass
@@ -60,6 +62,9 @@ class Roles:
     kept: Collection[str] = ()
     split_dates: bool = True
     numeric_problem: str = "numbers are expected"
+
+    def __post_init__(self) -> None:
+        self.categorical, self.numeric, self.dates, self.kept = map(frozenset, (self.categorical, self.numeric, self.dates, self.kept))
 
 
 @dataclass
@@ -215,8 +220,8 @@ class _Reader:
         if self._na_levels:
             cells = sorted({cell for cells in self._na_levels.values() for cell in cells})
             self._notes.append(
-                f"{_listed(self._na_levels)}: in text columns the cells {_listed(cells)} are levels, not missing values; "
-                f"na_values={cells[:_SHOWN]!r} makes them missing."
+                f"{listed(self._na_levels)}: in text columns the cells {listed(cells)} are levels, not missing values; "
+                f"na_values=[{listed(cells)}] makes them missing."
             )
         return PreparedTable(self._pd.DataFrame(used), self._notes, self._unusable, [name for name in self._codes if name in used])
 
@@ -251,7 +256,7 @@ class _Reader:
         elif kind in ("datetime", "datetime64", "date", "period"):
             self._dates(name, self._day_numbers(column, kind))
         elif kind in ("timedelta", "timedelta64"):
-            self._notes.append(f"{name!r} holds durations, which are used in days.")
+            self._notes.append(f"{quoted(name)} holds durations, which are used in days.")
             self._numbers(name, pd.to_timedelta(column).dt.total_seconds().to_numpy(np.float64, na_value=np.nan) / 86400.0)
         elif kind == "boolean" and name not in self._roles.numeric:
             self._put(name, self._categories(*self._texts(column)))
@@ -269,14 +274,19 @@ class _Reader:
         times = self._pd.to_datetime(column, errors="coerce")
         if times.dt.tz is not None:
             times = times.dt.tz_localize(None)
-        return ((times - self._pd.Timestamp(0)) / self._pd.Timedelta(days=1)).to_numpy(np.float64)
+        values = times.to_numpy()  # in their own unit: years beyond 2262 do not fit nanoseconds
+        return (values - np.zeros(1, values.dtype)) / np.timedelta64(1, "D")
 
     def _typed_numbers(self, name: str, column: Any) -> None:
         whole = self._pd.api.types.is_integer_dtype(column.dtype)
         if whole and column.notna().any() and max(abs(int(column.min())), abs(int(column.max()))) > 1 << 53:
             self._put(name, self._categories(*self._texts(column)), IDS if column.nunique() == column.count() >= 3 else "")
             return
-        values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
+        try:
+            values = self._pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
+        except OverflowError:  # Python's integers have no largest one
+            self._text(name, column.astype(object))
+            return
         if name in self._roles.categorical:
             self._put(name, self._number_levels(values))
         else:
@@ -337,22 +347,22 @@ class _Reader:
                 self._dates(name, of_rows(dates.days), remarks, monthly=dates.monthly)
                 return True
             if (hours := parse_times(cells)) is not None:
-                self._notes.append(f"{name!r} holds times of day, which are used in hours.")
+                self._notes.append(f"{quoted(name)} holds times of day, which are used in hours.")
                 self._numbers(name, of_rows(hours))
                 return True
             if have_leading_zeros(cells):
-                self._notes.append(f"{name!r} holds codes with leading zeros and is categorical.")
+                self._notes.append(f"{quoted(name)} holds codes with leading zeros and is categorical.")
                 return False
             if any(len(cell) > 15 and cell.isdecimal() for cell in cells):
                 return False
         numbers = parse_numbers(cells, counts, semicolons=self._raw.semicolons, forced=forced)
         if numbers is None:
             if forced:
-                raise TableError(f"Column {name!r}: {self._roles.numeric_problem}, got {cells[0][:60]!r}.")
+                raise TableError(f"Column {quoted(name)}: {self._roles.numeric_problem}, got {quoted(cells[0])}.")
             return False
         remarks = [*numbers.changes, *filter(None, [self._bad(numbers.bad, cells, counts)])]
         if remarks:
-            self._notes.append(f"{name!r} was read as numbers: {'; '.join(remarks)}.")
+            self._notes.append(f"{quoted(name)} was read as numbers: {'; '.join(remarks)}.")
         self._numbers(name, of_rows(numbers.values), quantity=bool(numbers.changes))
         return True
 
@@ -362,7 +372,7 @@ class _Reader:
             return ""
         unread = set(bad)
         n_bad = sum(int(n) for cell, n in zip(cells, counts, strict=True) if cell in unread)
-        return f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read became missing: {_listed(bad)}"
+        return f"{n_bad} cell{'s' if n_bad > 1 else ''} that cannot be read became missing: {listed(bad)}"
 
     def _note_levels(self, name: str, texts: list[str], present: int) -> None:
         """Notes about levels that are spelled alike, and about columns of mostly distinct texts."""
@@ -372,10 +382,10 @@ class _Reader:
         alike = [each for each in spellings.values() if len(each) > 1]
         if alike:
             more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
-            self._notes.append(f"{name!r} has levels that differ only in case or blanks: {_listed(alike[0])}{more}; they stay apart.")
+            self._notes.append(f"{quoted(name)} has levels that differ only in case or blanks: {listed(alike[0])}{more}; they stay apart.")
         if len(texts) > 20 and 2 * len(texts) > present:
             self._notes.append(
-                f"{name!r} has {len(texts):,} distinct texts in {present:,} rows and is unlikely to define clusters; "
+                f"{quoted(name)} has {len(texts):,} distinct texts in {present:,} rows and is unlikely to define clusters; "
                 "consider leaving it out."
             )
 
@@ -410,7 +420,7 @@ class _Reader:
         """The reason why whole numbers identify rows, or an empty string; a note if only their being distinct speaks for it."""
         reason = id_reason(name, values)
         if not reason and len(distinct) == len(values) >= _MANY:
-            self._notes.append(f"{name!r} has a different whole number in every row; leave it out if it is an id.")
+            self._notes.append(f"{quoted(name)} has a different whole number in every row; leave it out if it is an id.")
         return reason
 
     def _note_sentinel(self, name: str, distinct: Floats, counts: NDArray[np.intp]) -> None:
@@ -421,7 +431,8 @@ class _Reader:
                 if abs(distinct[at] - nearest) > rest[-1] - rest[0]:
                     cell = as_text(distinct[at])
                     self._notes.append(
-                        f"{name!r} has {cell} in {counts[at]:,} rows, far from its other numbers; na_values=[{cell!r}] makes it missing."
+                        f"{quoted(name)} has {cell} in {counts[at]:,} rows, far from its other numbers; "
+                        f"na_values=[{cell!r}] makes it missing."
                     )
 
     def _integer_dates(self, name: str, values: Floats, distinct: Floats) -> Floats | None:
@@ -459,7 +470,7 @@ class _Reader:
         for new, part in named.items():
             series = self._pd.Series(part)
             self._put(new, series, _ONE_DATE if series.hasnans and series.nunique() == 1 else "")
-        self._notes.append(f"{name!r} holds dates and was replaced by {_listed(named)} (days since 1970-01-01){remark}.")
+        self._notes.append(f"{quoted(name)} holds dates and was replaced by {listed(named)} (days since 1970-01-01){remark}.")
 
 
 def part_name(name: str, part: str, taken: Collection[str]) -> str:
@@ -475,13 +486,8 @@ def unusable_notes(unusable: dict[str, str]) -> list[str]:
     notes = []
     for reason in dict.fromkeys(unusable.values()):
         names = [name for name, why in unusable.items() if why == reason]
-        notes.append(f"Not used ({reason}): {_listed(names)}.")
+        notes.append(f"Not used ({reason}): {listed(names)}.")
     return notes
-
-
-def _listed(cells: Collection[str]) -> str:
-    shown = [repr(cell if len(cell) <= 60 else cell[:60] + "…") for cell in list(cells)[:_SHOWN]]
-    return ", ".join(shown) + (", …" if len(cells) > _SHOWN else "")
 
 
 def _float(cell: Any) -> float | None:

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from craftc._common.typing import Array, Floats
-from craftc.table.cells import parse_dates
+from craftc.table.cells import parse_dates, quoted
 from craftc.table.frames import Source, column_mask, open_source
 from craftc.table.mixed_table import MixedTable
 
@@ -34,7 +34,7 @@ def id_reason(name: str, values: Floats) -> str:
 
 def listed_reasons(unusable: Mapping[str, str]) -> str:
     """The first columns, each with its reason."""
-    text = "; ".join(f"{name!r}: {reason}" for name, reason in list(unusable.items())[:_SHOWN])
+    text = "; ".join(f"{quoted(name)}: {reason}" for name, reason in list(unusable.items())[:_SHOWN])
     return text + (f"; and {len(unusable) - _SHOWN} more" if len(unusable) > _SHOWN else "")
 
 

@@ -91,9 +91,9 @@ def test_the_size_decides(folder, tmp_path, whole, monkeypatch):
     assert size == sum(content.row_group(i).total_byte_size for i in range(content.num_row_groups))
     cases = [(8 * size, None, False), (8 * size - 1, None, True), (None, None, False), (1, False, False), (10**12, True, True)]
     for available, wanted, expected in cases:
-        monkeypatch.setattr(out_of_core, "_available_memory", lambda available=available: available)
+        monkeypatch.setattr(out_of_core, "available_memory", lambda available=available: available)
         assert out_of_core.is_read_in_batches(one, wanted) is expected
-    monkeypatch.setattr(out_of_core, "_available_memory", lambda: 1)
+    monkeypatch.setattr(out_of_core, "available_memory", lambda: 1)
     assert out_of_core.is_read_in_batches(str(folder), None)
     assert out_of_core.is_read_in_batches(str(folder / "*" / "*.parquet"), None)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
@@ -102,7 +102,7 @@ def test_the_size_decides(folder, tmp_path, whole, monkeypatch):
 
 
 def test_available_memory():
-    available = out_of_core._available_memory()
+    available = out_of_core.available_memory()
     assert available is None or available > 1 << 20
 
 
