@@ -9,7 +9,6 @@ All imports that take time are made when a command runs.
 
 from __future__ import annotations
 
-import opcode
 import os
 import signal
 import sys
@@ -145,13 +144,18 @@ def _report(error: Exception) -> int:
 
 
 def _is_raised_here(error: Exception) -> bool:
-    """Whether an error was raised by a statement of craftc, and not by an operation or by another package."""
+    """Whether an error was raised by a statement of craftc, here or on a worker, and not by an operation or by another package."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "craftc":
+    name = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
+    if trace is None or name.partition(".")[0] != "craftc":
         return False
-    return trace.tb_frame.f_code.co_code[trace.tb_lasti : trace.tb_lasti + 1] == bytes([opcode.opmap["RAISE_VARARGS"]])
+    import linecache
+    from importlib.util import find_spec
+
+    spec = find_spec(name)  # a worker may have the file in another place
+    return spec is not None and spec.origin is not None and linecache.getline(spec.origin, trace.tb_lineno).lstrip().startswith("raise ")
 
 
 def _message(error: BaseException) -> str:
