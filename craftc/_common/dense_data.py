@@ -23,6 +23,7 @@ from craftc._kernels import moments as _moments
 _SUM_BITS = 62  # sums of integers stay below 2^62
 _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^52 is exact
 _SQUARE_BITS = 125  # sums of squares stay below 2^126
+_LIGHTEST = 2.0**-30  # of the largest weight: 15 of the 45 bits of a cell are left
 _CELL_BITS = 52  # all that float64 has
 _GROUP_WORDS = 1 << 22  # integers of the clusters that are summed in one pass over the rows
 _ANY_ORDER = np.empty(0, np.int32)
@@ -194,11 +195,9 @@ class DenseData(NumberTable):
     def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int) -> None:
         self.X, self.n_threads = X, n_threads
         self.weight, unit = integer_weights(weight)
-        if weight is not None:
-            weight = np.where(self.weight > 0, weight, 0.0)  # what rounds to 0 counts as 0 everywhere
         self._given = weight
         whole = weight is None or unit == 1.0
-        self._share = np.empty(0) if whole or weight is None else weight
+        self._share = np.empty(0) if whole or weight is None else _comparable(weight)
         self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
         low, high = np.empty((2, X.shape[1]))
         _moments.column_ranges(X, self.weight, low, high)
@@ -245,6 +244,17 @@ class DenseData(NumberTable):
         if start == 0:
             return _ANY_ORDER
         return np.argsort(uniform(seed, DPMeansStream.ORDER, start, np.arange(len(self))), kind="stable").astype(np.int32)
+
+
+def _comparable(weight: Floats) -> Floats:
+    """Weights that are not whole; raise ValueError if sums of rows would lose the lightest rows."""
+    least, most = float(weight[weight > 0].min()), float(weight.max())
+    if least < max(most * _LIGHTEST, float(weight.sum()) * 2.0**-46):
+        raise ValueError(
+            f"sample_weight ranges from {least:.3g} to {most:.3g}, too far for sums that do not depend on the order of the rows; set weights "
+            f"below {_LIGHTEST:.1g} of the largest to 0, or raise them. (Whole numbers may differ by any factor.)"
+        )
+    return weight
 
 
 def _power_of_two(exponent: NDArray[np.int32]) -> Floats:

@@ -179,12 +179,12 @@ def test_a_price_beyond_float64_is_no_result():
         DPMeans(1.7e308, init=np.arange(24) % 3, max_iter=1).fit(np.repeat([[0.0], [1e149], [-1e149]], 8, axis=0))
 
 
-def test_weights_that_round_to_nought_count_as_nought():
-    weight = np.where(Y == 1, 1.0, 1e-30)
-    found = DPMeans(1e-3, max_iter=5).fit(X, sample_weight=weight)
-    expected = DPMeans(1e-3, max_iter=5).fit(X, sample_weight=np.where(Y == 1, 1.0, 0.0))
-    np.testing.assert_array_equal(found.labels_, expected.labels_)
-    assert found.converged_
+def test_weights_that_sums_would_lose():
+    with pytest.raises(ValueError, match=r"sample_weight ranges from 1e-30 to 1, .* below 9e-10 of the largest to 0"):
+        DPMeans(10.0).fit(X, sample_weight=np.where(Y == 1, 1.0, 1e-30))
+    light = DPMeans(1e-6, init=Y).fit(X, sample_weight=np.where(Y == 1, 1.0, 1e-8))
+    np.testing.assert_allclose(light.cluster_centers_[0], X[light.labels_ == 0].mean(axis=0), rtol=1e-4)
+    DPMeans(10.0).fit(X, sample_weight=np.where(Y == 1, 2.0**40, 1.0))
 
 
 def test_distances_to_rows_whose_squares_overflow():
