@@ -219,10 +219,9 @@ def _same_results(found: Problems, a: list[Outcome], b: list[Outcome], what: str
 def _refit(found: Problems, model: Any, X: Any, keywords: dict[str, Any]) -> None:
     """The same parameters, other threads: the same bits."""
     name = type(model).__name__
-    if model.random_state is None if hasattr(model, "random_state") else False:
-        return
-    if isinstance(getattr(model, "random_state", None), np.random.RandomState) or _is_iterator(X):
-        return  # the first fit has used it up
+    seed = getattr(model, "random_state", 0)
+    if seed is None or isinstance(seed, np.random.RandomState | np.random.Generator) or _is_iterator(X):
+        return  # the first fit has drawn from it
     again = sklearn.clone(model).set_params(n_threads=3)
     with _small_work(0):
         outcome = found.attempt(f"{name}.fit again", again.fit, X, **keywords)

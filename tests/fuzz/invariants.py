@@ -172,7 +172,7 @@ def check_squares(found: Problems, model: Any, X: np.ndarray[Any, Any], weight: 
             error += (share * (rows - mean) ** 2).sum()
             reach = float(np.ptp(X, axis=0).max()) if np.abs(X).max() < 1e307 else np.inf
             away = float(np.abs(model.cluster_centers_[k] - mean).max())
-            rounding = _ROUNDING + float(len(rows) * unit / max(share.sum(), 1e-300))
+            rounding = _ROUNDING + float(4 * len(rows) * unit / max(share.sum(), 1e-300))
             close = away <= rounding * reach + 1e-15 * np.abs(X).max() + 1e-300
             found.check(close, f"{name}.cluster_centers_", f"{away:.3g} from the mean of the rows")
         middle = wide - (wide * weight[:, None]).sum(axis=0) / weight.sum()
