@@ -11,7 +11,6 @@ from craftc._common.estimator import frame_library
 from craftc.table.numbers import read_numbers
 from craftc.table.out_of_core import is_out_of_core, read_blocks
 
-
 #: Fitted arrays that kernels read, by column, and the attribute that is their number of rows.
 _BY_COLUMN = {"cluster_centers_": "n_clusters_", "features_": "n_features_"}
 
