@@ -28,7 +28,7 @@ def assign(
 ):
     """The features of new rows: the best combination, or bit after bit from none until nothing changes."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == masks.shape[0] and X.shape[1] == A.shape[1], "X")
+    check(X.ndim == 2 and X.shape[0] == masks.shape[0] and X.shape[1] == A.shape[1], "X")
     check(residual.shape[0] == masks.shape[0], "residual")
     cdef table_rows rows = rows_of(X)
     cdef Py_ssize_t n = rows.n, D = rows.p, K = A.shape[0], lanes = bp_width(K), b, room
@@ -70,7 +70,7 @@ def left_over(
 ):
     """Squared distance of every row to the sum of its features."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == masks.shape[0] and X.shape[1] == A.shape[1], "X")
+    check(X.ndim == 2 and X.shape[0] == masks.shape[0] and X.shape[1] == A.shape[1], "X")
     check(residual.shape[0] == masks.shape[0], "residual")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, D = table.p, b
@@ -97,7 +97,7 @@ def norms(
     double[::1] norm not None,              # OUT (n,) |x|^2
 ):
     """Squared norms of the rows."""
-    check(X.shape[0] == norm.shape[0], "X")
+    check(X.ndim == 2 and X.shape[0] == norm.shape[0], "X")
     cdef table_rows table = rows_of(X)
     with nogil:
         bp_norms(table.numeric, table.single, table.p, 0, table.n, &norm[0])
@@ -111,7 +111,7 @@ def products(
 ):
     """Inner products of every row with a few vectors."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == out.shape[0] and X.shape[1] == vectors.shape[0], "X")
+    check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == vectors.shape[0], "X")
     check(out.shape[1] == vectors.shape[1], "out")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, b

@@ -155,9 +155,13 @@ cdef Py_ssize_t root(int32_t[::1] parent, Py_ssize_t i) noexcept nogil:
 
 def components(Py_ssize_t n, const int32_t[:, ::1] edge not None, const uint8_t[::1] joined not None):
     """Connected components of n nodes over the joined edges: (n,) labels numbered by smallest member, and their count."""
+    check(0 <= n < 1 << 31, "n")
+    check(edge.shape[1] == 2 and joined.shape[0] == edge.shape[0], "edge or joined")
     label = np.arange(n, dtype=np.int32)
     cdef int32_t[::1] parent = label
     cdef Py_ssize_t e, i, j, count = 0
+    for e in range(edge.shape[0]):
+        check(0 <= edge[e, 0] < n and 0 <= edge[e, 1] < n, "edge")
     with nogil:
         for e in range(edge.shape[0]):
             if joined[e]:

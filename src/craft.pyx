@@ -93,6 +93,7 @@ cdef class CostTables:
 def tables_in(n_clusters, grid, centre, scale, rows, numeric, categorical):
     """Cost tables from the rows (2 + 3 p + n_levels, lanes) base, constant, square, linear, offset and level, on a cache line."""
     p = grid.p
+    check(rows.ndim == 2 and rows.shape[0] == 2 + 3 * p + grid.n_levels, "rows")
     square, linear, offset = rows[2:2 + 3 * p].reshape(3, p, rows.shape[1])
     return CostTables(n_clusters, grid, centre, scale, rows[0], rows[1], square, linear, offset, rows[2 + 3 * p:], numeric, categorical)
 
@@ -130,8 +131,8 @@ def assign(
     check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
     check(groups.shape[0] >= tables.c.n_clusters or partial.shape[0] == 0, "groups")
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(best.shape[0] == 0 or best.shape[0] == labels.shape[0], "best")
     check(scratch.shape[0] >= n_threads, "scratch")
     check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0]
@@ -255,8 +256,8 @@ def reassign_if_cheaper(
     check(0 <= first_row, "first_row")
     check(0 <= new_cluster < groups.shape[0] or partial.shape[0] == 0, "new_cluster")
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(best.shape[0] == labels.shape[0], "best")
     check(scratch.shape[0] >= n_threads, "scratch")
     check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0]
@@ -310,8 +311,8 @@ def costs(
     """Costs of every row under every cluster, relative to its background."""
     check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
     check(out.shape[1] == tables.c.n_clusters, "out")
-    check(X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(scratch.shape[0] >= 1, "scratch")
     cdef table_rows table = rows_of(X, codes)
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k

@@ -348,8 +348,8 @@ def assign(
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
     """
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(scratch.shape[0] >= n_threads, "scratch")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
@@ -396,8 +396,8 @@ def costs(
     double[:, ::1] out not None,            # OUT  (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
-    check(X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
-    check(codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
+    check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(scratch.shape[0] >= 1, "scratch")
     cdef table_rows table = rows_of(X, codes)
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k

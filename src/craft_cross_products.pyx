@@ -44,7 +44,7 @@ def cross_products(
 ):
     """Add the products of the columns of every row to its cluster."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
     cdef table_rows table = rows_of(X, None, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, t, k, i
     if cross.shape[1] != cross_width(columns.shape[0]) or cells.shape[0] < n_threads or cells.shape[1] < columns.shape[0] \

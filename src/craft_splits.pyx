@@ -119,8 +119,8 @@ def split_moments(
 ):
     """Moments of the rows that leave the cluster under every candidate split, in one pass over its rows."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[1] == pricing.grid.p, "X")
-    check(codes.shape[0] == X.shape[0] and codes.shape[1] == pricing.grid.q, "codes")
+    check(X.ndim == 2 and X.shape[1] == pricing.grid.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == pricing.grid.q, "codes")
     check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
     check(numeric_slot.shape[0] == pricing.grid.p, "numeric_slot")
     check(threshold.shape[0] == pricing.grid.p, "threshold")

@@ -162,8 +162,9 @@ def accumulate(
     int n_threads,
 ):
     """Add every row to its cluster."""
+    check(X.ndim == 2 and X.shape[1] == sums.centre_.shape[0], "sums")
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0], "X")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, block = block_rows(), b
     cdef dp_sums *places = places_of(sums, n_threads)
@@ -192,7 +193,7 @@ def farthest(
     const float[::1] upper not None,        # IN  (n,)
 ):
     """The row furthest from its centre among those beyond their limit (ties: the first), or -1."""
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i, n = table.n, D = table.p, best = -1
@@ -216,7 +217,7 @@ def nearest(
 ):
     """The nearest centre of every row."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(squared.shape[0] == labels.shape[0], "squared")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, D = table.p, K = mu.shape[0], block = block_rows(), b
@@ -249,7 +250,7 @@ def distances(
 ):
     """Squared distance of every row to every centre."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == out.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(out.shape[1] == mu.shape[0], "out")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i, k, n = table.n, D = table.p, K = mu.shape[0]
@@ -266,7 +267,7 @@ def update_nearest(
 ):
     """Update the distances of all rows after one more point was added."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == nearest.shape[0] and X.shape[1] == point.shape[0], "X")
+    check(X.ndim == 2 and X.shape[0] == nearest.shape[0] and X.shape[1] == point.shape[0], "X")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i, n = table.n, D = table.p
     for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):

@@ -56,11 +56,11 @@ def assign(
     int n_threads,
 ):
     """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows scanned)."""
-    check(X.shape[1] == centres.c.D, "X")
+    check(X.ndim == 2 and X.shape[1] == centres.c.D, "X")
     check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= centres.c.K and len(sums.sums) == len(sums.counts), "sums")
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0], "X")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
     check(drift.shape[0] == 0 or drift.shape[0] == drift_others.shape[0], "drift")
@@ -175,13 +175,13 @@ def reassign_to_new(
     int n_threads,
 ):
     """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how many moved."""
-    check(X.shape[1] == centres.c.D, "X")
+    check(X.ndim == 2 and X.shape[1] == centres.c.D, "X")
     check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= centres.c.K and len(sums.sums) == len(sums.counts), "sums")
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(0 <= first <= centres.c.K, "first")
     check(gap.shape[0] >= centres.c.K, "gap")
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0], "X")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
     check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
@@ -270,7 +270,7 @@ def open_at(
     """Move a row from its cluster to a new one of its own."""
     check(0 <= row < labels.shape[0], "row")
     check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= mu.shape[0] and len(sums.sums) == len(sums.counts), "sums")
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
     cdef table_rows table = rows_of(X)
@@ -314,10 +314,10 @@ def collapse(
     Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of f).
     The position is below `stop` where a cluster has to open and there is no room.
     """
-    check(X.shape[1] == centres.c.D, "X")
+    check(X.ndim == 2 and X.shape[1] == centres.c.D, "X")
     check(0 <= K <= mu.shape[0], "K")
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(centre.shape[1] >= mu.shape[1] + 1, "centre")
     check(travelled.shape[0] == mu.shape[0], "travelled")
     check(shrunk.shape[0] >= mu.shape[0], "shrunk")

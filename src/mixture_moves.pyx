@@ -8,7 +8,7 @@ import numpy as np
 from libc.math cimport exp, log, log1p
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport doubles_out
+from craftc._kernels._common cimport check, doubles_out
 from craftc._kernels.mixture_updates cimport (
     CERTAIN, GAUSSIAN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma,
     no_counts, own_log_likelihood, pool_scatter, selected, share_of, update_components, update_masks, update_noise, update_shares,
@@ -245,6 +245,7 @@ def pair_gains(Mixture mixture not None):
 def stick_gain(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
     """Gain of the sizes alone if components i and j are merged."""
     cdef Model *m = &mixture.m
+    check(0 <= i < m.K and 0 <= j < m.K, "i or j")
     find_order(m, mixture.order)
     return merged_stick_elbo(m, i, j, mixture.order, mixture.work) - stick_elbo(m.size, m.K, m.concentration)
 

@@ -112,7 +112,7 @@ def column_ranges(
     double[::1] high not None,              # OUT (p,) -inf without observed values
 ):
     """Minimum and maximum of the observed values of every column, over rows with weight > 0."""
-    check(X.shape[1] == low.shape[0], "X")
+    check(X.ndim == 2 and X.shape[1] == low.shape[0], "X")
     check(high.shape[0] == low.shape[0], "high")
     cdef table_rows rows = rows_of(X, None, weight)
     cdef Py_ssize_t i, d
@@ -144,8 +144,8 @@ def accumulate(
 ):
     """Add every row to the group of its label."""
     check(n_threads >= 1, "n_threads")
-    check(X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
-    check(codes.shape[0] == labels.shape[0] and codes.shape[1] == grid.q, "codes")
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == grid.q, "codes")
     check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0] and partial.shape[2] >= grid.width),
           "partial")
     check(groups.shape[1] == grid.width, "groups")

@@ -361,7 +361,7 @@ def hals_rows(
 ):
     """The scores' half of a HALS sweep, and the sums for its other half, the update of the loadings."""
     check(n_threads >= 1, "n_threads")
-    check(codes.shape[0] == scores.shape[0], "codes")
+    check(codes.ndim == 2 and codes.shape[0] == scores.shape[0], "codes")
     check(gram.shape[1] == gram.shape[0], "gram")
     check(scores.shape[1] == gram.shape[0], "scores")
     check(work.shape[2] >= gram.shape[0], "work")

@@ -208,9 +208,12 @@ class Archive:
         demand(info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), f"{name} has an unknown compression")
         with self._zip.open(info) as member:
             demand(np.lib.format.read_magic(member) == (1, 0), f"{name} has an unknown format")
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # a header of Python 2
-                found, _, kind = np.lib.format.read_array_header_1_0(member)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")  # a header of Python 2
+                    found, _, kind = np.lib.format.read_array_header_1_0(member)
+            except Exception as error:  # of Python's tokenizer and parser, too
+                raise ValueError(f"{name} has a header that cannot be read") from error
             allowed = kind.kind in "biufUM" if dtype is None else str(kind) in ([dtype] if isinstance(dtype, str) else dtype)
             demand(allowed, f"{name} has dtype {kind}")
             fits = shape is None or (len(found) == len(shape) and all(b in (None, a) for a, b in zip(found, shape, strict=True)))

@@ -275,6 +275,7 @@ def _merge_path(arrays: Arrays, n_clusters: int, own: Labels | None) -> MergePat
     """The partitions of the merge path, without labels if the model has none (`own`)."""
     clusters, objectives = arrays["merge_clusters"], arrays["merge_objectives"]
     demand(clusters.ndim == 1 and objectives.shape == clusters.shape, "the merge path has a wrong shape")
+    demand(bool(np.isfinite(objectives).all()), "the merge path contains values that are not possible")
     if not len(clusters):
         return None
     downward = clusters[0] == n_clusters and clusters[-1] == 1 and (np.diff(clusters) < 0).all()

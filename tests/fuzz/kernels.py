@@ -76,7 +76,8 @@ def case(seed: int, state: list[Call], folder: Path) -> list[Problem]:
     for _ in range(4):
         wrong = _copied(call)
         arguments = list(wrong.arguments)
-        for at in rng.integers(len(arguments), size=rng.integers(1, 3)) if arguments else ():
+        threads = isinstance(arguments[-1], int) if arguments else False  # the number of threads comes last, bounded by the caller
+        for at in rng.integers(len(arguments) - threads, size=rng.integers(1, 3)) if len(arguments) > threads else ():
             arguments[at] = _spoilt(rng, arguments[at])
         try:
             wrong.function(*arguments, **wrong.keywords)
