@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import frame_library
@@ -85,7 +84,6 @@ class Interpretation(HtmlOverview):
         notes += filter(None, [dependence_sentence(self)])
         return Overview(self.cluster_names_, self.schema_.columns, values, differing_features(self), self.feature_gains_, notes)
 
-    @available_if(is_a_density)  # type: ignore[untyped-decorator]
     def representatives(self: Any, n: int = 3, X: Any = None) -> list[NDArray[np.intp]]:
         """Typical rows of every cluster: those of the highest log density that belong clearly to it.
 
@@ -113,7 +111,6 @@ class Interpretation(HtmlOverview):
             return [rows[:n] for rows in _kept(self, self._typical, n, MOST_TYPICAL)]
         return extremes_of(self._clusters, self._read_new(X), n, 1).typical
 
-    @available_if(is_a_density)  # type: ignore[untyped-decorator]
     def outliers(self: Any, n: int = 10, X: Any = None) -> NDArray[np.intp]:
         """The rows with the lowest `score_samples`, which fit no cluster well.
 
@@ -139,7 +136,6 @@ class Interpretation(HtmlOverview):
             return np.asarray(_kept(self, self._unusual, n, MOST_UNUSUAL)[:n])
         return extremes_of(self._clusters, self._read_new(X), 1, n).unusual
 
-    @available_if(is_a_density)  # type: ignore[untyped-decorator]
     def similarity(self: Any) -> Floats:
         """Similarity of every two clusters: the Bhattacharyya coefficient of their distributions.
 
@@ -150,6 +146,7 @@ class Interpretation(HtmlOverview):
             of it. Not with the paper's models, which define no distributions.
         """
         check_is_fitted(self)
+        is_a_density(self)
         return bhattacharyya(self._clusters)
 
     def stability(
@@ -209,6 +206,7 @@ class Interpretation(HtmlOverview):
 def _kept(model: Any, rows: Any, n: int, most: int) -> Any:
     """Rows of `fit` that a model keeps, checked."""
     check_is_fitted(model)
+    is_a_density(model)
     if rows is None:
         raise ValueError("This model was made from another one and does not know the rows of fit; pass them as X.")
     if n > most:

@@ -226,9 +226,10 @@ class DPMeans(
             memory to the last bit; for parts, the modes "serial" and "delayed" are defined, with spherical clusters.
         y : ignored
         sample_weight : array (n,), optional
-            Finite, >= 0; weights that are not whole differ by a factor of at most 2^30. In the mode "serial", weight 2 gives the same bits as the row twice. "delayed", "collapsed" and `polish` move a
-            row with its whole weight where they would move two rows one after the other, and may end in another partition. A row of weight
-            below 1 opens a cluster only if its weight times the squared distance exceeds lambda^2. Not for collections.
+            Finite, >= 0; weights that are not whole differ by a factor of at most 2^30. In the mode "serial", weight 2 gives the same bits
+            as the row twice. "delayed", "collapsed" and `polish` move a row with its whole weight where they would move two rows one after
+            the other, and may end in another partition. A row of weight below 1 opens a cluster only if its weight times the squared
+            distance exceeds lambda^2. Not for collections.
         client : distributed.Client, optional
             The Dask cluster on which a collection lies, or whose workers read files; None: the current one for a collection, and files are
             read by this process.

@@ -183,7 +183,7 @@ def test_weights_that_sums_would_lose():
     with pytest.raises(ValueError, match=r"sample_weight ranges from 1e-30 to 1, .* below 9e-10 of the largest to 0"):
         DPMeans(10.0).fit(X, sample_weight=np.where(Y == 1, 1.0, 1e-30))
     light = DPMeans(1e-6, init=Y).fit(X, sample_weight=np.where(Y == 1, 1.0, 1e-8))
-    np.testing.assert_allclose(light.cluster_centers_[0], X[light.labels_ == 0].mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(light.cluster_centers_[0], X[light.labels_ == 0].mean(axis=0), rtol=1e-3)
     DPMeans(10.0).fit(X, sample_weight=np.where(Y == 1, 2.0**40, 1.0))
 
 
