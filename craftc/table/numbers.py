@@ -50,7 +50,7 @@ def read_numbers(
     ValueError
         The table has no rows, other columns than in `fit`, or a number that is not finite.
     """
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):  # a sparse array in DOK format is a mapping, too
         raise TypeError(f"{type(estimator).__name__} takes an array or a data frame, got {type(X).__name__}; pass pandas.DataFrame(X).")
     options = {**checks, "dtype": dtype, "order": "C", "ensure_all_finite": False}
     _refuse_dates(X, type(estimator).__name__)

@@ -253,7 +253,7 @@ def test_which_errors_craftc_raised():
     ("options", "message"),
     [
         (["--clusters", "0"], "--clusters must be"),
-        (["--clusters", "9" * 30], "is more than the"),
+        (["--clusters", "9" * 30], "at most 2147483647"),
         (["--seed", "9" * 24], "--seed"),
         (["--seed", "-1"], "--seed"),
         (["--skip", "9" * 30], "No line is left after --skip"),

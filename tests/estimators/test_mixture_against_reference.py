@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from craftc import FeatureSelectionMixture
 from craftc._kernels import mixture_moves
+from craftc.mixture.priors import checked_priors
 from craftc.mixture.variational import DiagonalModel
 from tests.common import examples
 from tests.reference.mixture import ReferenceFullMixture, ReferenceMixture
@@ -95,7 +96,7 @@ def both(seed, parameters, missing, theirs, weight=None, **more):
         warnings.filterwarnings("ignore", "Columns without variance", UserWarning)
         weight = random_weight(seed, len(X))
         data = estimator._scaled_data(estimator._read(X, reset=True), weight)
-    model = DiagonalModel(data, estimator._checked_priors(), 1)
+    model = DiagonalModel(data, checked_priors(estimator), 1)
     model.start_from(R)
     return model, ReferenceMixture(X, R, weight=weight, **parameters, **theirs)
 
