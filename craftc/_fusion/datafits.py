@@ -229,13 +229,18 @@ def newton_direction(
     direction, product = scaled, float((residual * scaled).sum())
     for _ in range(max_products if product > 0 else 0):
         image = datafit.hessian_product(X, point, direction) + weight * direction
-        alpha = product / float((direction * image).sum())
+        curvature = float((direction * image).sum())
+        if not curvature > 0:  # underflow: nothing is left to gain
+            break
+        alpha = product / curvature
         solution = solution + alpha * direction
         residual = residual - alpha * image
         if float(np.sqrt((residual**2).sum())) <= tolerance:
             break
         scaled = inverse * residual
         product, last = float((residual * scaled).sum()), product
+        if not product > 0:
+            break
         direction = scaled + (product / last) * direction
     return solution
 

@@ -39,6 +39,7 @@ _SEPARATED = 1e-3  # of the loss of guessing: a model with a smaller loss separa
 _LARGE, _SPARSE = 10**6, 0.1  # a dense table of more entries, of which a smaller share is not zero, is converted to a sparse one
 _ALONE = 3  # consecutive penalties with every covariate alone that end the default path
 _FOLD_CLUSTERS = 200  # clusters at most of the partition on which sigma is chosen
+_LARGEST = 1e45  # in absolute value: the products of Newton steps have sixth powers
 
 
 class PathPoint(NamedTuple):
@@ -206,7 +207,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         """
         self._check_parameters()
         rows, target = read_numbers(self, X, y, reset=True, accept_sparse="csr")
-        check_ranges(*column_ranges(rows), names_of(self))
+        check_ranges(*column_ranges(rows), names_of(self), largest=_LARGEST, narrowest=1.0 / _LARGEST)
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)
         c = len(classes)

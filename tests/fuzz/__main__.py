@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import os
 import sys
 import tempfile
@@ -22,11 +21,6 @@ from tests.fuzz.runner import Limits, report, run, schedule, summary
 AREAS = ("estimators", "model_files", "kernels", "embedding", "command_line")
 
 
-def present(names: tuple[str, ...] = AREAS) -> list[str]:
-    """The areas of which there is a module."""
-    return [name for name in names if importlib.util.find_spec(f"tests.fuzz.{name}")]
-
-
 def load(name: str) -> Any:
     """The module of an area."""
     return importlib.import_module(f"tests.fuzz.{name}")
@@ -37,7 +31,7 @@ def parsed(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Seeded random calls, each in a process of its own.")
     parser.add_argument("--cases", type=int, default=1000, help="number of cases, over all areas (default 1000)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first case of every area (default 0)")
-    parser.add_argument("--area", action="append", metavar="NAME", help=f"one of {', '.join(present())}; may be repeated (default all)")
+    parser.add_argument("--area", action="append", metavar="NAME", help=f"one of {', '.join(AREAS)}; may be repeated (default all)")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time (default 1)")
     parser.add_argument("--seconds", type=float, default=Limits().seconds, help="limit of wall time of a case (default 60)")
     parser.add_argument("--memory", type=int, default=Limits().memory >> 20, metavar="MIB", help="limit of memory of a case (default 1024)")
@@ -67,7 +61,7 @@ def main(argv: list[str]) -> int:
         if options.here:
             return sum(show(areas[name], seed) for name, seed in cases)
     else:
-        areas = {name: load(name) for name in options.area or present()}
+        areas = {name: load(name) for name in options.area or AREAS}
         cases = schedule(areas.values(), options.cases, options.seed)
     failures = []
     start = time.monotonic()

@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from tests.fuzz.__main__ import AREAS, present
 from tests.fuzz.faults import FAULTS
 from tests.fuzz.problems import ROOT, Problems, is_clear
 
@@ -29,11 +28,6 @@ def fuzz(*options):
 def test_no_problem():
     code, output = fuzz("--cases", str(CASES), "--seed", str(SEED), "--jobs", str(min(2, os.cpu_count() or 1)))
     assert code == 0, output
-
-
-def test_areas():
-    assert set(present()) <= set(AREAS)
-    assert "estimators" in present()
 
 
 EXPECTED = {
