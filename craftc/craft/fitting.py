@@ -169,9 +169,12 @@ def drop_empty(rows: Any, moments: Moments, labels: Any) -> tuple[Any, NDArray[n
 
 
 def assign_zero_weight_rows(config: FitConfig, tables: craft_kernel.CostTables, labels: Labels) -> None:
-    """Assign rows again whose cluster was dropped; only rows of weight 0 can have lost theirs."""
-    if len(config.weight) and (labels < 0).any():
-        assign_only(config.table, tables, labels, 1)
+    """Assign the rows whose cluster was dropped; only rows of weight 0 can have lost theirs."""
+    lost = np.flatnonzero(labels < 0) if len(config.weight) else ()
+    if len(lost):
+        found = labels[lost]
+        assign_only(config.table.take(lost), tables, found, 1)
+        labels[lost] = found
 
 
 def n_parallel_starts(config: FitConfig, n_starts: int) -> int:

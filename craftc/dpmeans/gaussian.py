@@ -188,6 +188,8 @@ def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian,
 
 
 def _cholesky(covariance: Floats, k: int, model: Gaussian) -> Floats:
+    if not np.isfinite(covariance).all():
+        raise ValueError(f"The covariance of cluster {k} overflows float64; raise cluster_penalty or lower covariance_prior.")
     try:
         factor: Floats = cho_factor(covariance, lower=True)[0]
     except np.linalg.LinAlgError:

@@ -228,3 +228,22 @@ def test_nearest_neighbours_in_a_child(model):
     os.kill(child, 9)
     os.waitpid(child, 0)
     pytest.fail("the child hangs")
+
+
+# ---- rows of weight 0 whose cluster is dropped ----
+
+
+@pytest.mark.filterwarnings("ignore:CRAFT stopped")
+def test_only_rows_that_lost_their_cluster_are_assigned_again():
+    """After two passes the rows of weight > 0 are not yet in their cheapest clusters."""
+    rng = np.random.default_rng(0)
+    for seed in range(40):
+        table, weight = rng.normal(size=(58, 2)), rng.integers(0, 3, 58)
+        model = CRAFT(cluster_price=100.0, numeric="raw", n_init=1, max_iter=1, init="random", random_state=seed)
+        model.fit(table, sample_weight=weight)
+        np.testing.assert_array_equal(np.bincount(model.labels_, weight, model.n_clusters_), model.cluster_sizes_)
+
+
+def test_a_covariance_that_overflows():
+    with pytest.raises(ValueError, match="covariance of cluster 0 overflows"):
+        DPMeans(1e-60, covariance="full", covariance_prior=1e300, init=Y).fit(X)
