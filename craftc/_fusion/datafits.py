@@ -223,7 +223,7 @@ def newton_direction(
 
     `diagonal` approximates that of H.
     """
-    inverse = 1.0 / (diagonal + weight)
+    inverse = 1.0 / np.maximum(diagonal + weight, np.finfo(np.float64).tiny)  # columns whose squares underflow
     solution, residual = np.zeros_like(gradient), -gradient
     scaled = inverse * residual
     direction, product = scaled, float((residual * scaled).sum())
