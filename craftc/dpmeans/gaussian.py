@@ -213,8 +213,8 @@ def mahalanobis(X: NDArray[Any], shapes: Shapes, k: int) -> Floats:
 
 
 def _own(X: NDArray[Any], labels: Labels, shapes: Shapes) -> Floats:
-    out = np.empty(len(X))
-    for k in map(int, np.unique(labels)):
+    out = np.zeros(len(X))  # rows of weight 0 in a cluster without weight
+    for k in map(int, np.flatnonzero(np.isfinite(shapes.log_det))):
         rows = np.flatnonzero(labels == k)
         out[rows] = mahalanobis(X[rows], shapes, k)
     return out

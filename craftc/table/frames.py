@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from craftc._common.shown import shown
 from craftc._common.typing import Array
 
 Level: TypeAlias = str | int | float | bool
@@ -476,9 +477,9 @@ def column_mask(categorical: Any, names: tuple[str, ...]) -> Array | None:
     """Return the mask of the columns named by `categorical` (names, positions or a mask), or None for "auto"."""
     if isinstance(categorical, str) and categorical == "auto":
         return None
-    if isinstance(categorical, str) or not hasattr(categorical, "__iter__"):
+    if isinstance(categorical, str) or not hasattr(categorical, "__iter__") or getattr(categorical, "ndim", 1) == 0:
         raise ValueError(
-            f"categorical must be 'auto' or a list of column names, of positions, or of booleans, got {categorical!r}."
+            f"categorical must be 'auto' or a list of column names, of positions, or of booleans, got {shown(categorical)}."
         )
     items = list(categorical)
     if items and all(isinstance(item, bool | np.bool_) for item in items):
