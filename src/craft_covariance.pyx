@@ -16,7 +16,7 @@ from libc.math cimport INFINITY, NAN, log, sqrt
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_scratch_size, craft_tile
 from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_rows
 
@@ -54,7 +54,7 @@ def choose_blocks(
     A block starts from the selected columns and from all columns. A column leaves while that shortens the description, the best first.
     Ties go to the lower column, and to the start from the selected columns.
     """
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(deviation.shape[2] == deviation.shape[1], "deviation")
     check(weight.shape[0] == deviation.shape[0], "weight")
     check(selected.shape[0] == deviation.shape[0] and selected.shape[1] == deviation.shape[1], "selected")
@@ -347,7 +347,7 @@ def assign(
 
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
     """
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(scratch.shape[0] >= n_threads, "scratch")

@@ -11,7 +11,7 @@ import numpy as np
 from libc.math cimport exp, fabs, log, log1p
 from libc.string cimport memset
 
-from craftc._kernels._common cimport doubles_in, doubles_out
+from craftc._kernels._common cimport check, doubles_in, doubles_out
 
 cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, Beta(a, b), and the log evidence (counts: without ln x!, x ln e)
     double a, b, log_b, evidence
@@ -358,6 +358,8 @@ cdef class Mixture:
     def __init__(self, Py_ssize_t K, Py_ssize_t D, prior, noise_prior, double concentration, *, str kind, bint own_noise, bint tied,
                  bint own_fractions=False):
         cdef Model *m = &self.m
+        check(K >= 0 and D >= 0, "K or D")
+        check(np.shape(prior[2]) == np.shape(noise_prior[2]) == (D,), "prior or noise_prior")
         self.size, self.weight = np.zeros(K), np.zeros(K)
         self.reach, self.s1, self.s2, self.p, self.divergence = np.zeros((5, K, D))
         self.own, self.noise = np.zeros((3, K, D)), np.zeros((3, D))
