@@ -138,8 +138,7 @@ def assign(
     check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] == groups.shape[0]
           and partial.shape[2] == tables.grid.width), "partial")
     check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
-    if partial.shape[0]:
-        check_indices(labels, -1, groups.shape[0], "labels")
+    check_indices(labels, -1, tables.c.n_clusters, "labels")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0

@@ -184,6 +184,8 @@ cdef class Conditionals:
     def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
                  first_node, n_nodes, grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
         cdef sp_table *t = &self.t
+        check(all(np.ndim(array) == 2 and len(array) == 5 for array in (grid, minus, plus)), "grid, minus or plus")
+        check(np.ndim(first) == 1 and len(first) >= 1 and np.ndim(first_row) == 1 and len(first_row) >= 1, "first or first_row")
         cdef Py_ssize_t width = grid.shape[1], L = plus.shape[1], p1, R, i, M = 0
         self.arrays = (numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
                        first_node, n_nodes, grid, minus, plus)
@@ -198,7 +200,6 @@ cdef class Conditionals:
         if len(first_node) != p1 or len(n_nodes) != p1:
             raise ValueError(f"first_node and n_nodes must have one entry per numeric column, got {len(first_node)} and {len(n_nodes)}")
         check(runs >= 1, "runs")
-        check(all(array.ndim == 2 and array.shape[0] == 5 for array in (grid, minus, plus)), "grid, minus or plus")
         check(0 <= t.p2 and R >= 0, "first or first_row")
         check_positions(first, t.p2 + 1, "first")
         check_positions(first_row, R + 1, "first_row")
