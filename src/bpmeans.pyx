@@ -293,7 +293,7 @@ cdef class Run:
         """Raise unless a start of that base, with draws (steps, trials), has room for its features and the draws that it needs."""
         cdef Py_ssize_t most = n_features if n_features else self.c.cap
         check(0 <= base <= 2, "base")
-        check(0 <= n_features <= self.c.m.most, "n_features")
+        check(0 <= n_features <= (0 if self.c.penalty > 0.0 else self.c.m.most), "n_features")   # with a penalty, J decides
         check(0 <= n_trials <= BP_TRIALS, "n_trials")
         check(steps >= most and trials >= (n_trials if n_trials else trials_for(most)), "draws")
         return 0

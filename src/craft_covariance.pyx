@@ -287,7 +287,8 @@ cdef class Blocks:
         if member_.shape[0] != B or member_.shape[1] != P or given_mean.shape[0] != B or given_mean.shape[1] != P \
                 or given.shape[0] != B or given.shape[1] != P or given.shape[2] != P:
             raise ValueError(f"Blocks need one row of every array for each of {B} clusters and {P} columns.")
-        check(all(np.shape(array) == (P,) for array in (columns, centre, scale, shift, precision)), "columns, centre, scale, shift or precision")
+        for array in (columns, centre, scale, shift, precision):
+            check(np.shape(array) == (P,), "columns, centre, scale, shift or precision")
         for b in range(B):
             m = 0
             for i in range(P):
