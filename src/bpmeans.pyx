@@ -13,10 +13,10 @@ from craftc._kernels._bpmeans cimport (
     bp_new_combinations, bp_norms, bp_products, bp_propose, bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch,
     bp_width, descent,
 )
-from craftc._kernels._common cimport check, doubles_in, doubles_out, omp_get_thread_num, rows_in
+from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in
 from craftc._kernels.bpmeans_collapsed cimport other_rows, sweep_collapsed
 from craftc._kernels.bpmeans_fit cimport drop_redundant, fit_features, fit_memberships, lay_out, move_sums, reseed_empty
-from craftc._kernels.bpmeans_start cimport add_feature, greedy
+from craftc._kernels.bpmeans_start cimport add_feature, greedy, trials_for
 from craftc._kernels.dpmeans cimport dp_sums
 
 MOST, EXACT, TRIALS = BP_MOST, BP_EXACT, BP_TRIALS
@@ -223,12 +223,25 @@ cdef class Run:
                   const double[::1] mean_products not None, const double[::1] middle not None, const double[::1] scale not None,
                   const double[::1] step not None, double penalty, Py_ssize_t cap, bint collapsed, bint reseed, bint dependent,
                   int exact, Py_ssize_t max_iter, const int32_t[::1] order not None, int n_threads):
+        cdef const void *first_cell = rows_in(X)
         # features lost and created within one sweep both need room
         cdef Py_ssize_t n = X.shape[0], D = X.shape[1], most = BP_MOST if penalty > 0.0 else min(cap, BP_MOST), t
         cdef Py_ssize_t lanes = bp_width(max(most, 1))
         cdef bint gram = products is not None
         cdef Py_ssize_t rows = 1 if gram else most
         cdef bp_model *m = &self.c.m
+        check(n >= 1 and D >= 1, "X")
+        check(products is None or products.shape == (n, n), "products")
+        check(norm.shape[0] == n, "norm")
+        check(mean.shape[0] == D, "mean")
+        check(mean_products.shape[0] == n, "mean_products")
+        check(middle.shape[0] == D and scale.shape[0] == D and step.shape[0] == D, "middle, scale or step")
+        check(0 <= cap <= BP_MOST, "cap")
+        check(0 <= exact <= BP_EXACT, "exact")
+        check(max_iter >= 0, "max_iter")
+        check(order.shape[0] == 0 or order.shape[0] == n, "order")
+        check_indices(order, 0, n, "order")
+        check_threads(n_threads)
         m.n, m.D, m.K, m.most, m.lanes = n, D, 0, most, lanes
         m.single, m.gram, m.exact = X.dtype == np.float32, gram, exact
         self.c.room = bp_scratch(exact) + (sizeof(other_rows) + 7) // 8 + (0 if gram else 2 * D * BP_TRIALS)
@@ -246,7 +259,7 @@ cdef class Run:
             "parts": np.zeros(((n + BP_BLOCK - 1) // BP_BLOCK, BP_TRIALS)),
         }
         self.arrays = a
-        m.X = rows_in(X)
+        m.X = first_cell
         m.S = doubles_in(products) if gram else NULL
         m.norm = &norm[0]
         m.mask, self.c.before, self.c.chosen = _words(a["mask"]), _words(a["before"]), _words(a["chosen"])
@@ -272,16 +285,32 @@ cdef class Run:
 
     def greedy(self, int base, Py_ssize_t n_features, const double[:, ::1] draws not None, Py_ssize_t n_trials):
         """Start from residuals of drawn rows; `base`: 0 none, 1 mean, 2 zero; n_features 0: as long as J falls."""
+        self.check_start(base, n_features, draws.shape[0], draws.shape[1], n_trials)
         with nogil:
             greedy(&self.c, base, n_features, &draws[0, 0], draws.shape[1], n_trials)
 
+    cdef int check_start(self, int base, Py_ssize_t n_features, Py_ssize_t steps, Py_ssize_t trials, Py_ssize_t n_trials) except -1:
+        """Raise unless a start of that base, with draws (steps, trials), has room for its features and the draws that it needs."""
+        cdef Py_ssize_t most = n_features if n_features else self.c.cap
+        check(0 <= base <= 2, "base")
+        check(0 <= n_features <= (0 if self.c.penalty > 0.0 else self.c.m.most), "n_features")   # with a penalty, J decides
+        check(0 <= n_trials <= BP_TRIALS, "n_trials")
+        check(steps >= most and trials >= (n_trials if n_trials else trials_for(most)), "draws")
+        return 0
+
     def start(self, const uint64_t[::1] masks not None, Py_ssize_t n_features):
         """Start from memberships."""
+        check(masks.shape[0] == self.c.m.n, "masks")
+        check(0 <= n_features <= self.c.m.most, "n_features")
         with nogil:
             self._begin(&masks[0], n_features, bp_first(n_features))
 
     def exchange(self, const uint64_t[::1] masks not None, Py_ssize_t n_features, int dropped, const double[::1] draws not None):
         """Start from memberships without feature `dropped` (-1: with all), and the best of the proposals as one more feature."""
+        check(masks.shape[0] == self.c.m.n, "masks")
+        check(0 <= n_features <= self.c.m.most, "n_features")
+        check(-1 <= dropped < n_features, "dropped")
+        check(1 <= draws.shape[0] <= BP_TRIALS, "draws")
         cdef uint64_t keep = bp_first(n_features) & ~(<uint64_t> (dropped >= 0) << max(dropped, 0))
         with nogil:
             self._begin(&masks[0], n_features, keep)
@@ -363,13 +392,18 @@ def restarts(
     int64_t[:, ::1] outcome not None,       # OUT   (R, 3) features, sweeps, converged
 ):
     """Whole restarts in parallel, one per thread at a time. The result of a restart does not depend on the others."""
+    cdef Py_ssize_t R = bases.shape[0], r, n_threads = len(runs)
+    cdef int t
+    cdef bint many = n_threads > 1
+    check_threads(n_threads)
+    check(len({id(run) for run in runs}) == n_threads, "runs")
     check(draws.shape[0] >= bases.shape[0], "draws")
     check(n_trials.shape[0] >= bases.shape[0], "n_trials")
     check(objective.shape[0] >= bases.shape[0], "objective")
     check(outcome.shape[0] >= bases.shape[0] and outcome.shape[1] == 3, "outcome")
-    cdef Py_ssize_t R = bases.shape[0], r, n_threads = len(runs)
-    cdef int t
-    cdef bint many = n_threads > 1
+    for run in runs:
+        for r in range(R):
+            (<Run?> run).check_start(bases[r], n_features, draws.shape[1], draws.shape[2], n_trials[r])
     cdef descent **places = <descent **> calloc(n_threads, sizeof(descent *))
     if places == NULL:
         raise MemoryError("There is no memory left for the restarts.")

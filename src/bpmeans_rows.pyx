@@ -7,10 +7,10 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_BLOCK, BP_TILE, BP_TRIALS, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose, bp_residual, bp_row, bp_scratch,
-    bp_width,
+    BP_BLOCK, BP_EXACT, BP_MOST, BP_TILE, BP_TRIALS, bp_first, bp_model, bp_new_combinations, bp_norms, bp_products, bp_propose,
+    bp_residual, bp_row, bp_scratch, bp_width,
 )
-from craftc._kernels._common cimport check, doubles_out, omp_get_thread_num
+from craftc._kernels._common cimport check, check_threads, doubles_out, omp_get_thread_num
 from craftc._kernels.bpmeans_fit cimport inner_products, lay_out
 from craftc._kernels.moments cimport rows_of, table_rows
 
@@ -27,9 +27,11 @@ def assign(
     int n_threads,
 ):
     """The features of new rows: the best combination, or bit after bit from none until nothing changes."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == masks.shape[0] and X.shape[1] == A.shape[1], "X")
     check(residual.shape[0] == masks.shape[0], "residual")
+    check(A.shape[0] <= BP_MOST, "A")
+    check(0 <= exact <= BP_EXACT, "exact")
     cdef table_rows rows = rows_of(X)
     cdef Py_ssize_t n = rows.n, D = rows.p, K = A.shape[0], lanes = bp_width(K), b, room
     cdef bint many = n_threads > 1
@@ -69,11 +71,16 @@ def left_over(
     int n_threads,
 ):
     """Squared distance of every row to the sum of its features."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == masks.shape[0] and X.shape[1] == A.shape[1], "X")
     check(residual.shape[0] == masks.shape[0], "residual")
+    check(A.shape[0] <= BP_MOST, "A")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, D = table.p, b
+    cdef uint64_t features = 0
+    for b in range(n):
+        features |= masks[b]
+    check(not features & ~bp_first(A.shape[0]), "masks")
     cdef bint many = n_threads > 1
     cdef bp_model m
     memset(&m, 0, sizeof(m))
@@ -110,9 +117,10 @@ def products(
     int n_threads,
 ):
     """Inner products of every row with a few vectors."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == vectors.shape[0], "X")
-    check(out.shape[1] == vectors.shape[1], "out")
+    check(vectors.shape[1] == BP_TRIALS, "vectors")
+    check(out.shape[1] == BP_TRIALS, "out")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, b
     cdef bint many = n_threads > 1

@@ -43,7 +43,7 @@ cdef void greedy(
         for i in range(m.n):
             left += m.residual[i]
     while m.K < most and left > 1e-14 * c.scatter:
-        trials = n_trials if n_trials else 2 + _log(m.K + 1)
+        trials = n_trials if n_trials else trials_for(m.K + 1)
         _draw(c, left, draws + m.K * n_columns, trials, &proposals)
         gain = _add_best(c, &proposals)
         if gain <= (0.0 if n_features else c.penalty + 1e-12 * c.scatter):
@@ -78,9 +78,9 @@ cdef void add_feature(descent *c, const double *draws, Py_ssize_t trials) noexce
         bp_new_combinations(m)
 
 
-cdef Py_ssize_t _log(Py_ssize_t k) noexcept nogil:
-    """The natural logarithm, rounded down, of 1 to 64."""
-    return (k >= 3) + (k >= 8) + (k >= 21) + (k >= 55)
+cdef Py_ssize_t trials_for(Py_ssize_t k) noexcept nogil:
+    """Rows drawn for feature k of 1 to 64: 2, and the natural logarithm of k, rounded down."""
+    return 2 + (k >= 3) + (k >= 8) + (k >= 21) + (k >= 55)
 
 
 cdef void _add_base(descent *c, int base) noexcept nogil:

@@ -12,7 +12,8 @@ from cython.parallel cimport prange
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t, uint8_t
 
-from craftc._kernels._common cimport check
+from craftc._kernels._common cimport check, check_indices, check_threads
+
 cdef extern from "_edges.h":
     ctypedef struct Edges:
         Py_ssize_t q
@@ -45,14 +46,14 @@ def edge_pass(
     float
         sum over edges of |Proj - lam|^2 / step.
     """
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(edge.shape[1] == 2, "edge")
     check(radius.shape[0] == edge.shape[0], "radius")
     check(step.shape[0] == edge.shape[0], "step")
     check(lam.shape[0] == edge.shape[0] and lam.shape[1] == b.shape[1], "lam")
     check(fused.shape[0] == edge.shape[0], "fused")
     check(sums.shape[0] == b.shape[0] and sums.shape[1] == b.shape[1], "sums")
-    check(work.shape[1] >= b.shape[0] and work.shape[2] >= b.shape[1], "work")
+    check(work.shape[0] >= (edge.shape[0] > 0) and work.shape[1] == b.shape[0] and work.shape[2] == b.shape[1], "work")
     cdef Py_ssize_t edges = edge.shape[0], m = b.shape[0], blocks = work.shape[0], k, i, a
     cdef double moved = 0.0
     cdef Edges c
@@ -103,6 +104,7 @@ def newton_terms(
     check(gradient.shape[0] >= theta.shape[0] and gradient.shape[1] == theta.shape[1], "gradient")
     check(hessian.shape[0] <= 1 or (hessian.shape[0] >= theta.shape[0] * theta.shape[1]
           and hessian.shape[1] >= theta.shape[0] * theta.shape[1]), "hessian")
+    check_indices(nodes_of(edge), 0, theta.shape[0] + 1, "nodes of edges")
     cdef Py_ssize_t edges = edge.shape[0], m = theta.shape[0], q = theta.shape[1], e, a, b, i, j
     cdef bint with_hessian = hessian.shape[0] > 1
     cdef double v, norm, r, value = 0.0, lam_squared, along, across, outside, x
@@ -153,15 +155,19 @@ cdef Py_ssize_t root(int32_t[::1] parent, Py_ssize_t i) noexcept nogil:
     return i
 
 
+cdef const int32_t[::1] nodes_of(const int32_t[:, ::1] edge):
+    """The nodes of all edges, one after the other."""
+    return np.asarray(edge).reshape(-1)
+
+
 def components(Py_ssize_t n, const int32_t[:, ::1] edge not None, const uint8_t[::1] joined not None):
     """Connected components of n nodes over the joined edges: (n,) labels numbered by smallest member, and their count."""
     check(0 <= n < 1 << 31, "n")
     check(edge.shape[1] == 2 and joined.shape[0] == edge.shape[0], "edge or joined")
+    check_indices(nodes_of(edge), 0, n, "nodes of edges")
     label = np.arange(n, dtype=np.int32)
     cdef int32_t[::1] parent = label
     cdef Py_ssize_t e, i, j, count = 0
-    for e in range(edge.shape[0]):
-        check(0 <= edge[e, 0] < n and 0 <= edge[e, 1] < n, "edge")
     with nogil:
         for e in range(edge.shape[0]):
             if joined[e]:
@@ -192,6 +198,15 @@ cdef enum:
 FLOW_FOUND = FOUND
 NO_FLOW = NONE_EXISTS
 FLOW_UNDECIDED = UNDECIDED
+
+
+cdef bint bounds_fit(const Py_ssize_t[::1] first, Py_ssize_t n) noexcept:
+    """Whether consecutive entries bound runs of 0..n-1."""
+    cdef Py_ssize_t c
+    for c in range(first.shape[0]):
+        if not (first[c - 1] if c > 0 else 0) <= first[c] <= n:
+            return False
+    return True
 
 
 cdef struct Cluster:            # its edges and nodes are contiguous
@@ -229,7 +244,11 @@ def flows(
     check(status.shape[0] == tolerance.shape[0], "status")
     check(work.shape[0] >= 2 and work.shape[1] >= edge.shape[0] and work.shape[2] >= load.shape[1], "work")
     check(step.shape[0] >= edge.shape[0], "step")
-    check(capacity.shape[0] >= load.shape[0] + 1, "capacity")
+    check(capacity.shape[0] == load.shape[0] + 1, "capacity")
+    check(bounds_fit(first_edge, edge.shape[0]), "first_edge")
+    check(bounds_fit(first_node, node.shape[0]), "first_node")
+    check_indices(nodes_of(edge), 0, load.shape[0] + 1, "nodes of edges")
+    check_indices(node, 0, load.shape[0], "nodes")
     cdef Py_ssize_t q = load.shape[1], visits = 0, c, k, e, a
     cdef double[:, ::1] extrapolated = work[0], projected = work[1]
     cdef Cluster own

@@ -18,7 +18,7 @@ from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, craft_scratch_size, craft_tables, craft_tile
 from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport (
@@ -130,14 +130,15 @@ def assign(
     """
     check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
     check(groups.shape[0] >= tables.c.n_clusters or partial.shape[0] == 0, "groups")
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(best.shape[0] == 0 or best.shape[0] == labels.shape[0], "best")
     check(scratch.shape[0] >= n_threads, "scratch")
-    check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0]
-          and partial.shape[2] >= tables.grid.width), "partial")
+    check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] == groups.shape[0]
+          and partial.shape[2] == tables.grid.width), "partial")
     check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
+    check_indices(labels, -1, tables.c.n_clusters, "labels")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
@@ -253,16 +254,18 @@ def reassign_if_cheaper(
 ):
     """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows of weight > 0 that moved."""
     check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
-    check(0 <= first_row, "first_row")
+    check(0 <= first_row <= labels.shape[0], "first_row")
     check(0 <= new_cluster < groups.shape[0] or partial.shape[0] == 0, "new_cluster")
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(best.shape[0] == labels.shape[0], "best")
     check(scratch.shape[0] >= n_threads, "scratch")
-    check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0]
-          and partial.shape[2] >= tables.grid.width), "partial")
+    check(partial.shape[0] == 0 or (partial.shape[0] >= n_threads and partial.shape[1] == groups.shape[0]
+          and partial.shape[2] == tables.grid.width), "partial")
     check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
+    if partial.shape[0]:
+        check_indices(labels, -1, groups.shape[0], "labels")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n - first_row + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0

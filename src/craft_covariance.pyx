@@ -16,7 +16,7 @@ from libc.math cimport INFINITY, NAN, log, sqrt
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_scratch_size, craft_tile
 from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_rows
 
@@ -54,7 +54,7 @@ def choose_blocks(
     A block starts from the selected columns and from all columns. A column leaves while that shortens the description, the best first.
     Ties go to the lower column, and to the start from the selected columns.
     """
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(deviation.shape[2] == deviation.shape[1], "deviation")
     check(weight.shape[0] == deviation.shape[0], "weight")
     check(selected.shape[0] == deviation.shape[0] and selected.shape[1] == deviation.shape[1], "selected")
@@ -287,6 +287,8 @@ cdef class Blocks:
         if member_.shape[0] != B or member_.shape[1] != P or given_mean.shape[0] != B or given_mean.shape[1] != P \
                 or given.shape[0] != B or given.shape[1] != P or given.shape[2] != P:
             raise ValueError(f"Blocks need one row of every array for each of {B} clusters and {P} columns.")
+        for array in (columns, centre, scale, shift, precision):
+            check(np.shape(array) == (P,), "columns, centre, scale, shift or precision")
         for b in range(B):
             m = 0
             for i in range(P):
@@ -323,6 +325,16 @@ cdef const Py_ssize_t *_indices(array) except? NULL:
     return &view[0] if view.shape[0] else NULL
 
 
+cdef int _check_blocks(CostTables tables, Blocks blocks) except -1:
+    """Raise unless the columns and clusters of the blocks are those of the tables."""
+    cdef Py_ssize_t j
+    for j in range(blocks.P):
+        check(0 <= blocks.columns_[j] < tables.c.p, "columns of blocks")
+    for j in range(blocks.n):
+        check(0 <= blocks.cluster_[j] < tables.c.n_clusters, "clusters of blocks")
+    return 0
+
+
 cdef Py_ssize_t _scratch_size(CostTables tables, Blocks blocks) noexcept nogil:
     cdef Py_ssize_t marginal = blocks.largest * (blocks.largest + 1)
     return craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P + (marginal + 7) // 8 * 8
@@ -347,10 +359,12 @@ def assign(
 
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
     """
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(scratch.shape[0] >= n_threads, "scratch")
+    check_indices(labels, -1, tables.c.n_clusters, "labels")
+    _check_blocks(tables, blocks)
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     if scratch.shape[0] < n_threads or scratch.shape[1] < _scratch_size(tables, blocks):
@@ -399,6 +413,7 @@ def costs(
     check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")
     check(scratch.shape[0] >= 1, "scratch")
+    _check_blocks(tables, blocks)
     cdef table_rows table = rows_of(X, codes)
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
     cdef const double *cost

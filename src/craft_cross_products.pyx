@@ -7,7 +7,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, rows_number, rows_of, rows_weight, table_rows
 
 cdef extern from "<math.h>" nogil:
@@ -43,13 +43,16 @@ def cross_products(
     int n_threads,
 ):
     """Add the products of the columns of every row to its cluster."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
     cdef table_rows table = rows_of(X, None, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, t, k, i
     if cross.shape[1] != cross_width(columns.shape[0]) or cells.shape[0] < n_threads or cells.shape[1] < columns.shape[0] \
             or partial.shape[0] < n_threads or partial.shape[1] < cross.shape[0] or partial.shape[2] != cross.shape[1]:
         raise ValueError(f"The buffers are too small for {columns.shape[0]} columns and {n_threads} threads.")
+    for i in range(columns.shape[0]):
+        check(0 <= columns[i] < grid.p, "columns")
+    check_indices(labels, -1, cross.shape[0], "labels")
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
         _cross_block(&table, labels, grid, columns, b * block, min((b + 1) * block, n), &cells[omp_get_thread_num(), 0],
                      partial[omp_get_thread_num()])

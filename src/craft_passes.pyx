@@ -6,13 +6,13 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport block_rows, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport (
     CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, empty_lane, table_lane,
 )
 from craftc._kernels.craft import tables_in
 from craftc._kernels.craft_pooled cimport CONTINUE, price_pooled
-from craftc._kernels.craft_price cimport POOLED, Pricing, mixing_cost, parts_in, parts_t, price_all
+from craftc._kernels.craft_price cimport POOLED, Pricing, check_selection, mixing_cost, parts_in, parts_length, parts_t, price_all
 from craftc._kernels.moments cimport Grid, moments_merge, rows_of, table_rows
 
 
@@ -30,6 +30,33 @@ def slab_size(Pricing pricing not None, Py_ssize_t capacity):
 def pass_scratch_size(Pricing pricing not None, Py_ssize_t capacity):
     """Doubles of scratch one thread of a pass needs, gathered rows included."""
     return craft_scratch_size(pricing.grid.p, pricing.grid.q, lanes_for(capacity)) + TILE * (pricing.grid.p + pricing.grid.q)
+
+
+cdef int check_clusters(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const double[:, ::1] work, const uint8_t[:, ::1] mask,
+) except -1:
+    """Raise unless the buffers have the width of the pricing and room for K clusters."""
+    if not 0 <= K <= min(groups.shape[0], mask.shape[0], work.shape[0]):
+        raise ValueError(f"The buffers are too small for {K} clusters.")
+    check(groups.shape[1] == P.grid.width, "groups")
+    check(mask.shape[1] == P.D, "mask")
+    check(work.shape[1] >= parts_length(P), "work")
+    return 0
+
+
+cdef int check_priced(
+    Pricing P, int selection, const int64_t[:, ::1] groups, Py_ssize_t K, const double[:, ::1] work, const uint8_t[:, ::1] mask,
+    const double[::1] cost,
+) except -1:
+    """The same, with room for the costs and a rule of selection that the pricing allows."""
+    check_clusters(P, groups, K, work, mask)
+    if K > cost.shape[0]:
+        raise ValueError(f"The buffers are too small for {K} clusters.")
+    if selection == POOLED:
+        check(P.shared is not None and P.shared.room >= K, "pricing")
+    else:
+        check_selection(P, selection)
+    return 0
 
 
 def passes(
@@ -58,11 +85,20 @@ def passes(
 
     Returns the numbers of clusters left and of passes, and whether they converged. Labels, moments, masks and costs always agree.
     """
+    check_threads(n_threads)
+    check_priced(pricing, selection, groups, K, work, mask, cost)
+    check(X.ndim == 2 and X.shape[1] == pricing.grid.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == pricing.grid.q, "codes")
+    check(labels.shape[0] == (rows.shape[0] if rows.shape[0] else X.shape[0]), "labels")
+    check(K >= (labels.shape[0] > 0), "K")
+    check(max_passes >= 0, "max_passes")
+    check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= K and partial.shape[2] == pricing.grid.width), "partial")
+    check_indices(rows, 0, X.shape[0], "rows")
+    check_indices(labels, -1, K, "labels")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t made = 0, moved = 1
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
-    if K > min(groups.shape[0], mask.shape[0], cost.shape[0], work.shape[0]) or (n_threads > 1 and K > partial.shape[1]) \
-            or slab.shape[0] < slab_size(pricing, K) or scratch.shape[1] < pass_scratch_size(pricing, K) \
+    if slab.shape[0] < slab_size(pricing, K) or scratch.shape[1] < pass_scratch_size(pricing, K) \
             or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
         raise ValueError(f"The buffers are too small for {K} clusters and {n_threads} threads.")
     with nogil:
@@ -90,7 +126,8 @@ def pass_tables(
     """Cost tables of the next pass over K clusters, for rows that are elsewhere."""
     cdef double[::1] slab_ = slab
     cdef Grid grid = pricing.grid
-    if slab_.shape[0] < slab_size(pricing, K) or K > min(groups.shape[0], mask.shape[0], work.shape[0]):
+    check_clusters(pricing, groups, K, work, mask)
+    if slab_.shape[0] < slab_size(pricing, K):
         raise ValueError(f"The buffers are too small for {K} clusters.")
     cdef craft_tables tables = _tables(pricing, groups, K, work, mask, &slab_[0])
     numeric = np.array([tables.numeric[d] for d in range(tables.n_numeric)], np.intp)
@@ -107,7 +144,7 @@ def drop_empty(
 ):
     """Remove clusters without weight; returns how many are left, and the (K,) new number of every cluster or -1."""
     number = np.empty(max(K, 1), np.int32)
-    if K > min(groups.shape[0], mask.shape[0]):
+    if not 0 <= K <= min(groups.shape[0], mask.shape[0]):
         raise ValueError(f"The buffers are too small for {K} clusters.")
     kept = _drop_empty(np.empty(0, np.int32), groups, mask, K, number)
     return kept, number[:K]
@@ -124,8 +161,7 @@ def price(
     bint choose_given,
 ):
     """Masks and costs of all clusters as between two passes; returns J less the cost of the background."""
-    if K > min(groups.shape[0], mask.shape[0], cost.shape[0], work.shape[0]):
-        raise ValueError(f"The buffers are too small for {K} clusters.")
+    check_priced(pricing, selection, groups, K, work, mask, cost)
     return _price(pricing, selection, groups, K, work, mask, cost, choose_given)
 
 

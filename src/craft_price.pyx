@@ -15,7 +15,7 @@ from libc.math cimport INFINITY, fabs, floor, log
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport check, omp_get_thread_num
+from craftc._kernels._common cimport check, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
@@ -124,6 +124,13 @@ cdef class Pricing:
 
     def __setstate__(self, state):
         self.shared, self.relative = state
+
+
+cdef int check_selection(Pricing P, int selection) except -1:
+    """Raise unless a rule selects features, and what it reads is there. POOLED has kernels of its own: craft_pooled."""
+    check(0 <= selection < POOLED, "selection")
+    check(not P.relative or P.shared is not None, "pricing")
+    return 0
 
 
 cdef const double *_first(array) except? NULL:
@@ -444,7 +451,8 @@ def price_groups(
 ):
     """Cost and mask of every cluster."""
     check(groups.shape[1] == pricing.grid.width, "groups")
-    check(work.shape[0] >= groups.shape[0], "work")
+    check(work.shape[0] >= groups.shape[0] and work.shape[1] >= parts_length(pricing), "work")
+    check_selection(pricing, selection)
     check(mask.shape[0] == groups.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
     check(cost.shape[0] == groups.shape[0], "cost")
     with nogil:
@@ -492,13 +500,14 @@ def pair_deltas(
 ):
     """What merging each pair of clusters would add to the objective, from summed moments alone."""
     check(-1 <= only < groups.shape[0], "only")
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(groups.shape[1] == pricing.grid.width, "groups")
     check(cost.shape[0] == groups.shape[0], "cost")
     check(given.shape[0] == (pricing.grid.p + pricing.grid.q), "given")
     check(delta.shape[0] == groups.shape[0] and delta.shape[1] == groups.shape[0], "delta")
     check(union.shape[0] >= n_threads and union.shape[1] >= pricing.grid.width, "union")
-    check(work.shape[0] >= n_threads, "work")
+    check(work.shape[0] >= n_threads and work.shape[1] >= parts_length(pricing), "work")
+    check_selection(pricing, selection)
     check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     cdef Py_ssize_t K = groups.shape[0], i
     if n_threads == 1:

@@ -5,8 +5,8 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
-from craftc._kernels.craft_price cimport GIVEN, Pricing, parts_in, price_of
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
+from craftc._kernels.craft_price cimport GIVEN, Pricing, check_selection, parts_in, parts_length, price_of
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare, rows_code, rows_number,
     rows_of, rows_weight, table_rows,
@@ -75,6 +75,8 @@ def screen_splits(
     int64_t[::1] score not None,            # OUT (C,) sum over the features of what exceeds their prices, steps
 ):
     """Net gains of many candidate splits by chi-squared. The sums over rows are sums of integers below 2^53, hence exact."""
+    cdef Py_ssize_t c, i, j, d, W = cells.shape[1]
+    cdef double excess, gain
     check(leaving.shape[0] == cells.shape[0], "leaving")
     check(sums.shape[0] == cells.shape[1], "sums")
     check(size.shape[0] == leaving.shape[1], "size")
@@ -83,8 +85,8 @@ def screen_splits(
     check(first.shape[0] == floor.shape[0] + 1, "first")
     check(work.shape[0] >= cells.shape[1], "work")
     check(score.shape[0] == leaving.shape[1], "score")
-    cdef Py_ssize_t c, i, j, d, W = cells.shape[1]
-    cdef double excess, gain
+    for d in range(first.shape[0]):
+        check((first[d - 1] if d > 0 else 0) <= first[d] <= cells.shape[1], "first")
     with nogil:
         for c in range(leaving.shape[1]):
             memset(&work[0], 0, W * sizeof(double))
@@ -118,14 +120,18 @@ def split_moments(
     int n_threads,
 ):
     """Moments of the rows that leave the cluster under every candidate split, in one pass over its rows."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[1] == pricing.grid.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == pricing.grid.q, "codes")
     check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
     check(numeric_slot.shape[0] == pricing.grid.p, "numeric_slot")
     check(threshold.shape[0] == pricing.grid.p, "threshold")
     check(sides.shape[0] >= n_threads and sides.shape[2] == pricing.grid.width, "sides")
-    check(work.shape[0] >= n_threads, "work")
+    check(work.shape[0] >= n_threads and work.shape[1] >= split_work_size(pricing), "work")
+    check(-1 <= everything < sides.shape[1], "everything")
+    check_indices(level_slot, -1, sides.shape[1], "sides of levels")
+    check_indices(numeric_slot, -1, sides.shape[1], "sides of numeric columns")
+    check_indices(rows, 0, X.shape[0], "rows")
     cdef table_rows table = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
@@ -206,13 +212,14 @@ def split_scores(
     int n_threads,
 ):
     """What every candidate split would add to the objective."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(group.shape[0] == pricing.grid.width, "group")
     check(sides.shape[1] == pricing.grid.width, "sides")
     check(given.shape[0] == (pricing.grid.p + pricing.grid.q), "given")
     check(score.shape[0] == sides.shape[0], "score")
     check(rest.shape[0] >= n_threads and rest.shape[1] >= pricing.grid.width, "rest")
-    check(work.shape[0] >= n_threads, "work")
+    check(work.shape[0] >= n_threads and work.shape[1] >= parts_length(pricing), "work")
+    check_selection(pricing, selection)
     check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
     cdef Py_ssize_t c
     if n_threads == 1:

@@ -7,7 +7,7 @@ from libc.math cimport INFINITY, frexp, ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
-from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add, dp_below, dp_centres,
     dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_sums,
@@ -100,7 +100,7 @@ cdef class Sums:
         self.centre_, self.scale_, self.weight_, self.share_, self.unit_weight_ = centre, scale, weight, share, unit_weight
         check(self.scale_.shape[0] == self.centre_.shape[0], "scale")
         check(capacity >= 0, "capacity")
-        check(n_threads >= 1, "n_threads")
+        check_threads(n_threads)
         self.n_threads = n_threads
         self.sums = np.zeros((capacity, len(centre)), np.int64)
         self.counts = np.zeros(capacity, np.int64)
@@ -144,6 +144,18 @@ cdef class Sums:
         out.unit_weight = &self.unit_weight_[0] if self.unit_weight_.shape[0] else NULL
 
 
+cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1:
+    """Raise unless the sums have the columns and the weights of X, and room for so many clusters and threads."""
+    cdef Py_ssize_t n = X.shape[0]
+    check_threads(n_threads)
+    check(n_threads == 1 or n_threads <= sums.n_threads, "n_threads")
+    check(sums.centre_.shape[0] == X.shape[1] and 1 <= n_clusters <= len(sums.counts), "sums")
+    check(sums.weight_.shape[0] in (0, n), "weight")
+    check(sums.share_.shape[0] in (0, n), "share")
+    check(sums.unit_weight_.shape[0] in (0, n), "unit_weight")
+    return 0
+
+
 cdef dp_sums *places_of(Sums sums, int n_threads) except NULL:
     """The sums that each thread adds to; to be freed."""
     cdef dp_sums *places = <dp_sums *> calloc(n_threads, sizeof(dp_sums))
@@ -162,9 +174,9 @@ def accumulate(
     int n_threads,
 ):
     """Add every row to its cluster."""
-    check(X.ndim == 2 and X.shape[1] == sums.centre_.shape[0], "sums")
-    check(n_threads >= 1, "n_threads")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
+    check_sums(sums, X, 1, n_threads)
+    check_indices(labels, 0, len(sums.counts), "labels")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, block = block_rows(), b
     cdef dp_sums *places = places_of(sums, n_threads)
@@ -195,6 +207,7 @@ def farthest(
     """The row furthest from its centre among those beyond their limit (ties: the first), or -1."""
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
+    check_indices(labels, 0, mu.shape[0], "labels")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i, n = table.n, D = table.p, best = -1
     cdef double most = -1.0, distance
@@ -216,8 +229,9 @@ def nearest(
     int n_threads,
 ):
     """The nearest centre of every row."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(mu.shape[0] >= 1, "mu")
     check(squared.shape[0] == labels.shape[0], "squared")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, D = table.p, K = mu.shape[0], block = block_rows(), b
@@ -249,7 +263,7 @@ def distances(
     int n_threads,
 ):
     """Squared distance of every row to every centre."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(out.shape[1] == mu.shape[0], "out")
     cdef table_rows table = rows_of(X)
@@ -266,7 +280,7 @@ def update_nearest(
     int n_threads,
 ):
     """Update the distances of all rows after one more point was added."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == nearest.shape[0] and X.shape[1] == point.shape[0], "X")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t i, n = table.n, D = table.p
@@ -282,6 +296,7 @@ def gaps(
 ):
     """How near the nearest of some centres is to every centre."""
     check(out.shape[0] == mu.shape[0], "out")
+    check_indices(some, 0, mu.shape[0], "numbers of centres")
     cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k
     cdef double nearest, distance
     with nogil:

@@ -14,11 +14,11 @@ from libc.math cimport INFINITY, fabsf, sqrt, sqrtf
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 
-from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_add,
-    dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row,
-    dp_rows, dp_sums, dp_tile_rows, places_of,
+    dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_quick_check, dp_reassign_to_new, check_sums,
+    dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, places_of,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
@@ -57,16 +57,20 @@ def assign(
 ):
     """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows scanned)."""
     check(X.ndim == 2 and X.shape[1] == centres.c.D, "X")
-    check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= centres.c.K and len(sums.sums) == len(sums.counts), "sums")
+    check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
-    check(n_threads >= 1, "n_threads")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
-    check(drift.shape[0] == 0 or drift.shape[0] == drift_others.shape[0], "drift")
-    check(half_gap.shape[0] == drift_others.shape[0], "half_gap")
-    check(moved_gap.shape[0] == drift_others.shape[0], "moved_gap")
-    check(tile.shape[0] >= n_threads, "tile")
+    if drift.shape[0]:
+        check(drift.shape[0] >= centres.c.K, "drift")
+        check(drift_others.shape[0] >= centres.c.K, "drift_others")
+        check(half_gap.shape[0] >= centres.c.K, "half_gap")
+        check(moved_gap.shape[0] >= centres.c.K, "moved_gap")
+        check(moved_centers.shape[0] < DP_CHECKED, "moved_centers")
+    check(tile.shape[0] >= n_threads and tile.shape[1] >= DP_TILE * centres.c.D, "tile")
+    check_indices(labels[start:stop], 0, centres.c.K, "labels")
+    check_indices(moved_centers, 0, centres.c.K, "moved_centers")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
@@ -176,16 +180,17 @@ def reassign_to_new(
 ):
     """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how many moved."""
     check(X.ndim == 2 and X.shape[1] == centres.c.D, "X")
-    check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= centres.c.K and len(sums.sums) == len(sums.counts), "sums")
+    check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(0 <= first <= centres.c.K, "first")
     check(gap.shape[0] >= centres.c.K, "gap")
-    check(n_threads >= 1, "n_threads")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
     check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
-    check(tile.shape[0] >= n_threads, "tile")
+    check(tile.shape[0] >= n_threads and tile.shape[1] >= DP_TILE * centres.c.D, "tile")
+    if order.shape[0]:
+        check_indices(order[start:stop], 0, labels.shape[0], "order")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef const int32_t[::1] new = np.arange(first, centres.c.K, dtype=np.int32)
@@ -218,7 +223,7 @@ def bound_new(
 ):
     """Lower bounds of the rows at positions [0, stop), which were not compared with all new centres."""
     check(0 <= stop <= labels.shape[0], "stop")
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
     check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
@@ -268,11 +273,11 @@ def open_at(
     Sums sums not None,                     # INOUT
 ):
     """Move a row from its cluster to a new one of its own."""
-    check(0 <= row < labels.shape[0], "row")
-    check(sums.centre_.shape[0] == X.shape[1] and len(sums.counts) >= mu.shape[0] and len(sums.sums) == len(sums.counts), "sums")
+    check(0 <= row < labels.shape[0] and 0 <= labels[row] < mu.shape[0], "row")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
+    check_sums(sums, X, mu.shape[0], 1)
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t D = table.p
     cdef int32_t new = <int32_t> (mu.shape[0] - 1), old = labels[row]
@@ -318,13 +323,19 @@ def collapse(
     check(0 <= K <= mu.shape[0], "K")
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
-    check(centre.shape[1] >= mu.shape[1] + 1, "centre")
+    check_sums(sums, X, max(mu.shape[0], 1), 1)
+    check(centre.shape[0] >= mu.shape[0] + DP_PAD and centre.shape[1] == mu.shape[1] + 1, "centre")
+    check(half.shape[0] >= mu.shape[0] + DP_PAD, "half")
+    check(tile.shape[0] >= 1 and tile.shape[1] >= DP_TILE * (mu.shape[1] + 1), "tile")
     check(travelled.shape[0] == mu.shape[0], "travelled")
     check(shrunk.shape[0] >= mu.shape[0], "shrunk")
     check(step.shape[0] == mu.shape[1], "step")
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
     check(order.shape[0] == 0 or order.shape[0] == labels.shape[0], "order")
+    check_indices(labels, 0, K, "labels")
+    if order.shape[0]:
+        check_indices(order[start:stop], 0, labels.shape[0], "order")
     cdef table_rows table = rows_of(X)
     cdef dp_collapsed c
     cdef dp_sums place
@@ -365,6 +376,7 @@ def loosen(
     """Loosen the bounds of collapsed moves by the paths of the means."""
     check(upper.shape[0] == labels.shape[0], "upper")
     check(lower.shape[0] == labels.shape[0], "lower")
+    check_indices(labels, 0, travelled.shape[0], "labels")
     cdef Py_ssize_t i
     cdef float share = <float> sqrt(shrunk) * DP_DOWN
     with nogil:

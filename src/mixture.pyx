@@ -10,7 +10,7 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport doubles_in, doubles_out, omp_get_thread_num
+from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
 from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_updates cimport (
     Mixture, Model, evidence_lower_bound, update_components, update_masks, update_noise, update_shares, update_sticks)
@@ -150,6 +150,11 @@ cdef class Rows:
         cdef const double[:, ::1] double_
         cdef const int32_t[::1] columns = column
         cdef const double[::1] exposures, weights
+        check(X.ndim == 2, "X")
+        check_indices(columns, 0, X.shape[1], "columns")
+        check(np.shape(centre) == np.shape(scale) == (len(column),), "centre or scale")
+        check(exposure is None or np.shape(exposure) == (len(X),), "exposure")
+        check(K >= 0, "K")
         self.weight = weight
         self.X, self.column, self.centre, self.scale, self.exposure = X, column, centre, scale, exposure
         self.n, self.K, self.t.D = len(X), K, len(column)
@@ -183,6 +188,12 @@ cdef class Rows:
         self.lists.component, self.lists.first, self.lists.place = &components[0], &firsts[0], &places_[0] if entries else NULL
         self.lists.linear, self.lists.square = doubles_out(entry[0]), doubles_out(entry[1])
         self.lists.constant, self.lists.reach, self.lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
+
+    cdef int _check(self, Mixture mixture, int n_threads) except -1:
+        """Raise unless there is room for the mixture, which has the columns of the table."""
+        check_threads(n_threads)
+        check(mixture.m.K == self.K and mixture.m.D == self.t.D, "mixture")
+        return 0
 
     cdef int _make_room(self, bint gather, int n_threads) except -1:
         """Partial sums of all segments, and scratch for the threads."""
@@ -227,6 +238,11 @@ cdef class Rows:
         cdef int32_t[::1] labels
         memset(&request, 0, sizeof(request))
         request.hard = hard
+        self._check(mixture, n_threads)
+        check(given is None or given.shape == (self.n, mixture.m.K), "given")
+        check(proba is None or proba.shape == (self.n, np.count_nonzero(mixture.size > 0.0)), "proba")
+        check(label is None or label.shape == (self.n,), "label")
+        check(evidence is None or evidence.shape == (self.n,), "evidence")
         if given is not None:
             request.given = doubles_in(given)
         if proba is not None:
@@ -264,6 +280,7 @@ cdef class Rows:
         cdef Py_ssize_t made = 0
         cdef Model *m = &mixture.m
         memset(&request, 0, sizeof(request))
+        self._check(mixture, n_threads)
         self._make_room(True, n_threads)
         with nogil:
             while made < elbo.shape[0]:

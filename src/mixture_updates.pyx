@@ -11,7 +11,7 @@ import numpy as np
 from libc.math cimport exp, fabs, log, log1p
 from libc.string cimport memset
 
-from craftc._kernels._common cimport doubles_in, doubles_out
+from craftc._kernels._common cimport check, doubles_in, doubles_out
 
 cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, Beta(a, b), and the log evidence (counts: without ln x!, x ln e)
     double a, b, log_b, evidence
@@ -358,6 +358,10 @@ cdef class Mixture:
     def __init__(self, Py_ssize_t K, Py_ssize_t D, prior, noise_prior, double concentration, *, str kind, bint own_noise, bint tied,
                  bint own_fractions=False):
         cdef Model *m = &self.m
+        check(K >= 0 and D >= 0, "K or D")
+        own_k0, own_a0, own_b0 = prior       # unpacked: without bounds checks, an index is not checked in tuples either
+        noise_k0, noise_a0, noise_b0 = noise_prior
+        check(np.shape(own_b0) == np.shape(noise_b0) == (D,), "prior or noise_prior")
         self.size, self.weight = np.zeros(K), np.zeros(K)
         self.reach, self.s1, self.s2, self.p, self.divergence = np.zeros((5, K, D))
         self.own, self.noise = np.zeros((3, K, D)), np.zeros((3, D))
@@ -372,9 +376,9 @@ cdef class Mixture:
         self.priors = (prior, noise_prior, values)
         m.kind = {"gaussian": GAUSSIAN, "poisson": POISSON, "bernoulli": BERNOULLI}[kind]
         m.K, m.D, m.own_noise, m.tied, m.own_fractions, m.concentration = K, D, own_noise, tied, own_fractions, concentration
-        m.prior.k0, m.prior.a0, m.prior.b0, m.prior.value = prior[0], prior[1], doubles_in(prior[2]), doubles_out(values[0])
-        m.noise_prior.k0, m.noise_prior.a0 = noise_prior[0], noise_prior[1]
-        m.noise_prior.b0, m.noise_prior.value = doubles_in(noise_prior[2]), doubles_out(values[1])
+        m.prior.k0, m.prior.a0, m.prior.b0, m.prior.value = own_k0, own_a0, doubles_in(own_b0), doubles_out(values[0])
+        m.noise_prior.k0, m.noise_prior.a0 = noise_k0, noise_a0
+        m.noise_prior.b0, m.noise_prior.value = doubles_in(noise_b0), doubles_out(values[1])
         m.size, m.reach, m.s1, m.s2, m.entropy = (
             doubles_out(self.size), doubles_out(self.reach), doubles_out(self.s1), doubles_out(self.s2), doubles_out(self.entropy))
         m.own.constant, m.own.linear, m.own.square = doubles_out(self.own[0]), doubles_out(self.own[1]), doubles_out(self.own[2])

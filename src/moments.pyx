@@ -8,7 +8,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from craftc._kernels._common cimport block_rows, check, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, rows_number, rows_weight, table_rows,
 )
@@ -143,12 +143,13 @@ def accumulate(
     int n_threads,
 ):
     """Add every row to the group of its label."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == grid.q, "codes")
-    check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0] and partial.shape[2] >= grid.width),
+    check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] == groups.shape[0] and partial.shape[2] == grid.width),
           "partial")
     check(groups.shape[1] == grid.width, "groups")
+    check_indices(labels, -1, groups.shape[0], "labels")
     cdef table_rows rows = rows_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0]
     cdef Py_ssize_t n_blocks = (n + block - 1) // block, b

@@ -1,8 +1,10 @@
 """Properties of the build and the machine: OpenMP, threads, instruction set."""
 
 from craftc._kernels._common cimport (
-    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, omp_get_max_threads, omp_get_num_procs, simd_level, simd_missing,
+    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, MOST_THREADS as _MOST_THREADS, omp_get_max_threads, omp_get_num_procs, simd_level, simd_missing,
 )
+
+MOST_THREADS = _MOST_THREADS    # kernels refuse more
 
 cdef extern from *:
     """

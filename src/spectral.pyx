@@ -10,7 +10,7 @@ from cython.parallel cimport prange, threadid
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport check, doubles_in, doubles_out
+from craftc._kernels._common cimport check, check_threads, doubles_in, doubles_out
 
 cdef extern from "_mixed_rows.h":
     ctypedef struct mixed_rows:
@@ -108,6 +108,14 @@ cdef const Py_ssize_t *numbers(array) except? NULL:
     return &flat[0] if flat.shape[0] else NULL
 
 
+cdef int check_positions(const Py_ssize_t[::1] positions, Py_ssize_t stop, str name) except -1:
+    """Raise unless all are from 0 to stop - 1."""
+    cdef Py_ssize_t i
+    for i in range(positions.shape[0]):
+        check(0 <= positions[i] < stop, name)
+    return 0
+
+
 cdef int read_rows(mixed_rows *t, numeric, column, codes, variable, first_state, Py_ssize_t C) except -1:
     """Point to the two blocks of a table and the columns used; raise unless dtypes, layout and lengths fit."""
     for name, array, types in (("numeric", numeric, (np.float64, np.float32)), ("codes", codes, (np.uint8, np.uint16))):
@@ -122,6 +130,9 @@ cdef int read_rows(mixed_rows *t, numeric, column, codes, variable, first_state,
     t.numeric, t.codes = <const void *> <uintptr_t> numeric.ctypes.data, <const void *> <uintptr_t> codes.ctypes.data
     t.single, t.wide = numeric.dtype == np.float32, codes.dtype == np.uint16
     t.width, t.q, t.p1, t.P, t.C = numeric.shape[1], codes.shape[1], len(column), len(variable), C
+    check_positions(column, numeric.shape[1], "column")
+    check_positions(variable, codes.shape[1], "variable")
+    check_positions(first_state, C, "first_state")
     t.column, t.variable, t.first_state = numbers(column), numbers(variable), numbers(first_state)
     return 0
 
@@ -173,6 +184,8 @@ cdef class Conditionals:
     def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
                  first_node, n_nodes, grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
         cdef sp_table *t = &self.t
+        check(all(np.ndim(array) == 2 and len(array) == 5 for array in (grid, minus, plus)), "grid, minus or plus")
+        check(np.ndim(first) == 1 and len(first) >= 1 and np.ndim(first_row) == 1 and len(first_row) >= 1, "first or first_row")
         cdef Py_ssize_t width = grid.shape[1], L = plus.shape[1], p1, R, i, M = 0
         self.arrays = (numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
                        first_node, n_nodes, grid, minus, plus)
@@ -186,6 +199,12 @@ cdef class Conditionals:
             raise ValueError("the arrays of columns, variables and indicators do not fit each other")
         if len(first_node) != p1 or len(n_nodes) != p1:
             raise ValueError(f"first_node and n_nodes must have one entry per numeric column, got {len(first_node)} and {len(n_nodes)}")
+        check(runs >= 1, "runs")
+        check(0 <= t.p2 and R >= 0, "first or first_row")
+        check_positions(first, t.p2 + 1, "first")
+        check_positions(first_row, R + 1, "first_row")
+        check_positions(joint, max(len(first_row) - 1, 0), "joint")
+        check(all(-1 <= i < t.p2 or i == SP_MISSING for i in indicator), "indicator")
         t.first_node, t.n_nodes = numbers(first_node), numbers(n_nodes)
         for i in range(p1):
             if t.n_nodes[i] <= 0 or t.n_nodes[i] % SP_TILE or t.first_node[i] < 0 or t.first_node[i] % SP_TILE \
@@ -270,6 +289,7 @@ cdef class Conditionals:
             (p1, seen, LANES), to be summed over lanes; node_table, visits by combination (R, p1, M); bias, residuals y - q of the
             indicators (L,), bias_table, by combination (R, L), and cross, times the change of similarity (p1, L).
         """
+        check_threads(n_threads)
         cdef sp_weights w
         cdef Py_ssize_t run, size = self.size, pieces
         cdef double[:, ::1] rooms, scratch
@@ -312,6 +332,7 @@ cdef class Conditionals:
         own : ndarray (p1, p1 + p2)
             Sums of the similarity between a row's own number and what it sees.
         """
+        check_threads(n_threads)
         cdef Py_ssize_t run, p = self.t.rows.p1 + self.t.p2, size = self.t.rows.p1 * (3 + p), runs = self.runs, i
         cdef double[:, ::1] rooms = np.zeros((runs, size + 1)), scratch
         cdef Py_ssize_t[:, ::1] whole
@@ -360,14 +381,17 @@ def hals_rows(
     int n_threads,
 ):
     """The scores' half of a HALS sweep, and the sums for its other half, the update of the loadings."""
-    check(n_threads >= 1, "n_threads")
+    check_threads(n_threads)
     check(codes.ndim == 2 and codes.shape[0] == scores.shape[0], "codes")
     check(gram.shape[1] == gram.shape[0], "gram")
     check(scores.shape[1] == gram.shape[0], "scores")
-    check(work.shape[2] >= gram.shape[0], "work")
-    check(sums.shape[1] == gram.shape[0], "sums")
     cdef nf_table t
-    cdef Py_ssize_t n = scores.shape[0], runs = work.shape[0], p1 = len(column), run, i, j
+    cdef Py_ssize_t n = scores.shape[0], runs = work.shape[0], p1 = len(column), k = gram.shape[0], run, i, j
+    check(np.shape(low) == np.shape(scale) == np.shape(fill) == (p1,), "low, scale or fill")
+    check(np.shape(loading) == (p1, k), "loading")
+    check(np.ndim(state_loading) == 2 and state_loading.shape[1] == k, "state_loading")
+    check(sums.shape[0] == k + p1 + len(state_loading) and sums.shape[1] == k, "sums")
+    check(runs >= 1 and work.shape[1] == sums.shape[0] and work.shape[2] == k, "work")
     read_rows(&t.rows, numeric, column, codes, variable, first_state, len(state_loading))
     t.k, t.low, t.scale, t.fill = scores.shape[1], doubles_in(low), doubles_in(scale), doubles_in(fill)
     cdef const double *loadings = doubles_in(loading)

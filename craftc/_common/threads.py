@@ -76,7 +76,7 @@ def effective_n_threads(n_threads: int | None = None) -> int:
 
 def max_useful_threads() -> int:
     """Upper limit of `n_threads`: four per processor, at least 16. More cost memory, and thousands crash the OpenMP runtime."""
-    return max(16, 4 * _processors())
+    return min(max(16, 4 * _processors()), _kernel.MOST_THREADS)
 
 
 def _processors() -> int:

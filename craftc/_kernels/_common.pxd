@@ -1,6 +1,7 @@
 """Types shared by the kernels."""
 
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, uint32_t
 
 cdef extern from "_openmp.h" nogil:
     int CRAFTC_OPENMP
@@ -21,6 +22,30 @@ cdef inline int check(bint holds, str name) except -1:
     """Raise unless an argument fits the others: called once for each, before a kernel that checks no index."""
     if not holds:
         raise ValueError(f"The kernel got {name} of a shape or value that does not fit its other arguments.")
+    return 0
+
+
+cdef enum:
+    MOST_THREADS = 4096     # the OpenMP runtime ends the process if it cannot create the threads it is asked for
+
+
+cdef inline int check_threads(Py_ssize_t n_threads) except -1:
+    """Raise unless so many threads can be asked for; craftc itself never asks for more."""
+    if not 1 <= n_threads <= MOST_THREADS:
+        raise ValueError(f"n_threads must be from 1 to {MOST_THREADS}, got {n_threads}.")
+    return 0
+
+
+cdef inline int check_indices(const int32_t[::1] index, Py_ssize_t low, Py_ssize_t stop, str name) except -1:
+    """Raise unless low <= index[i] < stop for all n: one pass that the compiler vectorises, for kernels that do more for each."""
+    cdef Py_ssize_t i, n = index.shape[0]
+    cdef bint outside = n > 0 and (stop <= low or stop > <Py_ssize_t> 1 << 31)
+    cdef uint32_t first = <uint32_t> low, room = <uint32_t> (stop - low)
+    if not outside:
+        for i in range(n):
+            outside |= <uint32_t> index[i] - first >= room
+    if outside:
+        raise ValueError(f"The kernel needs {name} from {low} to {stop - 1}, got others.")
     return 0
 
 

@@ -54,6 +54,9 @@ cdef struct parts_t:
 cdef Py_ssize_t parts_length(Pricing P) noexcept nogil
 
 
+cdef int check_selection(Pricing P, int selection) except -1
+
+
 cdef parts_t parts_in(Pricing P, double *work) noexcept nogil
 
 

@@ -93,4 +93,7 @@ cdef class Sums:
     cdef void at(self, int thread, dp_sums *out) noexcept
 
 
+cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1
+
+
 cdef dp_sums *places_of(Sums sums, int n_threads) except NULL

@@ -1,7 +1,8 @@
 """Kernels, called by hand: the calls that small fits make, as they are and with one or two arguments that do not fit.
 
-A call as it was gives the same twice. A wrong one may raise whatever Python exception it likes; it must not crash, hang or take memory. The
-contents of arrays of integers (codes, labels, positions of rows) are left as they are: they are checked where tables are made.
+A call as it was gives the same twice. A wrong one may raise whatever Python exception it likes; it must not crash, hang or take memory.
+Numbers of threads vary as well. The contents of arrays of integers vary where the kernel checks them (`CHECKED`): see CONTRIBUTING.md,
+"What a kernel checks".
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from craftc import CRAFT, _kernels
+from craftc import CRAFT, BPMeans, DPMeans, _kernels
 from tests.app.write_model_fixtures import CLASSES, MODELS, table_of
 from tests.fuzz.problems import Problem, Problems
 
@@ -28,11 +29,46 @@ SHARE = 1.0
 MOST_CALLS = 6  # of one function that are kept
 INTEGERS = (0, -1, 1, 2, 7, 1000, 2**31 - 1, -(2**31), 2**31, 2**63, -(2**63), 10**30)
 FLOATS = (0.0, -1.0, np.nan, np.inf, -np.inf, 1e300, 1e-320)
+THREADS = (1, 2, 3, 5, 0, -1, -(2**31), 4097, 2**31 - 1, 2**63, 10**30)
+SIZES = (0, -1, 1, 2, 7, 1000, -(2**31), 2**63, -(2**63), 10**30)
+SIZED = ("()", "Sums.grow", "covariates.components")  # what these are asked for may be all memory there is
 OTHERS: tuple[Any, ...] = (None, "x", [], [1.0, 2.0], {}, object(), np.float64(1.0), np.array(1.0), np.zeros((2, 2), object), b"abc")
+
+#: Arguments, by position, that are arrays of integers whose contents the kernel checks.
+CHECKED = {
+    "Grid()": (2,),
+    "CostTables()": (5, 6),
+    "Rows()": (1,),
+    "Run.start": (1,),
+    "Run.exchange": (1,),
+    "bpmeans.restarts": (1, 4),
+    "bpmeans_rows.left_over": (2,),
+    "covariates.components": (1,),
+    "covariates.flows": (1, 3, 4, 5),
+    "covariates.newton_terms": (1,),
+    "craft.assign": (4,),
+    "craft.reassign_if_cheaper": (6,),
+    "craft_covariance.assign": (5,),
+    "craft_cross_products.cross_products": (2, 4),
+    "craft_passes.passes": (3, 4),
+    "craft_splits.screen_splits": (7,),
+    "craft_splits.split_moments": (3, 5, 6),
+    "dpmeans.accumulate": (1,),
+    "dpmeans.farthest": (3,),
+    "dpmeans.gaps": (1,),
+    "dpmeans_sweep.assign": (2, 9),
+    "dpmeans_sweep.collapse": (12, 16),
+    "dpmeans_sweep.loosen": (0,),
+    "dpmeans_sweep.open_at": (4,),
+    "dpmeans_sweep.reassign_to_new": (8,),
+    "moments.accumulate": (3,),
+    "spectral.hals_rows": (1,),
+}
+MADE = ("Centres", "Conditionals", "Mixture", "Rows", "Run", "Sums")  # types that cannot be pickled: made again to be copied
 
 
 class Call(NamedTuple):
-    """A call of a kernel, or of the constructor of one of its types."""
+    """A call of a kernel, of the constructor of one of its types, or of a method, whose object comes first."""
 
     name: str
     function: Callable[..., Any]
@@ -46,6 +82,8 @@ def prepare() -> list[Call]:
     models = [(kind, copy.deepcopy(model)) for name, (kind, model) in MODELS.items() if name.endswith("-4")]
     models += [("mixed", CRAFT(2, background="table", selection="fixed", numeric="raw", cluster_price=9.0, n_init=2, random_state=0))]
     models += [("numbers", CRAFT(2, covariance="full", n_init=2, random_state=0))]
+    models += [("numbers", DPMeans(8.0, mode="collapsed", polish=True, n_init=2, random_state=0))]
+    models += [("numbers", BPMeans(9.0, collapsed=True, shuffle=True, random_state=0))]
     with _recording(calls), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kind, model in models:
@@ -76,9 +114,15 @@ def case(seed: int, state: list[Call], folder: Path) -> list[Problem]:
     for _ in range(4):
         wrong = _copied(call)
         arguments = list(wrong.arguments)
-        threads = isinstance(arguments[-1], int) if arguments else False  # the number of threads comes last, bounded by the caller
-        for at in rng.integers(len(arguments) - threads, size=rng.integers(1, 3)) if len(arguments) > threads else ():
-            arguments[at] = _spoilt(rng, arguments[at])
+        first = int(call.name.startswith(MADE) and "." in call.name)  # Cython does not check the type of a method's object
+        for at in rng.integers(first, len(arguments), size=rng.integers(1, 3)) if len(arguments) > first else ():
+            if at in CHECKED.get(call.name, ()) and _is_integer(arguments[at]) and rng.random() < 0.5:
+                arguments[at] = _out_of_range(rng, arguments[at])
+            elif at == len(arguments) - 1 and type(arguments[at]) is int:  # the number of threads comes last
+                arguments[at] = THREADS[rng.integers(len(THREADS))]
+            else:
+                arguments[at] = _spoilt(rng, arguments[at], SIZES if call.name.endswith(SIZED) else INTEGERS)
+        print(call.name, *map(_shown, arguments), file=sys.stderr, flush=True)  # a crash shows the end of it
         try:
             wrong.function(*arguments, **wrong.keywords)
         except SystemError as error:  # a kernel that returns an error without setting one
@@ -98,13 +142,15 @@ def _recording(calls: list[Call]) -> Iterator[None]:
         module = importlib.import_module(f"craftc._kernels.{info.name}")
         for name, value in vars(module).items():
             if type(value).__name__ == "cython_function_or_method" and not name.startswith("__"):
-                originals[id(value)] = (f"{info.name}.{name}", value)
+                originals[id(value)] = value, _recorder(f"{info.name}.{name}", value, calls)
+            elif name in MADE and value.__module__ == module.__name__:
+                originals[id(value)] = value, _recorded_type(value, calls)
     places = []
     for module in [each for name, each in list(sys.modules.items()) if name.startswith("craftc")]:
         for name, value in list(vars(module).items()):
             if id(value) in originals:
                 places.append((module, name, value))
-                setattr(module, name, _recorder(*originals[id(value)], calls))
+                setattr(module, name, originals[id(value)][1])
     try:
         yield
     finally:
@@ -123,6 +169,26 @@ def _recorder(name: str, function: Callable[..., Any], calls: list[Call]) -> Cal
         return function(*arguments, **keywords)
 
     return recorder
+
+
+def _recorded_type(original: type, calls: list[Call]) -> Callable[..., Any]:
+    """What makes objects of a type that know their arguments, and whose methods keep theirs."""
+    plain = type(original.__name__, (original,), {})
+    methods = {
+        name: _recorder(f"{original.__name__}.{name}", value, calls)
+        for name, value in vars(original).items()
+        if callable(value) and not name.startswith("_")
+    }
+    recorded = type(original.__name__, (plain,), methods)
+    make = _recorder(f"{original.__name__}()", plain, calls)
+
+    def maker(*arguments: Any, **keywords: Any) -> Any:
+        made = make(*arguments, **keywords)
+        made.made = Call(original.__name__, plain, arguments, keywords)
+        made.__class__ = recorded
+        return made
+
+    return maker
 
 
 def _constructors(calls: list[Call]) -> list[Call]:
@@ -152,20 +218,55 @@ def _copy(value: Any) -> Any:
         out[...] = value
         out.flags.writeable = value.flags.writeable
         return out
+    if isinstance(value, list):
+        return [_copy(each) for each in value]
+    if hasattr(value, "made"):
+        return _made_again(value)
     try:
         return copy.deepcopy(value)
     except TypeError:  # an object that cannot be copied
         return value
 
 
-def _spoilt(rng: np.random.Generator, value: Any) -> Any:
+def _made_again(value: Any) -> Any:
+    """An object with the arguments of another, and its state where it shows one; its methods keep nothing."""
+    call = _copied(value.made)
+    out = call.function(*call.arguments, **call.keywords)
+    out.made = value.made
+    if type(value).__name__ == "Sums":
+        out.grow(len(value.counts))
+        out.sums[...], out.counts[...] = value.sums, value.counts
+    elif type(value).__name__ == "Mixture":
+        call.function.restore(out, call.function.state(value))
+    return out
+
+
+def _out_of_range(rng: np.random.Generator, value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy of an array of integers with another number in one place, mostly one that is no index of anything."""
+    out: np.ndarray[Any, Any] = _copy(value)
+    limits = np.iinfo(out.dtype)
+    some = (limits.min, -2, -1, 0, 1, out.max(), 10**6, limits.max)
+    out.flags.writeable = True
+    out.flat[rng.integers(out.size)] = np.clip(int(some[rng.integers(len(some))]), limits.min, limits.max)
+    return out
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size > 0
+
+
+def _shown(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else str(value)[:40]
+
+
+def _spoilt(rng: np.random.Generator, value: Any, integers: tuple[int, ...]) -> Any:
     """Something that does not fit where this argument stands."""
     if rng.random() < 0.15:
         return OTHERS[rng.integers(len(OTHERS))]
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | np.integer):
-        return INTEGERS[rng.integers(len(INTEGERS))]
+        return integers[rng.integers(len(integers))]
     if isinstance(value, float):
         return FLOATS[rng.integers(len(FLOATS))]
     if not isinstance(value, np.ndarray):
