@@ -64,8 +64,8 @@ class ModelPath:
     def interval(self, K: int) -> tuple[float, float]:
         """lambda^2 between which K features are better than K + 1 and K - 1."""
         errors = [float(of_starts[-1]) for of_starts in self.errors]
-        low = errors[K] - errors[K + 1] if len(errors) > K + 1 else 0.0
-        high = errors[K - 1] - errors[K] if K else np.inf
+        low = max(errors[K] - errors[K + 1], 0.0) if len(errors) > K + 1 else 0.0  # not below 0 by rounding
+        high = max(errors[K - 1] - errors[K], 0.0) if K else np.inf
         return low, high
 
 
