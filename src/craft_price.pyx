@@ -109,6 +109,8 @@ cdef class Pricing:
         check(flags.shape[0] == grid.p + grid.q, "usable")
         check(len(centre) == len(scale) == len(mean) == len(variance) == len(inverse_deviation) == grid.p, "a numeric column")
         check(len(frequency) == grid.n_levels, "frequency")
+        check(len(price) == flags.shape[0], "price")
+        check(len(entropy) == grid.q and len(variance_limit) == grid.p, "entropy or thresholds")
         self.D = flags.shape[0]
         self.usable = &flags[0] if self.D else NULL
         self.n_levels = &widths[0] if grid.q else NULL
@@ -130,6 +132,7 @@ cdef int check_selection(Pricing P, int selection) except -1:
     """Raise unless a rule selects features, and what it reads is there. POOLED has kernels of its own: craft_pooled."""
     check(0 <= selection < POOLED, "selection")
     check(not P.relative or P.shared is not None, "pricing")
+    check(selection != PRICED or len(P.arguments[14]) > P.n_usable, "log_choose")
     return 0
 
 
@@ -411,6 +414,9 @@ def choose_features(
     check(groups.shape[0] == 0 or (groups.shape[0] == gain.shape[0] and groups.shape[1] == pricing.grid.width), "groups")
     check(mask.shape[0] == gain.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
     check(cost.shape[0] == gain.shape[0], "cost")
+    check(work.shape[0] >= parts_length(pricing), "work")
+    check_selection(pricing, selection)
+    check(selection != THRESHOLD or groups.shape[0] < gain.shape[0] or groups.shape[1] == pricing.grid.width, "groups")
     cdef Py_ssize_t i
     cdef parts_t parts = parts_in(pricing, &work[0])
     if selection == THRESHOLD and groups.shape[0] < gain.shape[0]:
@@ -431,6 +437,7 @@ def best_features(
     """The `count` features of the largest net gains, of both kinds together; ties go to the lower feature."""
     check(gain.shape[1] == (pricing.grid.p + pricing.grid.q), "gain")
     check(mask.shape[0] == gain.shape[0] and mask.shape[1] == (pricing.grid.p + pricing.grid.q), "mask")
+    check(work.shape[0] >= parts_length(pricing), "work")
     cdef Py_ssize_t i
     cdef parts_t parts = parts_in(pricing, &work[0])
     with nogil:

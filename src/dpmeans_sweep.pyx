@@ -191,6 +191,8 @@ def reassign_to_new(
     check(tile.shape[0] >= n_threads and tile.shape[1] >= DP_TILE * centres.c.D, "tile")
     if order.shape[0]:
         check_indices(order[start:stop], 0, labels.shape[0], "order")
+    if first == centres.c.K:
+        return 0
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef const int32_t[::1] new = np.arange(first, centres.c.K, dtype=np.int32)

@@ -185,7 +185,7 @@ def merge_partial(
     Py_ssize_t first_numeric,
 ):
     """Add the partial sums of every thread to the groups."""
-    check(0 <= first_numeric <= groups.shape[1], "first_numeric")
+    check(0 <= first_numeric <= groups.shape[1] and (groups.shape[1] - first_numeric) % CRAFTC_NUMERIC_CELLS == 0, "first_numeric")
     check(groups.shape[0] == partial.shape[1] and groups.shape[1] == partial.shape[2], "groups")
     cdef Py_ssize_t t, k, i, width = groups.shape[1]
     with nogil:
@@ -203,7 +203,7 @@ def merge(
     Py_ssize_t first_numeric,
 ):
     """group += sign * other: merge (1) or subtract (-1)."""
-    check(0 <= first_numeric <= group.shape[0], "first_numeric")
+    check(0 <= first_numeric <= group.shape[0] and (group.shape[0] - first_numeric) % CRAFTC_NUMERIC_CELLS == 0, "first_numeric")
     check(other.shape[0] == group.shape[0], "other")
     moments_merge(&group[0], &other[0], sign, first_numeric, group.shape[0])
 

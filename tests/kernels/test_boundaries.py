@@ -24,7 +24,8 @@ def run(penalty=0.0, cap=3, max_iter=10, n_threads=1, order=NO_ORDER):
     norms(X, norm)
     ones = np.ones(3)
     return bpmeans.Run(
-        X, None, norm, X.mean(axis=0), X @ X.mean(axis=0), ones, ones, ones, penalty, cap, False, False, False, 3, max_iter, order, n_threads
+        X, None, norm, X.mean(axis=0), X @ X.mean(axis=0), ones, ones, ones, penalty, cap, False, False, False, 3, max_iter, order,
+        n_threads,
     )
 
 
@@ -56,7 +57,7 @@ def test_more_threads_than_sums_have_room_for():
 def test_labels_and_orders_out_of_range(last):
     grid = moments.Grid(np.zeros(3), np.ones(3), np.empty(0, np.intp), 0)
     groups, codes = np.zeros((2, grid.width), np.int64), np.empty((8, 0), np.uint8)
-    bounds = np.zeros(8, np.float32)
+    bounds, partial = np.zeros(8, np.float32), np.zeros((1, 2, grid.width), np.int64)
     calls = [
         lambda: dpmeans.accumulate(X, labels(last), sums(), 1),
         lambda: dpmeans.farthest(X, X[:2], 1.0, labels(last), bounds),
@@ -66,7 +67,7 @@ def test_labels_and_orders_out_of_range(last):
         lambda: covariates.components(2, labels(last).reshape(4, 2), np.ones(4, np.uint8)),
     ]
     if last != -1:  # the label of a row in no group
-        calls.append(lambda: moments.accumulate(X, codes, NO_WEIGHTS, labels(last), grid, np.zeros((1, *groups.shape), np.int64), groups, 1))
+        calls.append(lambda: moments.accumulate(X, codes, NO_WEIGHTS, labels(last), grid, partial, groups, 1))
     if last != 2:
         calls.append(lambda: run(order=labels(last)))
     for call in calls:
