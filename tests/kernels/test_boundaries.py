@@ -111,7 +111,7 @@ def test_whole_restarts():
     call([one])
     wrong = ({"runs": []}, {"runs": [one, one]}, {"bases": bases + 3}, {"n_features": 4}, {"draws": draws[:1]}, {"n_trials": n_trials + 3})
     for arguments in wrong:
-        with pytest.raises(ValueError, match="kernel|n_threads"):
+        with pytest.raises(ValueError, match=r"kernel|n_threads"):
             call(**{"runs": [one], **arguments})
     with pytest.raises(TypeError):
         call([object()])
