@@ -155,11 +155,9 @@ def gains(
 ):
     """What each feature saves in each cluster over the background, less the penalty of the pseudo-counts."""
     check(groups.shape[1] == grid.width, "groups")
-    check(frequency.shape[0] == grid.n_levels, "frequency")
-    check(variance.shape[0] == grid.p, "variance")
+    check(frequency.shape[0] == grid.n_levels and variance.shape[0] == grid.p, "frequency or variance")
     check(usable.shape[0] == grid.p + grid.q, "usable")
-    check(shift.shape[0] == groups.shape[0] and shift.shape[1] == grid.p, "shift")
-    check(deviations.shape[0] == groups.shape[0] and deviations.shape[1] == grid.p, "deviations")
+    check(shift.shape[0] == deviations.shape[0] == groups.shape[0] and shift.shape[1] == deviations.shape[1] == grid.p, "shift or deviations")
     check(gain.shape[0] == groups.shape[0] and gain.shape[1] == grid.p + grid.q, "gain")
     cdef Py_ssize_t k, d
     cdef double S

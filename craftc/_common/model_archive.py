@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from craftc._common.atomic_write import replacing
 from craftc._common.threads import effective_n_threads
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Bits, Floats, Labels
 from craftc._common.validation import check_parameters
 
 FORMAT = "craftc-model"
@@ -137,7 +137,7 @@ class Archive:
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        length = file.seek(0, io.SEEK_END)
+        length = self._length = file.seek(0, io.SEEK_END)
         file.seek(0)
         self._zip = zipfile.ZipFile(file)
         members = self._zip.infolist()
@@ -191,6 +191,12 @@ class Archive:
         array = self.array(name, "int32", shape)
         demand(bool(((array >= 0) & (array < n_clusters)).all()), f"{name} contains unknown clusters")
         return array
+
+    def bits(self, name: str, n_columns: int) -> Bits:
+        """An array (n, n_columns) of bool that is stored as bits."""
+        packed = self.array(name, "uint8", (None, (n_columns + 7) // 8))
+        demand(_possible(self._length, 0, 8 * packed.size), f"{name} is too long for this file")
+        return np.unpackbits(packed, axis=1, count=n_columns).astype(bool)
 
     def array(self, name: str, dtype: str | Collection[str] | None, shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
         """One array; raise unless its type and shape are as given, before its data are read.

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import FitResult, set_convergence, warn_not_converged
+from craftc._common.labels import chunks
 from craftc._common.random import seed_of
 from craftc._common.shown import array_of
 from craftc._common.threads import effective_n_threads, threads_for
@@ -204,17 +205,21 @@ class FeatureModel(DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         check_is_fitted(self)
         columns = column_names(self)
-        Z, K = self.assignments_.astype(np.float64), self.n_features_
-        together, size = Z.T @ Z, Z.sum(axis=0)
+        n, K = self.assignments_.shape
+        together, alone = np.zeros((K, K)), np.zeros(K)
+        for rows in chunks(n):
+            Z = self.assignments_[rows].astype(np.float64)
+            together += Z.T @ Z
+            alone += Z[Z.sum(axis=1) == 1].sum(axis=0)
+        size = np.diag(together).copy()
         either = size[:, None] + size - together
         overlap = np.divide(together, either, out=np.zeros((K, K)), where=either > 0)
         np.fill_diagonal(overlap, -1.0)
         nearest = overlap.argmax(axis=1) if K > 1 else np.full(K, -1)
-        alone = (Z * (Z.sum(axis=1) == 1)[:, None]).sum(axis=0)
         table = {
             "feature": np.arange(K),
             "rows": size.astype(int),
-            "share": size / len(Z),
+            "share": size / n,
             "norm": np.sqrt((self.features_**2).sum(axis=1)),
             "alone": alone / np.maximum(size, 1),
             "overlaps with": nearest,

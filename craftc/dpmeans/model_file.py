@@ -52,7 +52,10 @@ def restored(archive: Archive) -> DPMeans:
     if head.get("labels", True):
         model.labels_ = archive.labels("labels", (None,), K)
     model.cluster_sizes_ = archive.floats("sizes", (K,), least=0.0)
-    model.objective_path_ = archive.floats("objective_path", (None,))
+    model.objective_path_ = archive.array("objective_path", "float64", (None,))
+    # with an infinite lambda^2, more than one cluster has an infinite price
+    possible = np.isfinite(model.objective_path_) | ((model.objective_path_ == np.inf) & (model.cluster_penalty_ == np.inf))
+    demand(bool(possible.all()), "objective_path contains values that are not possible")
     model._moments = ClusterMoments(model.cluster_sizes_, model.cluster_centers_, archive.floats("variances", (K, D), least=0.0))
     if not isinstance(model.covariance, str):
         model.covariance = np.array(model.covariance, np.float64)
