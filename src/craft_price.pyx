@@ -157,7 +157,7 @@ def gains(
     check(groups.shape[1] == grid.width, "groups")
     check(frequency.shape[0] == grid.n_levels and variance.shape[0] == grid.p, "frequency or variance")
     check(usable.shape[0] == grid.p + grid.q, "usable")
-    check(shift.shape[0] == deviations.shape[0] == groups.shape[0] and shift.shape[1] == deviations.shape[1] == grid.p, "shift or deviations")
+    check(shift.shape[0] == deviations.shape[0] == groups.shape[0] and shift.shape[1] == deviations.shape[1] == grid.p, "shift, deviations")
     check(gain.shape[0] == groups.shape[0] and gain.shape[1] == grid.p + grid.q, "gain")
     cdef Py_ssize_t k, d
     cdef double S
