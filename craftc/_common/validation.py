@@ -16,6 +16,7 @@ from craftc._common.typing import Labels
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-140, 1e140  # of all rows: products with squared deviations stay in the range of float64
 _COUNTABLE = 2.0**53
 _MOST_WHOLE = 2**31 - 1
+_MOST_PENALTY = 1e100
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str], otherwise: str = "") -> None:
@@ -207,6 +208,8 @@ def check_penalties(value: Any, name: str = "fusion_penalty") -> NDArray[np.floa
     if not numeric or not np.isfinite(penalties).all() or (penalties < 0).any():
         raise ValueError(f"{name} must be a finite number >= 0 or an array of them, got {shown(value)}.")
     penalties = penalties.astype(np.float64)
+    if (penalties > _MOST_PENALTY).any():
+        raise ValueError(f"{name} must be at most {_MOST_PENALTY:g}, whose square is a float64, got {shown(value)}.")
     if (np.diff(penalties) >= 0).any():
         raise ValueError(
             f"{name} must decrease along a path, because each optimum is the start of the next; got values that rise or repeat. "

@@ -122,7 +122,7 @@ def _checked_fractions(model: Any) -> tuple[str | None, tuple[float, float]]:
         fractions = learn
     else:
         raise TypeError(f"learn_fraction must be True, False, 'shared' or 'component', got {shown(learn)}.")
-    if not isinstance(prior, (tuple, list, np.ndarray)) or len(prior) != 2:
+    if not isinstance(prior, (tuple, list, np.ndarray)) or getattr(prior, "ndim", 1) != 1 or len(prior) != 2:
         raise ValueError(f"fraction_prior must be two numbers > 0, the shapes of a Beta distribution, got {shown(prior)}.")
     a, b = (check_number(f"fraction_prior[{i}]", prior[i], least=1e-6, most=1e6) for i in (0, 1))
     shapes = a, b
