@@ -222,7 +222,7 @@ def test_no_worker_comes():
 
 def test_memory_limit_below_the_blocks():
     """Blocks lie in scratch files, whose pages do not count as memory of a worker."""
-    n, parts, limit = 100_000, 44, 330 << 20
+    n, parts, limit = 100_000, 56, 420 << 20
     assert parts * n * 20 * 8 > 2 * limit
 
     def read(i):
