@@ -107,6 +107,7 @@ class Rows:
     def setup(self, dtype: str) -> None:
         self.X, Z = long_table(20_000, 64, 8, dtype)
         self.A = 2 * np.random.default_rng(0).normal(size=(8, 64))
+        self.lanes = np.ascontiguousarray(self.A.T)
         self.masks, self.residual = np.zeros(len(Z), np.uint64), np.empty(len(Z))
         self.out = np.empty((len(Z), 8))
 
@@ -121,7 +122,7 @@ class Rows:
         kernel.left_over(self.X, self.A, self.masks, self.residual, 1)
 
     def time_products(self, dtype: str) -> None:
-        kernel.products(self.X, self.A, self.out, 1)
+        kernel.products(self.X, self.lanes, self.out, 1)
 
 
 class Fit:
