@@ -25,6 +25,6 @@ def test_declaration_files_have_no_bodies():
         if line.startswith("cdef inline ")
     }
     assert bodies == {
-        "_common.pxd: check", "_common.pxd: doubles_in", "_common.pxd: doubles_out", "_common.pxd: rows_in", "_common.pxd: _doubles",
-        "_common.pxd: _elements",
+        "_common.pxd: check", "_common.pxd: check_indices", "_common.pxd: check_threads", "_common.pxd: doubles_in",
+        "_common.pxd: doubles_out", "_common.pxd: rows_in", "_common.pxd: _doubles", "_common.pxd: _elements",
     }  # fmt: skip
