@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -103,9 +103,9 @@ class NumberTable:
         """Number of columns."""
         return len(self.middle)
 
-    def check_ranges(self, name: Callable[[int], str]) -> None:
-        """Raise where squared distances would overflow or underflow, or their sum overflow; `name` is that of a column."""
-        check_ranges(self._low, self._high, name, narrowest=0.0)  # a narrow column among others only adds little
+    def check_ranges(self, names: Sequence[Any]) -> None:
+        """Raise where squared distances would overflow or underflow, or their sum overflow; `names` are those of the columns."""
+        check_ranges(self._low, self._high, names, narrowest=0.0)  # a narrow column among others only adds little
         if self.reach == 0:
             return
         spread = 2 * math.log2(self.reach)
@@ -205,10 +205,10 @@ class DenseData(NumberTable):
         largest = 1.0 if whole or weight is None else float(weight.max())
         super().__init__(len(X), low, high, total, unit, largest, bool(X.dtype == np.float32))
 
-    def check_ranges(self, name: Callable[[int], str]) -> None:
-        super().check_ranges(name)
+    def check_ranges(self, names: Sequence[Any]) -> None:
+        super().check_ranges(names)
         if len(self.weight):  # rows of weight 0 get labels, too
-            check_ranges(*column_ranges(self.X), name, narrowest=0.0)
+            check_ranges(*column_ranges(self.X), names, narrowest=0.0)
 
     def of_rows(self, rows: NDArray[np.intp]) -> DenseData:
         """Some of the rows."""

@@ -90,6 +90,12 @@ def warn_not_converged(estimator: Any, n_iter: int, unit: str, remedy: str) -> N
     )
 
 
+def column_names(model: Any) -> list[Any]:
+    """Names of the input columns; x0, x1, ... where the input had none."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{d}" for d in range(model.n_features_in_)] if names is None else list(names)
+
+
 def frame_library(X: Any) -> str | None:
     """The library of a data frame in which results are returned: "polars" or "pandas"; None for other tables."""
     for name in ("polars", "pandas"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ NARROWEST = 1e-150  # range of a column that varies
 
 
 def check_ranges(
-    low: Floats, high: Floats, name: Callable[[int], str], *, largest: float = LARGEST, narrowest: float = NARROWEST
+    low: Floats, high: Floats, names: Sequence[Any], *, largest: float = LARGEST, narrowest: float = NARROWEST
 ) -> None:
     """Raise ValueError where the smallest and largest numbers of a column show that its squares overflow or underflow.
 
@@ -23,8 +23,8 @@ def check_ranges(
     ----------
     low, high : ndarray (D,)
         Of the numbers of a column; `low` > `high` where it has none.
-    name : callable
-        The name of a column, by its position.
+    names : sequence (D,)
+        Of the columns.
     largest, narrowest : float
         Limits of the absolute values and of the ranges that are not 0.
     """
@@ -34,7 +34,7 @@ def check_ranges(
     if unusable.any():
         d = int(unusable.argmax())
         raise ValueError(
-            f"Column {name(d)!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values overflow or underflow, so "
+            f"Column {str(names[d])!r} ranges from {low[d]:.3g} to {high[d]:.3g}; squares of its values overflow or underflow, so "
             f"scale it {'down' if size[d] > 1 else 'up'}."
         )
 
@@ -46,9 +46,3 @@ def column_ranges(X: Any) -> tuple[Floats, Floats]:
     low = np.fmin.reduce(X, axis=0, initial=np.inf).astype(np.float64)
     high = np.fmax.reduce(X, axis=0, initial=-np.inf).astype(np.float64)
     return low, high
-
-
-def names_of(estimator: Any) -> Callable[[int], str]:
-    """The names of the columns of an estimator: those of its table, or x0, x1, ..."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return lambda d: f"x{d}" if names is None else str(names[d])

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from craftc._common.estimator import FitResult, set_convergence, warn_not_converged
+from craftc._common.estimator import FitResult, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import chunks
 from craftc._common.random import seed_of
 from craftc._common.shown import array_of
@@ -20,7 +20,7 @@ from craftc._common.validation import Choice, Constraint, Flag, Number, check_ch
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.restarts import FeatureData, FeatureFit, FitConfig, choose, run_for, unpack
 from craftc.distributed.collections import feature_names_out, rowwise
-from craftc.table.cluster_summary import LEADING, column_names, number
+from craftc.table.cluster_summary import LEADING, number
 from craftc.table.dense_input import DenseInput
 from craftc.table.frame_output import output_frame
 from craftc.table.numbers import read_numbers

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from craftc._common.column_scales import warn_of_unscaled_columns
-from craftc._common.estimator import all_or_nothing
-from craftc._common.magnitudes import names_of
+from craftc._common.estimator import all_or_nothing, column_names
 from craftc._common.threads import effective_n_threads
 from craftc._common.validation import Choice, Constraint, Flag, Number
 from craftc._common.warn import warn_user
@@ -167,7 +166,7 @@ class KFeatures(FeatureModel):
         self._check_parameters("n_features")
         table = self._read_rows(X, reset=True)
         given = self._given_memberships(len(table), "greedy")
-        data = FeatureData(table, effective_n_threads(self.n_threads), names_of(self))
+        data = FeatureData(table, effective_n_threads(self.n_threads), column_names(self))
         warn_of_unscaled_columns(self, table)
         K = self.n_features if given is None else given.shape[1]
         config = self._config(0.0, int(K or 0), int(K or bpmeans_kernel.MOST), reseed=self.empty == "reseed")
@@ -348,7 +347,7 @@ class BPMeans(FeatureModel):
         table = self._read_rows(X, reset=True)
         cap = int(self.max_features or bpmeans_kernel.MOST)
         given = self._given_memberships(len(table), "greedy", "kfeatures")
-        data = FeatureData(table, effective_n_threads(self.n_threads), names_of(self))
+        data = FeatureData(table, effective_n_threads(self.n_threads), column_names(self))
         warn_of_unscaled_columns(self, table)
         path, K, penalty = None, 0, 0.0
         starts: list[FeatureFit | None] = []  # solutions of the path

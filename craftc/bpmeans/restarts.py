@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,14 +40,15 @@ class FeatureData:
     ----------
     X : ndarray (n, D) of float32 or float64, contiguous, finite
     n_threads : int
-    name : callable, optional
-        The name of a column, by its position.
+    names : sequence (D,), optional
+        Of the columns, whose ranges are checked; None: part of a table that has been checked.
     """
 
-    def __init__(self, X: NDArray[Any], n_threads: int, name: Callable[[int], str] = "x{}".format) -> None:
+    def __init__(self, X: NDArray[Any], n_threads: int, names: Sequence[Any] | None = None) -> None:
         self.X, self.n_threads = X, n_threads
         self.points = DenseData(X, None, n_threads)
-        self.points.check_ranges(name)
+        if names is not None:
+            self.points.check_ranges(names)
         n, D = X.shape
         largest = float(np.abs(self.points.middle).max()) + self.points.reach
         if largest > 0 and 2 * math.log2(largest) + math.log2(n * D) > 1000:

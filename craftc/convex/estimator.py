@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_limits
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.description_length import ROWS_PER_CLUSTER, description_length
-from craftc._common.estimator import all_or_nothing, frame_library
+from craftc._common.estimator import all_or_nothing, column_names, frame_library
 from craftc._common.labels import canonical
-from craftc._common.magnitudes import check_ranges, column_ranges, names_of
+from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.neighbours import nearest_rows
 from craftc._common.optional import need_pandas
 from craftc._common.threads import effective_n_threads
@@ -159,7 +159,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         """
         self._check_parameters()
         rows = read_numbers(self, X, reset=True)
-        check_ranges(*column_ranges(rows), names_of(self))
+        check_ranges(*column_ranges(rows), column_names(self))
         self._frame_library = frame_library(X)
         warn_of_unscaled_columns(self, rows)
         mean = rows.mean(axis=0)

@@ -15,9 +15,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from craftc._common.estimator import all_or_nothing
+from craftc._common.estimator import all_or_nothing, column_names
 from craftc._common.labels import canonical
-from craftc._common.magnitudes import check_ranges, column_ranges, names_of
+from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.optional import need_pandas
 from craftc._common.row_products import row_products
 from craftc._common.threads import effective_n_threads
@@ -207,7 +207,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         """
         self._check_parameters()
         rows, target = read_numbers(self, X, y, reset=True, accept_sparse="csr")
-        check_ranges(*column_ranges(rows), names_of(self), largest=_LARGEST, narrowest=1.0 / _LARGEST)
+        check_ranges(*column_ranges(rows), column_names(self), largest=_LARGEST, narrowest=1.0 / _LARGEST)
         check_classification_targets(target)
         classes, codes = np.unique(target, return_inverse=True)
         c = len(classes)

@@ -17,7 +17,7 @@ from typing import Any
 from craftc.distributed.engines import Engine, read_again, read_part, rebuilt
 from craftc.distributed.partitions import Absent, Message, Part, Summary, answer
 
-_PATIENCE = 60.0  # seconds without any worker after which a fit is given up
+_PATIENCE = 60.0  # seconds without any worker that runs tasks after which a fit is given up
 _GLANCE = 1.0  # seconds between two looks at the workers while no task ends
 _OFTEN_LOST = 3  # times that a partition may be lost before it is blamed
 _STALE = 3600.0  # seconds after which a worker forgets the partitions of a fit that nobody asks for
@@ -140,14 +140,14 @@ class DaskEngine(Engine):
             while pending:
                 done = self._ended_tasks(pending)
                 if not done:
-                    workers = self._workers()
-                    seen = time.monotonic() if workers else seen
-                    if time.monotonic() - seen > _PATIENCE:
-                        raise RuntimeError(
-                            f"The Dask cluster {self._address} has had no worker for {_PATIENCE:.0f} s; start workers and fit again."
-                        )
+                    workers, active = self._workers(), self._active_workers()
                     if not on_any_worker:
-                        done = {task for task, indices in pending.items() if self._home[indices[0]] not in workers}
+                        homes = {task: self._home[indices[0]] for task, indices in pending.items()}
+                        done = {task for task in pending if homes[task] not in workers}
+                        active &= set(homes.values())
+                    seen = time.monotonic() if active else seen
+                    if time.monotonic() - seen > _PATIENCE:
+                        raise self._gives_up(paused=bool(workers))
                 for task in done:
                     indices = pending.pop(task)
                     seen = time.monotonic()
@@ -223,6 +223,23 @@ class DaskEngine(Engine):
         except (OSError, TimeoutError) as error:
             raise self._unreachable(error) from error
         return threads
+
+    def _active_workers(self) -> set[str]:
+        """Workers that run tasks. Dask pauses those whose memory is nearly full; they only end what they have begun."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return {
+            address
+            for address, worker in workers.items()
+            if worker["status"] == "running" or worker["metrics"].get("task_counts", {}).get("executing", 0)
+        }
+
+    def _gives_up(self, paused: bool) -> RuntimeError:
+        if paused:
+            return RuntimeError(
+                f"The workers of the Dask cluster {self._address} have been paused for {_PATIENCE:.0f} s, because their memory is nearly "
+                "full; give them more memory, or make partitions smaller."
+            )
+        return RuntimeError(f"The Dask cluster {self._address} has had no worker for {_PATIENCE:.0f} s; start workers and fit again.")
 
     def close(self) -> None:
         if self.client.status == "running":

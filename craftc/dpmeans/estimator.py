@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from craftc._common.cluster_moments import ExactMoments
 from craftc._common.column_scales import ROWS_COMPARED, warn_of_unscaled_columns
 from craftc._common.dense_data import DenseData
-from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
+from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import number_by_appearance
-from craftc._common.magnitudes import names_of
 from craftc._common.random import seed_of
 from craftc._common.shown import numbers_of
 from craftc._common.threads import effective_n_threads, threads_for
@@ -259,7 +258,7 @@ class DPMeans(
         shape = self._known_shape(table.shape[1])
         rows = table
         data = DenseData(_whitened(table, shape), weight, n_threads)
-        data.check_ranges(names_of(self))
+        data.check_ranges(column_names(self))
         if isinstance(self.covariance, str) and self.covariance == "spherical":
             warn_of_unscaled_columns(self, rows)
         penalty, best = Starts(self, LocalRows(data), seed).best(self._given_labels(len(table)))
@@ -295,7 +294,7 @@ class DPMeans(
         partitions = read_partitions(X, client, [], "error", n_threads)
         with partitions.engine:
             rows = PartitionedRows(partitions)
-            rows.table.check_ranges(names_of(self))
+            rows.table.check_ranges(partitions.schema.columns)
             penalty, best = Starts(self, rows, seed).best()
             best.labels = rows.in_form_of_input(best)
             return partitions, penalty, best, rows.spread_rows(ROWS_COMPARED)
@@ -339,7 +338,7 @@ class DPMeans(
         given = self._read_rows(X, reset=False)
         table, weight = _whitened(given, self._shape), check_weight(sample_weight, len(given))
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
-        data.check_ranges(names_of(self))
+        data.check_ranges(column_names(self))
         cap = NO_CAP if self.max_clusters is None else int(self.max_clusters)
         descent = Descent(data, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), data.order(0, 0))
         rows = descent.rows

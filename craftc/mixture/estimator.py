@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from craftc._common.estimator import all_or_nothing, set_convergence, warn_not_converged
+from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import chunks, number_by_appearance
-from craftc._common.magnitudes import check_ranges, column_ranges, names_of
+from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.random import rng_of, seed_of
 from craftc._common.shown import array_of
 from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
@@ -447,7 +447,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         """The rows; raise if they do not fit the kind of components."""
         rows = self._read_rows(X, reset, allow_nan=True, ensure_min_samples=2 if reset else 1)
         if reset:
-            check_ranges(*column_ranges(rows), names_of(self))
+            check_ranges(*column_ranges(rows), column_names(self))
         if self.covariance == "full" and np.isnan(rows).any():
             raise ValueError(
                 'covariance="full" does not accept missing cells, got NaN; use covariance="diagonal", which marginalises them, or impute '

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from craftc._common.cluster_moments import ClusterMoments
-from craftc.table.cluster_summary import column_names, summary_frame, typical_numbers
+from craftc._common.estimator import column_names
+from craftc.table.cluster_summary import summary_frame, typical_numbers
 from craftc.table.html_overview import Overview
 
 

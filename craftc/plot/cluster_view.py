@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from craftc._common.estimator import column_names
 from craftc._common.typing import Bits, Floats, Ints
 from craftc.craft.estimator import CRAFT
 from craftc.craft.summary import differing_features
 from craftc.mixture.estimator import FeatureSelectionMixture
-from craftc.table.cluster_summary import column_names
 from craftc.table.column_statistics import CategoricalColumn, NumericColumn, column_statistics
 
 #: Colour of a cluster, and of the whole table.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
+from craftc._common.estimator import column_names
 from craftc.table.frame_output import output_frame
 
 #: Levels named in a cell of the summary.
@@ -90,12 +91,6 @@ class MomentsSummary:
             "in the whole table": [everywhere[d] for some in order for d in some],
         }
         return output_frame(table, self._frame_library)
-
-
-def column_names(model: Any) -> list[Any]:
-    """Names of the input columns; x0, x1, ... where the input had none."""
-    names = getattr(model, "feature_names_in_", None)
-    return [f"x{d}" for d in range(model.n_features_in_)] if names is None else list(names)
 
 
 def typical_numbers(moments: ClusterMoments) -> list[list[str]]:

@@ -39,7 +39,7 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
 
 def grid_of_ranges(table: Any, low: Floats, high: Floats) -> _kernel.Grid:
     """The integer grid of a table with these (p,) smallest and largest numbers; inf and -inf where a column has none."""
-    check_ranges(low, high, lambda d: str(table.numeric_names[d]), largest=_LARGEST, narrowest=_NARROWEST)
+    check_ranges(low, high, table.numeric_names, largest=_LARGEST, narrowest=_NARROWEST)
     seen = low <= high
     low, high = np.where(seen, low, 0.0), np.where(seen, high, 0.0)
     half = high / 2 - low / 2

@@ -18,8 +18,8 @@ from craftc.table.frames import as_frame, open_source
 
 _NO_TARGET = "no_validation"  # of scikit-learn
 _NO_NUMBER = (
-    "Column {!r} cannot be read as numbers: every argument must be a string or a number that fits float64, got {}; {} takes numbers only, "
-    "so convert or drop the column, or use CRAFT, which reads categories."
+    "Column {!r} cannot be read as numbers: every argument must be a string or a number that fits float64, got {}; {} takes numbers only: "
+    "convert or drop the column, or use CRAFT, which reads categories."
 )
 
 

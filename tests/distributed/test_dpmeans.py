@@ -281,6 +281,14 @@ def test_input_that_is_refused():
         DPMeans().fit(Partitions([pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})]))
 
 
+def test_errors_name_the_columns_of_the_partitions():
+    """Not those of a former fit."""
+    model = DPMeans(30.0).fit(pd.DataFrame({"former": [1.0, 2.0]}))
+    parts = [pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 1e200]})]
+    with pytest.raises(ValueError, match="Column 'b' ranges from 1 to 1e\\+200"):
+        model.fit(Partitions(parts))
+
+
 def test_warnings_name_the_line_of_the_caller():
     scaled = clouds() * np.array([1e4, 1, 1, 1, 1]) + 100.0
     with pytest.warns(UserWarning, match="Columns differ in scale") as raised:

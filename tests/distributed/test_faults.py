@@ -220,6 +220,28 @@ def test_no_worker_comes():
         fit(lazy(), lonely)
 
 
+def test_workers_are_paused(client):
+    """Dask pauses workers whose memory is nearly full; the fit does not wait for them for ever."""
+
+    def set_status(status):
+        def on_worker(dask_worker):
+            dask_worker.status = distributed.core.Status[status]
+
+        client.run(on_worker)
+
+    paused = before_operation(lambda engine: set_status("paused"), "moved")
+    try:
+        with (
+            paused,
+            mock.patch.object(dask_engine, "_PATIENCE", 1.0),
+            pytest.raises(RuntimeError, match=r"cluster tcp://.* have been paused for 1 s, because their memory is nearly full; give them"),
+        ):
+            fit(lazy(), client)
+    finally:
+        set_status("running")
+    assert left_behind(client) == []
+
+
 def test_memory_limit_below_the_blocks():
     """Blocks lie in scratch files, whose pages do not count as memory of a worker."""
     n, parts, limit = 100_000, 56, 420 << 20

@@ -59,7 +59,7 @@ def tables():
         "array of text": (np.array([["a", "b"]] * 6), TypeError, r"'x0' cannot be read as numbers.*got '?np.str_\('a'\)|got 'a'"),
         "categories": (frame(c=pd.Categorical(list("ababab"))), TypeError, "'c' cannot be read as numbers"),
         "dates": (dates, TypeError, "'day' cannot be read as numbers"),
-        "dates beside numbers": (frame(day=pd.date_range("2020", periods=6)), TypeError, "'day' cannot be read as numbers.*Timestamp"),
+        "dates and numbers": (frame(day=pd.date_range("2020", periods=6)), TypeError, "'day' cannot be read as numbers.*Timestamp"),
         "array of dates": (dates.to_numpy(), TypeError, "'x0' cannot be read as numbers.*datetime64"),
         "objects": (np.array([[{}, 1]] * 6, dtype=object), TypeError, "'x0' cannot be read as numbers.*got {}"),
         "complex": (frame(c=[1j] * 6), TypeError, "'c' cannot be read as numbers"),
