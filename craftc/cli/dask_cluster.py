@@ -13,8 +13,9 @@ from typing import Any
 from craftc._common.atomic_write import remove_unfinished
 from craftc.cli.out_of_core import write_assignments
 from craftc.distributed.collections import without_rows
+from craftc.distributed.dask_engine import active_workers
 
-_PATIENCE = 30  # seconds to connect, and to be without any worker
+_PATIENCE = 30  # seconds to connect, and to be without any worker that runs tasks
 
 
 def write_on_cluster(fitted: Any, results: Mapping[str, Path], address: str) -> dict[str, None]:
@@ -81,8 +82,11 @@ def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
         try:
             done, waiting = wait(waiting, timeout=_PATIENCE, return_when="FIRST_COMPLETED")
         except TimeoutError as error:
-            if not client.scheduler_info()["workers"]:
-                raise OSError(f"The scheduler {address} has had no workers for {_PATIENCE} seconds; start dask workers.") from error
+            if not active_workers(client):
+                raise OSError(
+                    f"The scheduler {address} has had no workers for {_PATIENCE} seconds, or only paused ones, whose memory is nearly full; "
+                    "start dask workers, or give them more memory."
+                ) from error
             continue
         yield from done
 

@@ -140,7 +140,7 @@ class DaskEngine(Engine):
             while pending:
                 done = self._ended_tasks(pending)
                 if not done:
-                    workers, active = self._workers(), self._active_workers()
+                    workers, active = self._workers(), active_workers(self.client)
                     if not on_any_worker:
                         homes = {task: self._home[indices[0]] for task, indices in pending.items()}
                         done = {task for task in pending if homes[task] not in workers}
@@ -224,15 +224,6 @@ class DaskEngine(Engine):
             raise self._unreachable(error) from error
         return threads
 
-    def _active_workers(self) -> set[str]:
-        """Workers that run tasks. Dask pauses those whose memory is nearly full; they only end what they have begun."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        return {
-            address
-            for address, worker in workers.items()
-            if worker["status"] == "running" or worker["metrics"].get("task_counts", {}).get("executing", 0)
-        }
-
     def _gives_up(self, paused: bool) -> RuntimeError:
         if paused:
             return RuntimeError(
@@ -247,6 +238,16 @@ class DaskEngine(Engine):
                 self.client.run(_forget, self._fit, on_error="ignore")  # also on a worker whose threads are busy
             except (OSError, TimeoutError):  # no scheduler, to which the workers listen
                 return
+
+
+def active_workers(client: Any) -> set[str]:
+    """Addresses of the workers that run tasks. Dask pauses those whose memory is nearly full; they only end what they have begun."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {
+        address
+        for address, worker in workers.items()
+        if worker["status"] == "running" or worker["metrics"].get("task_counts", {}).get("executing", 0)
+    }
 
 
 # ---- on a worker ----
