@@ -84,7 +84,7 @@ def _finished(client: Any, futures: list[Any], address: str) -> Iterator[Any]:
         except TimeoutError as error:
             if not active_workers(client):
                 raise OSError(
-                    f"The scheduler {address} has had no workers for {_PATIENCE} seconds, or only paused ones, whose memory is nearly full; "
+                    f"The scheduler {address} has had no workers for {_PATIENCE} seconds, or only paused ones, whose memory is full; "
                     "start dask workers, or give them more memory."
                 ) from error
             continue
