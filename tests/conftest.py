@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import defaultdict
 from pathlib import Path
 
@@ -16,7 +17,9 @@ settings.register_profile("dev", max_examples=15)
 
 
 def pytest_configure(config):
-    """The profile that HYPOTHESIS_PROFILE names; otherwise `dev` where slow tests are left out, and `ci`."""
+    """Interrupts, and the profile that HYPOTHESIS_PROFILE names; otherwise `dev` where slow tests are left out, and `ci`."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a script; tests interrupt processes
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     quick = "not slow" in config.getoption("markexpr")
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev" if quick else "ci"))
 
