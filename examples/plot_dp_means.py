@@ -2,8 +2,8 @@
 Handwritten digits: k-means without k
 =====================================
 
-1797 pictures of 8 x 8 pixels. DP-means opens a cluster where a row is farther than lambda from every centre. See
-:doc:`/dp-means`.
+1797 pictures of 8 x 8 pixels, and DP-means with the radius of the paper: a cluster opens where a row is farther than lambda from every
+centre. See :doc:`/dp-means`.
 """
 
 import matplotlib.pyplot as plt
@@ -21,14 +21,14 @@ X = digits.data
 # One traversal of the rows gives a lambda² for every number of clusters. A large step indicates a suitable number. Here only the first
 # step is large: these rows have no distinct number of clusters.
 
-path = DPMeans().penalty_path(X, 40)
+path = DPMeans().penalty_path(X, 40, scale="radius")
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.step(np.arange(1, 41), path, where="mid", color="#0072B2")
 axes.set(xlabel="number of clusters", ylabel="lambda²")
 plt.show()
 
 # %%
-# By default, ``DPMeans`` selects the lambda² whose partition has the smallest description length. In 64 columns the serial mode of the
+# Each mode selects the lambda² of this path whose partition has the smallest description length. In 64 columns the serial mode of the
 # paper splits clusters into many pieces; "delayed" opens one cluster at a time.
 
 for mode in ("serial", "delayed", "collapsed"):

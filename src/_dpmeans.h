@@ -127,6 +127,12 @@ static inline double dp_distance(const void *x, int single, const double *mu, pt
     return SIMD_DISPATCH(dp_distance, (x, single, mu, D));
 }
 
+/* projection of a row, relative to an origin, on a direction */
+static inline double dp_projection(const void *x, int single, const double *origin, const double *direction, ptrdiff_t D)
+{
+    return SIMD_DISPATCH(dp_projection, (x, single, origin, direction, D));
+}
+
 /* nearest centres of n rows (ties: the lowest; -1 where no distance is finite), and with `squared` their squared distances. Rows are
  * `x_stride` and centres `centre_stride` cells apart; rows: room for a tile of rows that are not contiguous; tile == NULL: the exact formula
  * alone */

@@ -43,6 +43,30 @@ TARGET static inline double THIS(dp_distance)(const void *x, int single, const d
     return single ? THIS(dp_distance_float)((const float *)x, mu, D) : THIS(dp_distance_double)((const double *)x, mu, D);
 }
 
+/* (x - origin) . direction, in the running sums of the formula */
+#define PROJECTION(type)                                                                \
+TARGET static inline double THIS(dp_projection_##type)(const type *restrict x, const double *restrict origin,             \
+                                                       const double *restrict direction, ptrdiff_t D)                     \
+{                                                                                       \
+    double sum[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};                           \
+    ptrdiff_t d = 0;                                                                    \
+    for (; d + 8 <= D; d += 8)                                                          \
+        for (ptrdiff_t j = 0; j < 8; j++)                                               \
+            sum[j] += ((double)x[d + j] - origin[d + j]) * direction[d + j];            \
+    for (ptrdiff_t j = 0; d + j < D; j++)                                               \
+        sum[j] += ((double)x[d + j] - origin[d + j]) * direction[d + j];                \
+    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));  \
+}
+PROJECTION(float)
+PROJECTION(double)
+#undef PROJECTION
+
+TARGET static inline double THIS(dp_projection)(const void *x, int single, const double *origin, const double *direction, ptrdiff_t D)
+{
+    return single ? THIS(dp_projection_float)((const float *)x, origin, direction, D)
+                  : THIS(dp_projection_double)((const double *)x, origin, direction, D);
+}
+
 /* nearest of `n` centres, those named in `some` or (NULL) the first n, without centre `own`; -1 where no distance is finite */
 TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *some, ptrdiff_t n, const void *x, int32_t own,
                                           double *least, double *second)

@@ -92,7 +92,7 @@ def add_cross(
     const int64_t[::1] other not None,      # IN    (cross_width,)
 ):
     """cross += other."""
-    check(other.shape[0] == cross.shape[0], "other")
+    check(other.shape[0] == cross.shape[0] and cross.shape[0] % 2 == 0, "other")
     cdef Py_ssize_t i
     for i in range(0, cross.shape[0], 2):
         int128_store(&cross[i], int128_add(int128_load(&cross[i]), int128_load(&other[i])))
@@ -111,11 +111,15 @@ def deviations(
 ):
     """Weighted cross products of deviations from the mean, of clusters and unions of two, exact except for the final rounding."""
     check(groups.shape[1] == grid.width, "groups")
-    check(cross.shape[0] == groups.shape[0], "cross")
+    check(cross.shape[0] == groups.shape[0] and cross.shape[1] == cross_width(columns.shape[0]), "cross")
     check(scale.shape[0] == columns.shape[0], "scale")
     check(second.shape[0] == first.shape[0], "second")
     check(out.shape[0] == first.shape[0] and out.shape[1] == columns.shape[0] and out.shape[2] == columns.shape[0], "out")
     cdef Py_ssize_t i
+    for i in range(columns.shape[0]):
+        check(0 <= columns[i] < grid.p, "columns")
+    for i in range(first.shape[0]):
+        check(0 <= first[i] < groups.shape[0] and -1 <= second[i] < groups.shape[0], "first or second")
     with nogil:
         for i in range(first.shape[0]):
             _deviations(&groups[first[i], 0], &groups[second[i], 0] if second[i] >= 0 else NULL, &cross[first[i], 0],

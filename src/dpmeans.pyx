@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add, dp_below, dp_centres,
-    dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_sums,
+    dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_projection, dp_sums,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
@@ -271,6 +271,44 @@ def distances(
     for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
         for k in range(K):
             out[i, k] = dp_distance(rows_numeric(&table, i), table.single, &mu[k, 0], D)
+
+
+def own_distances(
+    X not None,                             # IN  (n, D)
+    const double[:, ::1] mu not None,       # IN  (K, D)
+    const int32_t[::1] labels not None,     # IN  (n,)
+    double[::1] squared not None,           # OUT (n,)
+    int n_threads,
+):
+    """Squared distance of every row to the centre of its cluster."""
+    check_threads(n_threads)
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
+    check(squared.shape[0] == labels.shape[0], "squared")
+    check_indices(labels, 0, mu.shape[0], "labels")
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t i, n = table.n, D = table.p
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
+        squared[i] = dp_distance(rows_numeric(&table, i), table.single, &mu[labels[i], 0], D)
+
+
+def project(
+    X not None,                                 # IN  (n, D)
+    const double[:, ::1] origins not None,      # IN  (K, D)
+    const double[:, ::1] directions not None,   # IN  (K, D)
+    const int32_t[::1] labels not None,         # IN  (n,)
+    double[::1] out not None,                   # OUT (n,) (x - origin) . direction
+    int n_threads,
+):
+    """Projection of every row on the direction of its cluster, relative to the origin of its cluster."""
+    check_threads(n_threads)
+    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == origins.shape[1], "X")
+    check(directions.shape[0] == origins.shape[0] and directions.shape[1] == origins.shape[1], "directions")
+    check(out.shape[0] == labels.shape[0], "out")
+    check_indices(labels, 0, origins.shape[0], "labels")
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t i, n = table.n, D = table.p
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
+        out[i] = dp_projection(rows_numeric(&table, i), table.single, &origins[labels[i], 0], &directions[labels[i], 0], D)
 
 
 def update_nearest(

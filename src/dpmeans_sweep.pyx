@@ -38,6 +38,12 @@ cdef struct Drift:
     float root                  # distances up to this are within the limit
 
 
+cdef int check_rows(X, Centres centres) except -1:
+    """Raise unless the rows have the columns and the type for which the centres were made."""
+    check(X.ndim == 2 and X.shape[1] == centres.c.D and rows_of(X).single == centres.c.single, "X")
+    return 0
+
+
 def assign(
     X not None,                             # IN    (n, D)
     Centres centres not None,
@@ -56,7 +62,7 @@ def assign(
     int n_threads,
 ):
     """Move rows to their nearest centres; returns (rows of weight > 0 that moved, rows beyond the limit, rows scanned)."""
-    check(X.ndim == 2 and X.shape[1] == centres.c.D, "X")
+    check_rows(X, centres)
     check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
@@ -179,7 +185,7 @@ def reassign_to_new(
     int n_threads,
 ):
     """Move rows to the nearest of the new centres where it is strictly nearer than their own; returns how many moved."""
-    check(X.ndim == 2 and X.shape[1] == centres.c.D, "X")
+    check_rows(X, centres)
     check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(0 <= first <= centres.c.K, "first")
@@ -321,7 +327,7 @@ def collapse(
     Returns (position reached, numbers in use, rows that moved, rows whose costs were computed, longest path of a mean, least share of f).
     The position is below `stop` where a cluster has to open and there is no room.
     """
-    check(X.ndim == 2 and X.shape[1] == centres.c.D, "X")
+    check_rows(X, centres)
     check(0 <= K <= mu.shape[0], "K")
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")

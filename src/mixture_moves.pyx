@@ -64,7 +64,8 @@ cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil
         return False
     memcpy(m.size, by_size, sizeof(double) * m.K)
     for i in range(8):
-        permute(tables[i], m.K, m.D, order, work)
+        if tables[i] != NULL:  # not every model has all tables
+            permute(tables[i], m.K, m.D, order, work)
     for i in range(5 if m.own_fractions else 0):
         permute(shares[i], m.K, 1, order, work)
     update_sticks(m)

@@ -100,6 +100,19 @@ def ours(mode: str, polish: bool = False, max_iter: int = 300) -> Peer:
     return Peer("craftc", fit)
 
 
+def searched(**parameters: Any) -> Peer:
+    """The search; given K, it knows as much as the k-means peers."""
+
+    def fit(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
+        from craftc import DPMeans
+
+        given = {"n_clusters": shape.K} if "n_clusters" in parameters else parameters
+        model = DPMeans(**given, n_threads=threads, random_state=0).fit(X)
+        return model.n_iter_, lambda: model.labels_
+
+    return Peer("craftc", fit)
+
+
 def full_sweeps(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
     """Sweeps that look at every row, from the rows that Lloyd starts with: assignment and means, no bounds, nothing opens."""
     from craftc._common.dense_data import DenseData
@@ -158,6 +171,9 @@ def minibatch_pdc(X: np.ndarray, shape: Shape, threads: int) -> Outcome:
 
 
 PEERS = {
+    "K given": searched(n_clusters=True),
+    "no arguments": searched(),
+    "lambda^2": ours("auto"),
     "sweeps": Peer("craftc", full_sweeps),
     "serial, 5": ours("serial", max_iter=5),
     "serial": ours("serial"),

@@ -130,8 +130,8 @@ def dp_means(X: NDArray[np.float64], k: int) -> tuple[DPMeans, float]:
 
     def at(penalty: float | None) -> tuple[DPMeans, float, float]:
         begin = time.perf_counter()
-        penalty = float(DPMeans().penalty_path(X, k)[-1]) if penalty is None else penalty
-        model = DPMeans(penalty, max_clusters=5 * k, n_threads=1).fit(X)
+        penalty = float(DPMeans().penalty_path(X, k, scale="radius")[-1]) if penalty is None else penalty
+        model = DPMeans(penalty, max_clusters=5 * k, mode="serial", n_threads=1).fit(X)
         return model, penalty, time.perf_counter() - begin
 
     return search(at, k)

@@ -317,7 +317,7 @@ def dp_means(report: Report, n_sets: int) -> None:
         for seed in range(n_sets):
             X, labels = blobs(D, seed)
             K = BLOBS[D][0]
-            penalty = float(DPMeans().penalty_path(X, K)[-1]) if kind == "farthest-first" else D + 4 * (2 * D) ** 0.5
+            penalty = float(DPMeans().penalty_path(X, K, scale="radius")[-1]) if kind == "farthest-first" else D + 4 * (2 * D) ** 0.5
             for name, parameters in modes.items():
                 model = DPMeans(penalty, n_threads=1, **parameters).fit(X)
                 found[name].append((model.objective_ / truth(X, labels, penalty), model.n_clusters_))

@@ -52,6 +52,7 @@ class DPMeansStream(IntEnum):
     PENALTY_SAMPLE = 23  # rows by which lambda^2 is chosen
     SEED = 24  # seeds of k-means++
     ROW = 25  # the row of the first centre
+    MODE_SAMPLE = 26  # rows by which the mode is chosen
 
 
 @unique

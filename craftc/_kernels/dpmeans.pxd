@@ -55,6 +55,7 @@ cdef extern from "_dpmeans.h" nogil:
     float dp_above(double distance)
     float dp_below(double distance)
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
+    double dp_projection(const void *x, int single, const double *origin, const double *direction, Py_ssize_t D)
     Py_ssize_t dp_tile_rows()
     Py_ssize_t dp_assign_tile(
         const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows, Py_ssize_t n, float *tile,

@@ -67,6 +67,21 @@ def distances(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def own_distances(
+    X: NDArray[Any],
+    mu: NDArray[np.float64],
+    labels: NDArray[np.int32],
+    squared: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def project(
+    X: NDArray[Any],
+    origins: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    labels: NDArray[np.int32],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
 def update_nearest(
     X: NDArray[Any],
     point: NDArray[np.float64],

@@ -77,20 +77,28 @@ class Sweeps:
 
     # ---- sweeps ----
 
-    def run(self, sweep: Callable[[], int], path: list[float], max_iter: int, callback: Callback | None = None) -> tuple[int, bool]:
-        """Sweeps until no row moves; returns (sweeps, whether they converged)."""
+    def run(
+        self, sweep: Callable[[], int], path: list[float], max_iter: int, callback: Callback | None = None, tolerance: float = 0.0
+    ) -> tuple[int, bool]:
+        """Sweeps until no row moves, or K stays and J falls by less than a share of it; returns (sweeps, whether they converged)."""
 
         def step() -> tuple[State, float]:
-            moved = sweep()
+            K, moved = self.rows.K, sweep()
             dropped = self.rows.drop_empty()
             self.rows.update_means()
-            return "moving" if moved or dropped else "converged", self.objective
+            objective = self.objective
+            settled = tolerance > 0.0 and self.rows.K == K and bool(path) and path[-1] - objective <= tolerance * objective
+            return "moving" if (moved or dropped) and not settled else "converged", objective
 
         return iterate_until_converged(step, path, max_iter, slack=self.slack, callback=callback)
 
     def sweep(self, mode: str) -> Callable[[], int]:
         """The sweep of a mode."""
-        return {"serial": self.serial, "delayed": self.delayed}[mode]
+        return {"serial": self.serial, "delayed": self.delayed, "nearest": self.nearest}[mode]
+
+    def nearest(self) -> int:
+        """Every row to its nearest centre."""
+        return self.rows.assign()[0]
 
     def serial(self) -> int:
         """The paper's sweep: every row to its nearest centre or, if all are further than lambda, to a new one at the row."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ExactMoments
 from craftc._common.column_scales import ROWS_COMPARED, warn_of_unscaled_columns
@@ -18,7 +18,7 @@ from craftc._common.estimator import all_or_nothing, column_names, set_convergen
 from craftc._common.labels import number_by_appearance
 from craftc._common.random import seed_of
 from craftc._common.shown import numbers_of
-from craftc._common.threads import effective_n_threads, threads_for
+from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
     Choice,
@@ -32,53 +32,58 @@ from craftc._common.validation import (
     check_weight,
 )
 from craftc._common.warn import warn_user
-from craftc._kernels import dpmeans as _kernel
-from craftc.distributed.collections import WithoutCollections, feature_names_out, rowwise
+from craftc.distributed.collections import WithoutCollections
 from craftc.distributed.read import is_partitioned, read_partitions
 from craftc.dpmeans import gaussian
-from craftc.dpmeans.bounded_rows import nearest
 from craftc.dpmeans.descent import Descent, SphericalFit
-from craftc.dpmeans.penalty import farthest_first
+from craftc.dpmeans.new_rows import NewRows, whitened
+from craftc.dpmeans.penalty import farthest_first, price_path
 from craftc.dpmeans.row_store import LocalRows
 from craftc.dpmeans.seeding import k_means_labels
 from craftc.dpmeans.starts import INITS, NO_CAP, Starts, check_partitioned
 from craftc.table.cluster_summary import MomentsSummary
 from craftc.table.dense_input import DenseInput
 from craftc.table.fit_input import set_input_attributes
+from craftc.table.frames import open_source
 from craftc.table.numbers import read_numbers
 
-MODES = ("serial", "delayed", "collapsed")
+MODES = ("auto", "serial", "delayed", "collapsed", "lowest")
 COVARIANCES = ("spherical", "full", "full-sized")
 _MOST = 10**6  # values of `penalty_path`
-_FAR = 520  # binary exponent of the unit of distances whose squares overflow
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
 
 
-class DPMeans(
-    WithoutCollections, MomentsSummary, DenseInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
-):
-    """k-means that finds the number of clusters: a row further than lambda from every centre opens a new one.
+class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMixin, BaseEstimator):
+    """k-means that finds the number of clusters.
 
-    Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. Columns are not scaled: scale them first if
-    their units differ. For categories or missing values use :class:`CRAFT`.
+    Minimises ``J = sum_n |x_n - mu_{z_n}|^2 + (K - 1) lambda^2`` over labels, means and K. ``DPMeans()`` chooses K from the table, and
+    ``DPMeans(n_clusters=K)`` finds K clusters, both by a search that cuts and merges clusters. ``DPMeans(lambda2)`` is the algorithm of the
+    paper: a row further than lambda from every centre opens a cluster. Columns are not scaled: scale them first if their units differ.
+    For categories or missing values use :class:`CRAFT`.
 
     Parameters
     ----------
     cluster_penalty : float or "auto", default="auto"
-        lambda^2, in squared units of the table, 0 to inf. Squared distances are compared with it. "auto": the value along the
-        farthest-first path (one traversal gives a lambda^2 for every K) whose partition has the smallest description length (BIC of a
-        spherical Gaussian classification likelihood); a single cluster is a candidate, and at most 128 clusters are chosen. For tables
-        above 16 384 rows a sample of that size is used.
+        lambda^2, in squared units of the table, 0 to inf. For the paper's algorithm it is the square of a radius, about twice D variances
+        of a cluster; for a search it is the price of a cluster in J, and a cut of a round cluster of n rows gains about n variances.
+        "auto": the K up to 128 whose partition has the smallest description length (BIC of a spherical Gaussian classification likelihood);
+        lambda^2 is then the price at which J has no more and no fewer clusters. Tables above 16 384 rows are searched in a sample.
+        In the modes of the paper "auto" is a value of the farthest-first path (one traversal gives a lambda^2 for every K).
     n_clusters : int, optional
-        Target number of clusters: lambda^2 is the farthest-first heuristic's value for it. Excludes a `cluster_penalty`.
+        Number of clusters. Excludes a `cluster_penalty`. In the modes of the paper lambda^2 is the farthest-first heuristic's value for it.
     max_clusters : int, optional
         Maximal number of clusters; no further cluster opens (Eq. 12).
-    mode : {"serial", "delayed", "collapsed"}, default="serial"
+    mode : {"auto", "serial", "delayed", "collapsed", "lowest"}, default="auto"
+        "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`, asks for the paper's
+        algorithm; then serial or delayed sweeps, as suits lambda^2. With more than 16 384 rows, sweeps end where J falls by less than
+        1e-4 of itself.
         "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper). "delayed": one new cluster
         per sweep, at the furthest row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row
-        in turn moves to the cluster where J is smallest, with the change of the means included (Eq. 8).
-    polish : bool, default=False
-        Collapsed moves at the end; they never raise J.
+        in turn moves to the cluster where J is smallest, with the change of the means included (Eq. 8). "lowest": the search for the
+        lowest J, on all rows and with moves of single rows. Where lambda^2 is a radius, that J has many more clusters than the table:
+        a cluster of n rows is cut where lambda^2 is below about n variances. The time grows with K.
+    polish : bool or "auto", default="auto"
+        Collapsed moves at the end; they never raise J. "auto": in the mode "lowest" alone.
     covariance : {"spherical", "full", "full-sized"} or ndarray (D, D) or (K, D, D), default="spherical"
         "full": a covariance for every cluster (Appendix E), fitted from labels of spherical clusters. A local method: the global minimum is
         usually degenerate (clusters of a few rows; a warning reports clusters of at most D rows), K is that of the start unless
@@ -92,7 +97,8 @@ class DPMeans(
         8 of them. "auto" is "single"; with the covariances "full" and "full-sized" their start is then not the labels of the spherical
         fit but those of k-means with n_clusters, else as many clusters as that fit has.
     n_init : int, default=1
-        Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders.
+        Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders. A search
+        has one start.
     max_iter : int, default=300
         Maximal number of sweeps, the polish not included.
     random_state : int, Generator, RandomState or None, default=None
@@ -121,6 +127,9 @@ class DPMeans(
         Sum of the weights of the rows of every cluster.
     cluster_penalty_ : float
         lambda^2 of the fit.
+    radius_ : float
+        Distance beyond which a row opens a cluster in `partial_fit` and `predict(open_cluster=True)`: lambda of the paper's algorithm;
+        after a search the largest distance of a row of the table to its nearest centre.
     objective_ : float
         J of the returned partition, from exact sums of the rows (full covariances: the objective of Appendix E, with a
         `covariance_price` that of all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
@@ -163,7 +172,7 @@ class DPMeans(
         "mode": Choice(MODES),
         "covariance_prior": Number(least=0, optional=True),
         "covariance_price": Number(least=0, optional=True),
-        "polish": Flag(),
+        "polish": Choice(("auto",), "or True or False", Flag()),
         "max_iter": Number(least=1, whole=True),
     }
     _of_fit = ("init", "random_state", "labels_", "objective_path_")
@@ -174,8 +183,8 @@ class DPMeans(
         *,
         n_clusters: int | None = None,
         max_clusters: int | None = None,
-        mode: str = "serial",
-        polish: bool = False,
+        mode: str = "auto",
+        polish: bool | str = "auto",
         covariance: str | NDArray[np.float64] = "spherical",
         init: str | ArrayLike = "auto",
         n_init: int = 1,
@@ -246,10 +255,10 @@ class DPMeans(
         self._check_parameters()
         n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
         if is_partitioned(X, client):
-            partitions, penalty, best, sample = self._search_partitions(X, sample_weight, client, n_threads, seed)
+            partitions, starts, penalty, best, sample = self._search_partitions(X, sample_weight, client, n_threads, seed)
             set_input_attributes(self, X, partitions)
             warn_of_unscaled_columns(self, sample)
-            self._set_spherical_state(penalty, None, best)
+            self._set_spherical_state(penalty, starts.limit, None, best)
             self._warn_of_the_result(best, len(partitions))
             self._moments = best.moments.around(self.cluster_centers_)
             return self
@@ -257,14 +266,15 @@ class DPMeans(
         weight = check_weight(sample_weight, len(table))
         shape = self._known_shape(table.shape[1])
         rows = table
-        data = DenseData(_whitened(table, shape), weight, n_threads)
+        data = DenseData(whitened(table, shape), weight, n_threads)
         data.check_ranges(column_names(self))
         if isinstance(self.covariance, str) and self.covariance == "spherical":
             warn_of_unscaled_columns(self, rows)
-        penalty, best = Starts(self, LocalRows(data), seed).best(self._given_labels(len(table)))
+        starts = Starts(self, LocalRows(data), seed)
+        penalty, best = starts.best(self._given_labels(len(table)))
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
         local = None if spherical else self._descend_gaussian(data, weight, best, penalty, seed)
-        self._set_spherical_state(penalty, shape, best)
+        self._set_spherical_state(penalty, starts.limit, shape, best)
         self._warn_of_the_result(best, len(table))
         if self.covariance_price is not None and spherical:
             warn_user(
@@ -280,14 +290,19 @@ class DPMeans(
         return self
 
     @property
+    def radius_(self) -> float:
+        """Distance beyond which a new row opens a cluster."""
+        return math.sqrt(self._limit)
+
+    @property
     def _not_always_finite(self) -> tuple[str, ...]:
         """With an infinite lambda^2, more than one cluster has an infinite price."""
         return () if np.isfinite(self.cluster_penalty_) else ("cluster_penalty_", "objective_", "objective_path_")
 
     def _search_partitions(
         self, X: Any, sample_weight: Any, client: Any, n_threads: int, seed: int
-    ) -> tuple[Any, float, SphericalFit, NDArray[Any]]:
-        """The table of a collection, lambda^2, the partition with labels in the form of the collection, and some rows."""
+    ) -> tuple[Any, Starts, float, SphericalFit, NDArray[Any]]:
+        """The table of a collection, the starts, lambda^2, the partition with labels in the form of the collection, and some rows."""
         from craftc.dpmeans.partitioned_rows import PartitionedRows  # which ordinary tables do not need
 
         check_partitioned(self, sample_weight)
@@ -295,9 +310,10 @@ class DPMeans(
         with partitions.engine:
             rows = PartitionedRows(partitions)
             rows.table.check_ranges(partitions.schema.columns)
-            penalty, best = Starts(self, rows, seed).best()
+            starts = Starts(self, rows, seed)
+            penalty, best = starts.best()
             best.labels = rows.in_form_of_input(best)
-            return partitions, penalty, best, rows.spread_rows(ROWS_COMPARED)
+            return partitions, starts, penalty, best, rows.spread_rows(ROWS_COMPARED)
 
     def _warn_of_the_result(self, fit: SphericalFit, n: int) -> None:
         """Warn where a fit has not converged, or has suspiciously many clusters."""
@@ -306,8 +322,7 @@ class DPMeans(
         if self.cluster_penalty_ > 0 and self.n_clusters_ > max(_MANY, n / 10):
             warn_user(
                 f"DPMeans opened {self.n_clusters_} clusters for {n} rows: lambda^2 = {self.cluster_penalty_:.4g} is not larger than "
-                "typical squared distances within clusters. Try a larger cluster_penalty (see penalty_path), or mode='delayed' or "
-                "'collapsed'.",
+                "typical squared distances within clusters. Try a larger cluster_penalty, or n_clusters or max_clusters.",
             )
 
     @available_if(  # type: ignore[untyped-decorator]
@@ -336,13 +351,13 @@ class DPMeans(
             raise ValueError("partial_fit updates spherical clusters only; this model was fitted with full covariances. Use fit.")
         self._check_parameters()
         given = self._read_rows(X, reset=False)
-        table, weight = _whitened(given, self._shape), check_weight(sample_weight, len(given))
+        table, weight = whitened(given, self._shape), check_weight(sample_weight, len(given))
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
         data.check_ranges(column_names(self))
         cap = NO_CAP if self.max_clusters is None else int(self.max_clusters)
-        descent = Descent(data, self.cluster_penalty_, cap, np.zeros(len(table), np.int32), data.order(0, 0))
+        descent = Descent(data, self._limit, cap, np.zeros(len(table), np.int32), data.order(0, 0))
         rows = descent.rows
-        rows.replace_centers(_whitened(self.cluster_centers_, self._shape))
+        rows.replace_centers(whitened(self.cluster_centers_, self._shape))
         descent.serial()
         batch = rows.sums.counts[: rows.K] * data.unit
         before = np.zeros(rows.K)
@@ -360,13 +375,15 @@ class DPMeans(
             moments = DenseData(given, weight, data.n_threads).moments(self.labels_, rows.K)
         self._moments = self._moments.joined(moments.around(moments.origin + moments.offsets))
         self._moments.means = self.cluster_centers_
-        self.objective_ = self.inertia_ + descent.price(rows.K)
+        self.objective_ = self.inertia_ + ((rows.K - 1) * self.cluster_penalty_ if rows.K > 1 else 0.0)
         self.objective_path_ = np.append(self.objective_path_, self.objective_)
         self.n_iter_ += 1
         return self
 
-    def penalty_path(self, X: ArrayLike, n_clusters: int | None = None, sample_weight: ArrayLike | None = None) -> Floats:
-        """lambda^2 for every number of clusters, from one farthest-first traversal.
+    def penalty_path(
+        self, X: ArrayLike, n_clusters: int | None = None, sample_weight: ArrayLike | None = None, *, scale: str = "price"
+    ) -> Floats:
+        """lambda^2 for every number of clusters.
 
         Parameters
         ----------
@@ -375,24 +392,34 @@ class DPMeans(
             Length of the path; None: 100 or the number of rows.
         sample_weight : array (n,), optional
             Rows of weight 0 are left out.
+        scale : {"price", "radius"}, default="price"
+            "price": the gain of the next cut of the search, at and above which k clusters are enough in J (for ``mode="lowest"`` and
+            `max_clusters`). "radius": squared distances of a farthest-first traversal, at which the paper's algorithm finds about k
+            clusters.
 
         Returns
         -------
         ndarray (n_clusters,)
-            Entry k - 1 is the value for k clusters, non-increasing in k. Serial DP-means finds about that number.
+            Entry k - 1 is the value for k clusters, non-increasing in k.
 
         Examples
         --------
         >>> from craftc import DPMeans
         >>> DPMeans().penalty_path([[0.0], [1.0], [10.0]], 3).round(2)
+        array([60.17,  0.5 ,  0.  ])
+        >>> DPMeans().penalty_path([[0.0], [1.0], [10.0]], 3, scale="radius").round(2)
         array([40.11, 13.44,  1.  ])
         """
+        check_choice("scale", scale, ("price", "radius"))
         table = np.asarray(read_numbers(self, X, reset=None, dtype=[np.float64, np.float32]))
-        table = _whitened(table, self._known_shape(table.shape[1]))
+        names = open_source(X).names
+        table = whitened(table, self._known_shape(table.shape[1]))
         most = len(table) + 1  # all later values are 0, too
         wanted = check_number("n_clusters", min(len(table), 100) if n_clusters is None else n_clusters, least=1, most=_MOST, whole=True)
         data = DenseData(table, check_weight(sample_weight, len(table)), effective_n_threads(self.n_threads))
-        path = farthest_first(data, min(int(wanted), most))[1]
+        data.check_ranges(names)
+        K = min(int(wanted), most)
+        path = price_path(LocalRows(data), K, seed_of(self.random_state)) if scale == "price" else farthest_first(data, K)[1]
         return np.concatenate([path, np.zeros(int(wanted) - len(path))])
 
     def _given_labels(self, n: int) -> Labels | None:
@@ -444,77 +471,13 @@ class DPMeans(
             )
         return moments
 
-    def _set_spherical_state(self, penalty: float, shape: tuple[Floats, Floats] | None, fit: SphericalFit) -> None:
-        self.cluster_penalty_, self._shape, self.labels_ = penalty, shape, fit.labels
+    def _set_spherical_state(self, penalty: float, limit: float, shape: tuple[Floats, Floats] | None, fit: SphericalFit) -> None:
+        self.cluster_penalty_, self._limit, self._shape, self.labels_ = penalty, limit, shape, fit.labels
         self.cluster_centers_, self.cluster_sizes_ = _restored(fit.centers, shape), fit.sizes
         self.n_clusters_, self.inertia_ = len(fit.sizes), fit.inertia
         set_convergence(self, fit)
         if hasattr(self, "covariances_"):
             del self.covariances_
-
-    # ---- new rows ----
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_clusters_
-
-    @rowwise("cluster", "int32")
-    def predict(self, X: ArrayLike, open_cluster: bool = False) -> Labels:
-        """The nearest cluster of every row.
-
-        Parameters
-        ----------
-        X : array, data frame (n, D) or Dask collection, whose result is lazy
-        open_cluster : bool, default=False
-            Label rows further than lambda from every centre, which would open a cluster, -1 (not for a covariance per cluster).
-
-        Returns
-        -------
-        ndarray (n,) of int32
-        """
-        check_is_fitted(self)
-        table = self._read_rows(X, reset=False)
-        if hasattr(self, "covariances_"):
-            if open_cluster:
-                raise ValueError("open_cluster=True is not defined for full covariances; pass open_cluster=False.")
-            labels: Labels = gaussian.costs(table, self._shapes, self._gaussian).argmin(axis=1).astype(np.int32)
-            return labels
-        centers = _whitened(self.cluster_centers_, self._shape)
-        labels, squared = nearest(_whitened(table, self._shape), centers, effective_n_threads(self.n_threads))
-        if open_cluster:
-            labels[squared > self.cluster_penalty_] = -1
-        return labels
-
-    @rowwise(feature_names_out, "float64")
-    def transform(self, X: ArrayLike) -> Floats:
-        """Distances to the centres (with covariances: Mahalanobis distances).
-
-        Parameters
-        ----------
-        X : array, data frame (n, D) or Dask collection, whose result is lazy
-
-        Returns
-        -------
-        ndarray (n, K) of float64
-        """
-        check_is_fitted(self)
-        table = self._read_rows(X, reset=False)
-        out = np.empty((len(table), self.n_clusters_))
-        if hasattr(self, "covariances_"):
-            for k in range(self.n_clusters_):
-                out[:, k] = gaussian.mahalanobis(table, self._shapes, k)
-        else:
-            threads = threads_for(effective_n_threads(self.n_threads), table.size * self.n_clusters_)
-            rows, centers = _whitened(table, self._shape), _whitened(self.cluster_centers_, self._shape)
-            _kernel.distances(rows, centers, out, threads)
-            far = np.flatnonzero(np.isinf(out).any(axis=1))
-            if len(far):  # squares overflow: in units in which they do not
-                scaled = np.empty((len(far), self.n_clusters_))
-                _kernel.distances(np.ldexp(rows[far].astype(np.float64), -_FAR), np.ldexp(centers, -_FAR), scaled, threads)
-                np.sqrt(out, out=out)
-                out[far] = np.ldexp(np.sqrt(scaled), _FAR)
-                return out
-        return np.asarray(np.sqrt(out, out=out))
 
     def _check_parameters(self) -> None:
         check_parameters(self)
@@ -527,11 +490,6 @@ class DPMeans(
             )
 
 
-def _whitened(rows: NDArray[Any], shape: tuple[Floats, Floats] | None) -> NDArray[Any]:
-    """Rows in coordinates where squared distances are Mahalanobis distances."""
-    return rows if shape is None else gaussian.multiplied(rows, shape[1])
-
-
 def _restored(rows: Floats, shape: tuple[Floats, Floats] | None) -> Floats:
-    """The inverse of `_whitened`."""
+    """The inverse of `whitened`."""
     return rows if shape is None else gaussian.multiplied(rows, shape[0])

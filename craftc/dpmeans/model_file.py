@@ -21,6 +21,8 @@ _SCALARS = {"cluster_penalty_": float, "objective_": float, "inertia_": float, "
 def state_of(model: DPMeans) -> tuple[dict[str, Any], Arrays]:
     """The head and the arrays of a fitted model; labels that lie on a cluster are left out."""
     head = estimator_head(model, ("init", "random_state"), _SCALARS)
+    if model._limit != model.cluster_penalty_:  # of a search
+        head["limit"] = model._limit
     arrays: Arrays = {
         "centers": model.cluster_centers_,
         "sizes": model.cluster_sizes_,
@@ -53,6 +55,8 @@ def restored(archive: Archive) -> DPMeans:
         model.labels_ = archive.labels("labels", (None,), K)
     model.cluster_sizes_ = archive.floats("sizes", (K,), least=0.0)
     model.objective_path_ = archive.array("objective_path", "float64", (None,))
+    model._limit = float(head.get("limit", model.cluster_penalty_))
+    demand(model._limit >= 0.0, "limit is not possible")
     # with an infinite lambda^2, more than one cluster has an infinite price
     possible = np.isfinite(model.objective_path_) | ((model.objective_path_ == np.inf) & (model.cluster_penalty_ == np.inf))
     demand(bool(possible.all()), "objective_path contains values that are not possible")

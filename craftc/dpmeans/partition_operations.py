@@ -293,9 +293,9 @@ def largest(part: Part, squared: Floats) -> tuple[float, int, NDArray[Any]] | No
     return float(squared[row]), part.first + row, np.array(part.source.numeric[row])
 
 
-def largest_distance(part: Part, centers: Floats) -> float:
-    """The largest squared distance of a row to its nearest centre."""
-    return float(nearest(part.source.numeric, centers, part.n_threads)[1].max(initial=0.0))
+def farthest_from(part: Part, centers: Floats) -> tuple[float, int, NDArray[Any]] | None:
+    """The largest squared distance of a row to its nearest centre, the position of the row and its cells."""
+    return largest(part, nearest(part.source.numeric, centers, part.n_threads)[1])
 
 
 def first_rows(part: Part, labels: Any, n_clusters: int) -> dict[int, int]:

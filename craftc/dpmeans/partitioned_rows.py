@@ -190,9 +190,12 @@ class PartitionedRows:
     def random_labels(self, K: int, seed: int, start: int) -> Start:
         return self.engine.labels(RandomLabels(K, seed, start)), K
 
-    def nearest_labels(self, centers: Floats) -> tuple[Start, float]:
-        largest = float(max(self.engine.ask(operations.largest_distance, (), centers)))
-        return (self.engine.labels(Nearest(centers)), len(centers)), largest
+    def nearest_labels(self, centers: Floats) -> Start:
+        return self.engine.labels(Nearest(centers)), len(centers)
+
+    def farthest(self, centers: Floats) -> tuple[float, NDArray[Any]]:
+        squared, _, cells = _farthest(self.engine.ask(operations.farthest_from, (), centers))
+        return squared, cells
 
     def sweeps(self, penalty: float, cap: int, start: Start, seed: int, number: int) -> Sweeps:
         labels, K = start
@@ -204,6 +207,10 @@ class PartitionedRows:
         """Some of the rows in this process, or all."""
         chosen = np.arange(len(self)) if rows is None else rows
         return DenseData(np.ascontiguousarray(self.partitions.take(chosen).numeric), None, 1)
+
+    def counted(self) -> DenseData:
+        """All rows in this process."""
+        return self.gathered()
 
     def spread_rows(self, most: int) -> NDArray[Any]:
         """Rows spread evenly over the table, or all."""
@@ -220,9 +227,7 @@ class PartitionedRows:
         rows, cells, found = np.zeros(n_clusters, np.intp), np.zeros((n_clusters, self.table.n_columns)), np.zeros(n_clusters)
         labels = self.engine.labels(NearestSoFar(self.table.mean))
         for k in range(n_clusters):
-            each = self.engine.ask(operations.largest, (labels,))
-            found[k], row, cells[k] = max((one for one in each if one), key=lambda one: (one[0], -one[1]))
-            rows[k] = row
+            found[k], rows[k], cells[k] = _farthest(self.engine.ask(operations.largest, (labels,)))
             labels = self.engine.labels(NearestSoFar(cells[k].copy()), labels)
         return rows, cells, found
 
@@ -237,3 +242,9 @@ class PartitionedRows:
             if len(rows) <= _MOST_EXCEPTIONS:
                 labels = self.engine.labels(Nearest(fit.last_centers, rows, given))
         return self.partitions.output().labels(labels.node)
+
+
+def _farthest(each: Any) -> tuple[float, int, NDArray[Any]]:
+    """Of the farthest rows of all partitions that have rows (ties: the first)."""
+    found: tuple[float, int, NDArray[Any]] = max((one for one in each if one), key=lambda one: (one[0], -one[1]))
+    return found

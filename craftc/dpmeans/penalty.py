@@ -1,4 +1,4 @@
-"""lambda^2 of DP-means from the table: farthest-first traversal, and the choice along it by description length."""
+"""lambda^2 of DP-means from the table: as a price by the search, as a radius by farthest-first traversal and the choice along it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,19 @@ from craftc._common.random import DPMeansStream, spread
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.descent import SphericalFit
+from craftc.dpmeans.descent import Descent, SphericalFit
+from craftc.dpmeans.split_search import THOROUGH, SplitSearch
 
 _PATIENCE = 8  # values of the path that are tried without an improvement
 MOST_CHOSEN = 128
-_SAMPLE = 1 << 14  # rows by which lambda^2 is chosen for larger tables
+#: Rows by which lambda^2 and the number of clusters are chosen for larger tables.
+ROWS_SEARCHED = 1 << 14
+_FEWEST_SEARCHED = 1 << 13  # rows
+_CELLS_SEARCHED = 1 << 21  # cells of a table that is wide
+_SMALL = 1 << 17  # cells of a table that is searched twice
+_LEAST, _MOST = 64, 256  # rows of each, where the number of clusters is given
+_MODE_ROWS = 1 << 11  # rows by which the mode is chosen
+_ROWS_PER_RADIUS = 4  # at least, in a cluster whose radius is to be seen
 _MARGIN = 1.1
 _HALVINGS = 5
 
@@ -93,11 +101,87 @@ def choose_by_sample(rows: Any, fit: Callable[[DenseData, float], SphericalFit],
 
     `rows` is a LocalRows or PartitionedRows.
     """
-    if rows.n_counted <= _SAMPLE:
+    if rows.n_counted <= ROWS_SEARCHED:
         data = rows.gathered()
         return choose_penalty(data, partial(fit, data), cap)[0], None
-    sample = rows.gathered(spread(rows.n_counted, _SAMPLE, seed, DPMeansStream.PENALTY_SAMPLE))
+    sample = rows.gathered(spread(rows.n_counted, ROWS_SEARCHED, seed, DPMeansStream.PENALTY_SAMPLE))
     penalty, best = choose_penalty(sample, partial(fit, sample), cap)
     # rows outside the sample may be further out; neither they nor small moves of the means should open clusters
-    labels, largest = rows.nearest_labels(best.centers)
-    return max(penalty, _MARGIN * largest), labels
+    return max(penalty, _MARGIN * rows.farthest(best.centers)[0]), rows.nearest_labels(best.centers)
+
+
+def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, seed: int, whole: bool) -> tuple[float, Floats]:
+    """lambda^2 as the price of a cluster, and the centres (K, D) of the search.
+
+    Parameters
+    ----------
+    rows : LocalRows or PartitionedRows
+    penalty : float or "auto"
+        "auto": the middle of the prices at which neither a cut nor a merge pays.
+    n_clusters : int, optional
+        Number of clusters; None: those that pay at the price or, at the price "auto", give the smallest description length.
+    cap : int
+        Maximal number of clusters.
+    seed : int
+    whole : bool
+        Search in all rows, not in a sample of a large table.
+    """
+    n, given = rows.n_counted, n_clusters if n_clusters is not None else None if isinstance(penalty, str) else cap
+    usual = min(max(_FEWEST_SEARCHED, _CELLS_SEARCHED // rows.table.n_columns), ROWS_SEARCHED)
+    if given is not None:
+        usual = max(_FEWEST_SEARCHED, min(max(_CELLS_SEARCHED // rows.table.n_columns, _LEAST * int(given)), _MOST * int(given)))
+    if whole or n <= max(usual, ROWS_SEARCHED):
+        sample = rows.counted()
+    else:
+        sample = rows.gathered(spread(n, usual, seed, DPMeansStream.PENALTY_SAMPLE))
+    search, share = SplitSearch(sample), sample.total / rows.table.total
+    if given is not None:
+        price = 0.0 if isinstance(penalty, str) else penalty * share
+        searches = [search, SplitSearch(sample, THOROUGH)] if sample.X.size < _SMALL and not whole else [search]
+        for one in searches:
+            one.run(min(int(given), n), price)
+        search = min(searches, key=lambda one: one.inertia + (one.K - 1) * price)
+    else:
+        most = max(1, min(cap, MOST_CHOSEN, int(sample.total // ROWS_PER_CLUSTER), n))
+        search.choose(most, partial(_length, sample))
+    if isinstance(penalty, str):
+        penalty = sum(search.price_range()) / 2 / share
+    return float(penalty), search.centers
+
+
+def price_path(rows: Any, n_clusters: int, seed: int) -> Floats:
+    """(n_clusters,) for every number of clusters from 1 on, the price of a cluster above which no further cut pays."""
+    n = rows.n_counted
+    sample = rows.counted() if n <= ROWS_SEARCHED else rows.gathered(spread(n, ROWS_SEARCHED, seed, DPMeansStream.PENALTY_SAMPLE))
+    search, found, path = SplitSearch(sample), np.empty(0), np.zeros(n_clusters)
+    while len(found) < n_clusters and len(gains := search.grow(n_clusters + 1)):
+        found = np.concatenate([found, gains])
+    path[: len(found)] = np.minimum.accumulate(found[:n_clusters])
+    path *= rows.table.total / sample.total
+    return path
+
+
+def _length(data: DenseData, sizes: Floats, inertia: float) -> float:
+    return description_length(sizes, data.X.shape[1], inertia, data.scatter)
+
+
+def paper_mode(rows: Any, penalty: float, seed: int) -> str:
+    """The mode of the paper's algorithm: "serial" where lambda^2 is above typical squared distances of two rows of a cluster.
+
+    Below them serial sweeps open clusters at rows within clusters. The squared distance of two rows is twice that of a row and its mean,
+    which delayed sweeps of a sample give. Where they open too many clusters for that, nearest rows decide.
+    """
+    n = rows.n_counted
+    sample = rows.counted() if n <= _MODE_ROWS else rows.gathered(spread(n, _MODE_ROWS, seed, DPMeansStream.MODE_SAMPLE))
+    most = len(sample) // _ROWS_PER_RADIUS
+    descent = Descent(sample, penalty, most + 1, sample.one_cluster(), sample.order(0, 0))
+    path: list[float] = []
+    fit = descent.result(path, *descent.run(descent.delayed, path, most))
+    if len(fit.sizes) < most:
+        return "serial" if penalty >= 2.0 * fit.inertia / sample.total else "delayed"
+    if n <= ROWS_SEARCHED:
+        return "serial"  # which is fast enough, and lambda^2 may ask for a cluster per row
+    squared = np.empty((len(sample), len(sample)))
+    _kernel.distances(sample.X, sample.X.astype(np.float64), squared, sample.n_threads)
+    np.fill_diagonal(squared, np.inf)
+    return "serial" if penalty >= np.median(squared.min(axis=1)) else "delayed"

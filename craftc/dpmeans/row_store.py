@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,10 +50,17 @@ class LocalRows:
         """Random labels, numbered without gaps."""
         return compact((uniform(seed, DPMeansStream.LABEL, start, np.arange(len(self))) * K).astype(np.int32))
 
-    def nearest_labels(self, centers: Floats) -> tuple[Labels, float]:
-        """The nearest centre of every row, numbered without gaps, and the largest squared distance to it."""
-        labels, squared = nearest(self.data.X, centers, self.data.n_threads)
-        return compact(labels), float(squared.max())
+    def nearest_labels(self, centers: Floats) -> Labels:
+        """The nearest centre of every row, numbered without gaps."""
+        return compact(nearest(self.data.X, centers, self.data.n_threads)[0])
+
+    def farthest(self, centers: Floats) -> tuple[float, NDArray[Any]]:
+        """The largest squared distance of a row to its nearest centre, and the cells of the row (ties: the first)."""
+        squared = nearest(self.data.X, centers, self.data.n_threads)[1]
+        if self._counted is not None:
+            squared[self.data.weight == 0] = 0.0
+        row = int(squared.argmax())
+        return float(squared[row]), self.data.X[row]
 
     def sweeps(self, penalty: float, cap: int, labels: Labels, seed: int, number: int) -> Descent:
         """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
@@ -64,6 +73,18 @@ class LocalRows:
         if rows is None:
             return self.data
         return self.data.of_rows(rows if self._counted is None else self._counted[rows])
+
+    def counted(self) -> DenseData:
+        """The rows of weight > 0."""
+        return self.data if self._counted is None or self.n_counted == len(self) else self.data.of_rows(self._counted)
+
+    def labels_of_all(self, counted: Labels) -> Labels:
+        """Labels of all rows from those of the rows of weight > 0; the others are in the first cluster."""
+        if self._counted is None:
+            return counted
+        labels = np.zeros(len(self), np.int32)
+        labels[self._counted] = counted
+        return labels
 
     def random_row(self, seed: int, start: int) -> Floats:
         """(1, D) a row, drawn in proportion to the weights."""

@@ -1,4 +1,8 @@
-"""The starts of a fit of DP-means: lambda^2, start partitions, and the best of the descents, wherever the rows are."""
+"""The starts of a fit of DP-means: lambda^2, start partitions, and the best of the descents, wherever the rows are.
+
+Without a start that the user names, mode "auto" searches for the partition (`split_search`) where the number of clusters is given,
+bounded or open. With lambda^2 alone it is the paper's algorithm.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,13 @@ from craftc._common.dense_data import DenseData
 from craftc._common.typing import Labels
 from craftc._common.validation import check_choice
 from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps
-from craftc.dpmeans.penalty import MOST_CHOSEN, choose_by_sample
+from craftc.dpmeans.lowest import lowest
+from craftc.dpmeans.penalty import MOST_CHOSEN, ROWS_SEARCHED, choose_by_sample, paper_mode, searched_centers
+from craftc.dpmeans.split_search import MOST_PAIRED, merge_costs
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
 NO_CAP = np.iinfo(np.int32).max
+_TOLERANCE = 1e-4  # relative fall of J below which sweeps of a large table end in mode "auto"
 _START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
 
 
@@ -26,15 +33,65 @@ class Starts:
     model : DPMeans
     rows : LocalRows or PartitionedRows
     seed : int
+
+    Attributes
+    ----------
+    limit : float
+        Squared distance beyond which new rows open clusters: lambda^2 of the paper's algorithm, or the largest of the search's partition.
     """
 
     def __init__(self, model: Any, rows: Any, seed: int) -> None:
         self.model, self.rows, self.seed = model, rows, seed
         self.cap = NO_CAP if model.max_clusters is None else int(model.max_clusters)
+        self.mode = "serial" if model.mode == "auto" else model.mode
+
+    @property
+    def is_search(self) -> bool:
+        """Whether the partition is searched for by cuts and merges."""
+        model = self.model
+        if not (isinstance(model.init, str) and model.init == "auto"):
+            return False
+        asked = isinstance(model.cluster_penalty, str) or model.max_clusters is not None
+        return model.mode == "lowest" or (model.mode == "auto" and asked)
+
+    def searched(self) -> tuple[float, SphericalFit]:
+        """lambda^2 as the price of a cluster, and the partition of the search, settled on all rows."""
+        model, rows = self.model, self.rows
+        whole = model.mode == "lowest"
+        penalty, centers = searched_centers(rows, model.cluster_penalty, model.n_clusters, self.cap, self.seed, whole)
+        if whole:
+            self.mode, free = "collapsed", model.n_clusters is None
+            self.cap = self.cap if free else len(centers)
+            fit = self.descend(penalty, rows.labels_of_all(lowest(rows.counted(), penalty, self.cap, centers, free)), 0)
+        else:
+            self.mode, self.cap = "nearest", 0  # clusters open in the search alone
+            fit = self.exchanged(penalty, self.descend(penalty, rows.nearest_labels(centers), 0))
+        self.limit = rows.farthest(fit.centers)[0]
+        return penalty, fit
+
+    def exchanged(self, penalty: float, fit: SphericalFit) -> SphericalFit:
+        """Exchange the cheapest merge for a cluster at the farthest row, which a sample may lack, as long as that lowers the inertia."""
+        while 2 < len(fit.sizes) <= MOST_PAIRED:
+            squared, cells = self.rows.farthest(fit.centers)
+            costs = merge_costs(fit.centers, fit.sizes)
+            k, j = np.unravel_index(costs.argmin(), costs.shape)
+            if squared <= costs[k, j]:
+                break
+            merged = fit.sizes[[k, j]] @ fit.centers[[k, j]] / fit.sizes[[k, j]].sum()
+            centers = np.concatenate([np.delete(fit.centers, [k, j], axis=0), merged[None], cells[None].astype(np.float64)])
+            found = self.descend(penalty, self.rows.nearest_labels(centers), 0)
+            if found.inertia >= fit.inertia:
+                break
+            fit = found
+        return fit
 
     def best(self, given: Labels | None = None) -> tuple[float, SphericalFit]:
         """lambda^2, and the descent with the lowest J; labels that are given are the only start."""
+        if self.is_search:
+            return self.searched()
         penalty, chosen = self.penalty()
+        self.limit = penalty
+        self.mode = paper_mode(self.rows, penalty, self.seed) if self.model.mode == "auto" else self.model.mode
         scatter = self.rows.table.scatter
         best: SphericalFit | None = None
         for start in range(int(self.model.n_init) if given is None else 1):
@@ -57,7 +114,7 @@ class Starts:
         def fit(rows: DenseData, penalty: float) -> SphericalFit:
             descent = Descent(rows, penalty, min(self.cap, MOST_CHOSEN + 1), rows.one_cluster(), rows.order(seed, 0))
             path: list[float] = []
-            return descent.result(path, *descent.run(descent.sweep(model.mode), path, int(model.max_iter)))
+            return descent.result(path, *descent.run(descent.sweep(self.mode), path, int(model.max_iter)))
 
         return choose_by_sample(self.rows, fit, self.cap, seed)
 
@@ -70,7 +127,7 @@ class Starts:
         if model.init == "random":
             return rows.random_labels(K, self.seed, start)
         seeds, cells, _ = rows.farthest_first(K)
-        return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])[0]
+        return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])
 
     def descend(self, penalty: float, labels: Any, start: int) -> SphericalFit:
         """One start until convergence."""
@@ -85,11 +142,12 @@ class Starts:
         left, before = int(model.max_iter), 0
         if isinstance(model.init, str) and model.init == "random-row":
             descent.rows.replace_centers(self.rows.random_row(self.seed, start))
-            if model.mode == "collapsed":  # its moves need the means of the rows
+            if self.mode == "collapsed":  # its moves need the means of the rows
                 before, left = descent.run(descent.serial, path, 1, callback)[0], left - 1
-        n_iter, converged = descent.run(descent.sweep(model.mode), path, left, callback)
+        tolerance = _TOLERANCE if model.mode == "auto" and len(self.rows) > ROWS_SEARCHED else 0.0
+        n_iter, converged = descent.run(descent.sweep(self.mode), path, left, callback, tolerance)
         n_iter += before
-        if isinstance(descent, Descent) and model.polish:
+        if isinstance(descent, Descent) and polishes(model):
             n_iter += descent.polish(path, callback)
         fit = descent.result(path, n_iter, converged)
         if model.verbose > 0:
@@ -97,20 +155,25 @@ class Starts:
         return fit
 
 
+def polishes(model: Any) -> bool:
+    """Whether collapsed moves end every start."""
+    return not isinstance(model.polish, str) and bool(model.polish)
+
+
 def check_partitioned(model: Any, sample_weight: Any) -> None:
     """Raise ValueError if a fit on partitions is not defined with these parameters."""
     if isinstance(model.init, str):
         check_choice("init", model.init, INITS)
     problem = ""
-    if model.mode == "collapsed":
-        problem = "sweeps that do not move the means with every row; pass mode='serial' or 'delayed'"
-    elif model.polish:
+    if model.mode in ("collapsed", "lowest"):
+        problem = "sweeps that do not move the means with every row; pass mode='auto', 'serial' or 'delayed'"
+    elif polishes(model):
         problem = "polish=False; a polish moves the means with every row"
     elif not (isinstance(model.covariance, str) and model.covariance == "spherical"):
         problem = "covariance='spherical'; gather a sample of the rows for other covariances"
     elif not isinstance(model.init, str):
         problem = "a start that is named, such as init='auto', not labels of the rows"
-    elif model.mode == "serial" and model.n_init > 1:
+    elif model.mode in ("auto", "serial") and model.n_init > 1:
         problem = "rows in their own order; pass n_init=1 or mode='delayed', whose sweeps do not depend on the order"
     elif sample_weight is not None:
         problem = "rows without weights; repeat rows instead of passing sample_weight"

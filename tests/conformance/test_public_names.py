@@ -32,7 +32,7 @@ SIGNATURES = {
         "max_iter=10000, n_threads=None, verbose=0)"
     ),
     "DPMeans": (
-        "(cluster_penalty='auto', *, n_clusters=None, max_clusters=None, mode='serial', polish=False, covariance='spherical', "
+        "(cluster_penalty='auto', *, n_clusters=None, max_clusters=None, mode='auto', polish='auto', covariance='spherical', "
         "init='auto', n_init=1, max_iter=300, random_state=None, n_threads=None, verbose=0, covariance_prior=None, "
         "covariance_price=None)"
     ),

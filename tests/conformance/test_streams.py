@@ -22,7 +22,7 @@ def test_numbers_in_use_do_not_change():
             "MASK": 1, "MASK_REPAIR": 2, "ROW": 3, "LABEL": 4, "SEED": 11, "SEED_SAMPLE": 12, "SPLIT_SAMPLE": 13, "STAGE_SAMPLE": 14,
             "SCREENING_SAMPLE": 15, "VALLEY_SAMPLE": 17, "STABILITY_SAMPLE": 18,
         },
-        "DPMeansStream": {"ORDER": 21, "LABEL": 22, "PENALTY_SAMPLE": 23, "SEED": 24, "ROW": 25},
+        "DPMeansStream": {"ORDER": 21, "LABEL": 22, "PENALTY_SAMPLE": 23, "SEED": 24, "ROW": 25, "MODE_SAMPLE": 26},
         "FeatureStream": {"FEATURE": 31, "EXCHANGE": 32, "CHOICE_SAMPLE": 33, "GROWTH": 34, "GROWN_EXCHANGE": 35},
         "MixtureStream": {"SEED": 41, "SEED_SAMPLE": 42},
         "SpectralStream": {"SCORES": 41, "LOADINGS": 42},

@@ -245,7 +245,7 @@ def test_many_random_borders_and_losses():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"mode": "collapsed"}, "mode='serial' or 'delayed'"),
+        ({"mode": "collapsed"}, "mode='auto', 'serial' or 'delayed'"),
         ({"polish": True}, "polish=False"),
         ({"covariance": "full"}, "covariance='spherical'"),
         ({"covariance": np.eye(5)}, "covariance='spherical'"),

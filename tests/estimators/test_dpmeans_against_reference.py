@@ -149,11 +149,11 @@ def test_penalty_path(seed):
     X = random_points(seed)
     weight = random_weight(seed, len(X), ("none", "real")[seed % 2])
     K = min(len(X), 9)
-    path = DPMeans().penalty_path(X, K, sample_weight=weight)
+    path = DPMeans().penalty_path(X, K, sample_weight=weight, scale="radius")
     expected = ref.penalty_path(X, K, weight)
     np.testing.assert_allclose(path, expected, rtol=1e-10 if weight is None else 1e-7, atol=1e-13 * expected[0])
     assert (np.diff(path) <= 0).all()
-    asked = DPMeans(n_clusters=min(3, K)).fit(X, sample_weight=weight)
+    asked = DPMeans(n_clusters=min(3, K), mode="serial").fit(X, sample_weight=weight)
     assert asked.cluster_penalty_ == path[min(3, K) - 1]
 
 
@@ -184,7 +184,8 @@ def test_partial_fit_is_a_serial_sweep(seed, weights):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 3)) + 6.0 * rng.integers(0, 4, (40, 1))
     weight = random_weight(seed, 40, weights)
-    model = DPMeans(25.0, max_clusters=(None, 4)[seed % 2], n_threads=1).fit(X[:15], sample_weight=None if weight is None else weight[:15])
+    model = DPMeans(25.0, max_clusters=(None, 4)[seed % 2], mode="serial", n_threads=1)
+    model.fit(X[:15], sample_weight=None if weight is None else weight[:15])
     w = None if weight is None else weight[15:]
     expected, n_births, _ = ref.serial_sweep(X[15:], [0] * 25, list(model.cluster_centers_), 25.0, model.max_clusters, None, w)
     K = model.n_clusters_

@@ -30,7 +30,7 @@ PARAMETERS = [
     ({"n_clusters": "two"}, "n_clusters must be a whole number"),
     ({"max_clusters": 0}, "max_clusters must be a whole number >= 1"),
     ({"max_clusters": 1.5}, "max_clusters must be a whole number"),
-    ({"mode": "fast"}, "mode must be one of 'serial', 'delayed', 'collapsed'"),
+    ({"mode": "fast"}, "mode must be one of 'auto', 'serial', 'delayed', 'collapsed', 'lowest'"),
     ({"mode": None}, "mode must be one of"),
     ({"polish": "no"}, "polish must be"),
     ({"covariance": "diagonal"}, "covariance must be one of"),

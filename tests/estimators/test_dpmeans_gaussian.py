@@ -35,7 +35,7 @@ def test_against_the_reference(seed, covariance, weights):
     X = X.astype(np.float32) if seed % 2 else X
     weight = {None: None, "whole": rng.integers(1, 4, 60).astype(float), "real": rng.uniform(0.1, 2.0, 60)}[weights]
     penalty, phi = float(rng.uniform(0.5, 40.0)), (None, float(rng.uniform(0.01, 3.0)))[seed % 2]
-    start = DPMeans(n_clusters=4, n_threads=1).fit(X, sample_weight=weight).labels_
+    start = DPMeans(n_clusters=4, mode="serial", n_threads=1).fit(X, sample_weight=weight).labels_
     fixed = {"init": start, "max_clusters": 1, "n_threads": 1}  # no cluster opens: spherical sweeps, then those with covariances
     start = DPMeans(penalty, **fixed).fit(X, sample_weight=weight).labels_
     known = None
@@ -158,7 +158,7 @@ def test_k_means_labels_of_few_rows(n):
 def test_clusters_of_few_rows_are_reported():
     X, _ = wine()
     with pytest.warns(UserWarning, match=r"2 of 5 clusters have at most D = 13 rows \(4, 3\)"):
-        DPMeans(covariance="full", random_state=0).fit(X)
+        DPMeans(mode="serial", covariance="full", random_state=0).fit(X)
 
 
 @pytest.mark.slow

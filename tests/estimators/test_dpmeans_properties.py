@@ -401,13 +401,13 @@ def test_a_large_table_chooses_by_a_sample(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_path_never_rises_and_is_asked_by_n_clusters(seed):
     X = clouds(seed, 200, 2, K=6, spread=9.0)
-    path = DPMeans().penalty_path(X)
+    path = DPMeans().penalty_path(X, scale="radius")
     assert len(path) == 100
     assert (np.diff(path) <= 0).all()
     for k in (1, 4, 9):
-        model = DPMeans(n_clusters=k).fit(X)
+        model = DPMeans(n_clusters=k, mode="serial").fit(X)
         assert model.cluster_penalty_ == path[k - 1]
-        assert_same_bits(model, DPMeans(path[k - 1]).fit(X))
+        assert_same_bits(model, DPMeans(path[k - 1], mode="serial").fit(X))
     assert DPMeans(path[0]).fit(X).n_clusters_ == 1  # no row is further from the mean
 
 

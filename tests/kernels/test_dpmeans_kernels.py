@@ -112,6 +112,36 @@ def test_distances_are_one_formula_for_any_dtype_and_thread():
     np.testing.assert_allclose(single, squared(X, mu), rtol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("D", [1, 7, 8, 37])
+def test_own_distances_and_projections(D, dtype):
+    rng = np.random.default_rng(D)
+    X, (mu, directions) = rng.normal(size=(200, D)).astype(dtype), rng.normal(size=(2, 4, D))
+    labels = rng.integers(0, 4, 200).astype(np.int32)
+    X.flags.writeable = labels.flags.writeable = False
+    out = np.empty((4, 200))
+    for i, n_threads in enumerate((1, 3)):
+        kernel.own_distances(X, mu, labels, out[i], n_threads)
+        kernel.project(X, mu, directions, labels, out[2 + i], n_threads)
+    np.testing.assert_array_equal(out[::2], out[1::2])
+    np.testing.assert_allclose(out[0], squared(X, mu)[np.arange(200), labels], rtol=1e-13)
+    step = X.astype(np.float64) - mu[labels]
+    np.testing.assert_allclose(out[2], (step * directions[labels]).sum(axis=1), rtol=1e-12, atol=1e-12)
+    for wrong in (labels + np.int32(4), labels - np.int32(4)):
+        with pytest.raises(ValueError, match="labels from 0 to 3"):
+            kernel.project(X, mu, directions, wrong, out[0], 1)
+    with pytest.raises(ValueError, match="directions"):
+        kernel.project(X, mu, directions[:3].copy(), labels, out[0], 1)
+
+
+def test_rows_of_another_type_than_that_of_the_centres_are_refused():
+    X, mu, middle, reach, sums = setting(0, np.float64)
+    centres = kernel.Centres(mu, middle, reach, np.inf, True)
+    labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, len(X)), np.float32)
+    with pytest.raises(ValueError, match="X"):
+        sweep.assign(X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1)
+
+
 @pytest.mark.parametrize("share", [False, True])
 def test_sums_after_moves_are_those_of_the_rows(share):
     X, _, middle, _, _ = setting(5, np.float64)

@@ -1,0 +1,336 @@
+"""The search for a partition with few clusters of low scatter: best-first cuts, sweeps, cheapest merges, exchanges of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.dense_data import DenseData
+from craftc._common.typing import Floats, Labels
+from craftc._kernels import dpmeans as _kernel
+from craftc.dpmeans.cuts import best_cuts
+from craftc.dpmeans.descent import Descent
+
+TOLERANCE = 1e-5  # relative fall of the sum of squares below which sweeps end
+_STALE = 0.1  # share of the rows of a cluster that may have moved since its cut was sought
+_SWEEPS = 100
+_ROUNDS = 32  # of exchanges
+_PAYS = 1.0 + 1e-9  # what rounding may feign
+_MAY_PAY = 0.2  # share of the cost of a merge above which a cut may still pay after the sweeps
+_TRIALS = 12  # of these, one by one
+#: Clusters up to which all pairs are compared.
+MOST_PAIRED = 1024
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a search grows.
+
+    Parameters
+    ----------
+    share : float
+        Of the largest gain; cuts that gain less wait.
+    beyond : float
+        Clusters before the merges, as a multiple of those that are asked for.
+    """
+
+    share: float
+    beyond: float
+
+
+FAST, THOROUGH = Schedule(0.3, 1.25), Schedule(0.7, 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Merge:
+    """A step of successive merges.
+
+    Parameters
+    ----------
+    cost : float
+        By how much the sum of squares rises.
+    numbers : ndarray (K,) of int32
+        The new number of every cluster of the start.
+    sizes : ndarray
+        Weights of the clusters after the step.
+    """
+
+    cost: float
+    numbers: NDArray[np.int32]
+    sizes: Floats
+
+
+def merge_costs(centers: Floats, sizes: Floats) -> Floats:
+    """(K, K) by how much merges of two clusters raise the inertia; inf on the diagonal."""
+    costs = np.empty((len(sizes), len(sizes)))
+    _kernel.distances(np.ascontiguousarray(centers), centers, costs, 1)
+    costs *= sizes * sizes[:, None] / (sizes + sizes[:, None])
+    np.fill_diagonal(costs, np.inf)
+    return costs
+
+
+class SplitSearch:
+    """A partition that starts with one cluster.
+
+    Parameters
+    ----------
+    data : DenseData
+        Rows of weight > 0.
+    schedule : Schedule
+    """
+
+    def __init__(self, data: DenseData, schedule: Schedule = FAST) -> None:
+        self.data, self._schedule = data, schedule
+        self._start(data.one_cluster())
+        self._forget_cuts()
+        self._sides = np.zeros(len(data), np.bool_)
+
+    def _start(self, labels: Labels) -> None:
+        self._descent = Descent(self.data, 0.0, 0, labels, self.data.order(0, 0))
+
+    # ---- the partition ----
+
+    @property
+    def labels(self) -> Labels:
+        """Labels of the rows."""
+        labels: Labels = self._descent.rows.labels
+        return labels
+
+    @property
+    def K(self) -> int:
+        """Number of clusters."""
+        return self._descent.rows.K
+
+    @property
+    def centers(self) -> Floats:
+        """(K, D) means."""
+        return self._descent.rows.mu
+
+    @property
+    def sizes(self) -> Floats:
+        """(K,) sums of the weights."""
+        return np.asarray(self._descent.rows.sums.counts[: self.K] * self.data.unit, dtype=np.float64)
+
+    @property
+    def inertia(self) -> float:
+        """Sum of squared distances of the rows to their centres."""
+        return self._descent.objective  # at a price of 0
+
+    def relabel(self, labels: Labels) -> None:
+        """Continue with another partition 0..K-1; all cuts are sought anew."""
+        self._start(labels)
+        self._forget_cuts()
+
+    def _forget_cuts(self) -> None:
+        """Gains of the best cuts, and weight that has moved since they were sought."""
+        self._gains, self._moved = np.zeros(self.K), np.full(self.K, np.inf)
+
+    def sweep(self, most: int = 1) -> None:
+        """Rows to their nearest centres, means follow, until the inertia hardly falls."""
+        before, K = self.labels.copy(), self.K
+        self._descent.run(self._descent.nearest, [], most, tolerance=TOLERANCE)
+        if self.K < K:
+            self._forget_cuts()
+            return
+        rows = np.flatnonzero(before != self.labels)
+        weight = self.data.weight[rows] * self.data.unit if len(self.data.weight) else np.ones(len(rows))
+        self._moved += np.bincount(before[rows], weight, K) + np.bincount(self.labels[rows], weight, K)
+        self._sides[rows] = False
+
+    # ---- cuts ----
+
+    def gains(self) -> Floats:
+        """(K,) gains of the best cuts; a cut is sought again once a tenth of its cluster has moved."""
+        due = self._moved > _STALE * self.sizes
+        if due.any():
+            rows = np.flatnonzero(due[self.labels])
+            number = np.cumsum(due, dtype=np.int32) - np.int32(1)
+            data = self.data if len(rows) == len(self.data) else self.data.of_rows(rows)
+            cuts = best_cuts(data, number[self.labels[rows]], self.centers[due])
+            self._gains[due], self._sides[rows], self._moved[due] = cuts.gains, cuts.sides, 0.0
+        return self._gains
+
+    def grow(self, most: int, least: float = 0.0) -> Floats:
+        """Cut the clusters that gain more than `least` and nearly as much as the best, up to `most` clusters; returns the gains."""
+        gains = self.gains()
+        chosen = np.flatnonzero((gains > least * _PAYS) & (gains >= self._schedule.share * gains.max()))
+        chosen = chosen[np.argsort(-gains[chosen], kind="stable")][: max(most - self.K, 0)]
+        accepted = gains[chosen]
+        if len(chosen):
+            self._cut(chosen)
+            self.sweep()
+        return accepted
+
+    def _cut(self, clusters: NDArray[np.intp]) -> None:
+        """Cut some clusters; the second sides are appended as new ones."""
+        K, m = self.K, len(clusters)
+        number = np.full(K, -1, np.int32)
+        number[clusters] = np.arange(K, K + m, dtype=np.int32)
+        labels = self.labels
+        apart = number[labels]
+        self._start(np.where(self._sides & (apart >= 0), apart, labels).astype(np.int32, copy=False))
+        if K + m > self.K:  # rows have moved since, and left one side
+            self._forget_cuts()
+            return
+        self._gains = np.concatenate([self._gains, np.zeros(m)])
+        self._moved = np.concatenate([self._moved, np.full(m, np.inf)])
+        self._moved[clusters] = np.inf
+
+    # ---- merges ----
+
+    def merges(self) -> list[Merge]:
+        """Successive merges of the pair whose merge costs least, down to one cluster."""
+        costs, sizes, means = merge_costs(self.centers, self.sizes), self.sizes, self.centers.copy()
+        alive, number = np.ones(self.K, np.bool_), np.arange(self.K, dtype=np.int32)
+        steps: list[Merge] = []
+        for _ in range(self.K - 1):
+            k, j = divmod(int(costs.argmin()), self.K)
+            cost, k, j = float(costs[k, j]), min(k, j), max(k, j)
+            total = sizes[k] + sizes[j]
+            means[k] += (sizes[j] / total) * (means[j] - means[k])
+            sizes[k], alive[j] = total, False
+            number[number == j] = k
+            squared = np.empty((self.K, 1))
+            _kernel.distances(means, means[k : k + 1], squared, 1)
+            joined = squared[:, 0] * (sizes * total / (sizes + total))
+            joined[~alive] = joined[k] = np.inf
+            costs[k], costs[:, k] = joined, joined
+            costs[j], costs[:, j] = np.inf, np.inf
+            steps.append(Merge(cost, (np.cumsum(alive, dtype=np.int32) - np.int32(1))[number], sizes[alive]))
+        return steps
+
+    def merge(self, step: Merge) -> None:
+        """Merge as in a step of :meth:`merges`, and sweep."""
+        self.relabel(step.numbers[self.labels])
+        self.sweep(_SWEEPS)
+
+    def shrink(self, n_clusters: int, price: float) -> None:
+        """Merge the cheapest pairs while there are more than `n_clusters` clusters, or a merge costs less than the price of one."""
+        if self.K <= MOST_PAIRED:
+            steps = self.merges()
+            last = sum(len(step.sizes) >= n_clusters or step.cost * _PAYS < price for step in steps)
+            if last:
+                self.merge(steps[last - 1])
+
+    # ---- exchanges ----
+
+    def exchange(self) -> None:
+        """Cut a cluster and merge two others where that lowers the inertia, as often as it does; the number of clusters stays."""
+        if not 2 < self.K <= MOST_PAIRED:
+            return
+        for _ in range(_ROUNDS):
+            together = self._exchanges(_PAYS)
+            halves = [together[: len(together) >> i] for i in range(len(together).bit_length())]
+            if not any(self._lowers(triples) for triples in halves + [[one] for one in self._exchanges(_MAY_PAY)[:_TRIALS]]):
+                return
+
+    def _exchanges(self, least: float) -> list[tuple[int, int, int]]:
+        """Disjoint triples (cut, merged, merged) whose cut gains more than a share of what the merge costs, cheapest merges first."""
+        gains, costs = self.gains(), np.triu(merge_costs(self.centers, self.sizes))
+        first, second = np.nonzero((costs > 0.0) & (least * costs < gains.max()))
+        found: list[tuple[int, int, int]] = []
+        best = np.argsort(-gains, kind="stable").tolist()
+        used: set[int] = set()
+        for at in np.argsort(costs[first, second], kind="stable").tolist():
+            k, j = int(first[at]), int(second[at])
+            if k in used or j in used:
+                continue
+            cut = next((c for c in best if c not in used and c not in (k, j)), -1)
+            if cut < 0 or gains[cut] <= least * costs[k, j]:
+                break
+            found.append((cut, k, j))
+            used |= {cut, k, j}
+        return found
+
+    def _lowers(self, triples: list[tuple[int, int, int]]) -> bool:
+        """Exchange, and sweep, if that lowers the inertia; returns whether it does."""
+        labels, inertia = self.labels.copy(), self.inertia
+        cuts = self._gains, self._moved, self._sides.copy()
+        number, apart = np.arange(self.K, dtype=np.int32), np.full(self.K, -1, np.int32)
+        for cut, k, j in triples:
+            number[j], apart[cut] = k, j
+        second = apart[labels]
+        self.relabel(np.where(self._sides & (second >= 0), second, number[labels]))
+        self.sweep(_SWEEPS)
+        if self.inertia < inertia * (1.0 - TOLERANCE):
+            return True
+        self._start(labels)
+        self._gains, self._moved, self._sides = cuts
+        return False
+
+    # ---- whole searches ----
+
+    def run(self, n_clusters: int, price: float = 0.0) -> None:
+        """The partition of at most `n_clusters` clusters that cost `price` each.
+
+        The search goes beyond that number, and merges then repair cuts that were made too early.
+        """
+        beyond = max(min(int(self._schedule.beyond * n_clusters) + 2, MOST_PAIRED), n_clusters)
+        while len(self.grow(beyond, price)):
+            pass
+        self.sweep(3)
+        self.shrink(n_clusters, price)
+        self.sweep(_SWEEPS)
+        self.exchange()
+
+    def choose(self, most: int, length: Callable[[Floats, float], float]) -> None:
+        """The partition with the smallest description length.
+
+        Parameters
+        ----------
+        most : int
+            Maximal number of clusters.
+        length : callable
+            Description length by the sizes and the inertia.
+        """
+        best, labels = length(self.sizes, self.inertia), self.labels.copy()
+        K = 1
+        while self.K - 2 * K < 16 and len(self.grow(most)):
+            here = length(self.sizes, self.inertia)
+            if here < best - 1e-9:
+                best, labels, K = here, self.labels.copy(), self.K
+        inertia, chosen = self.inertia, None
+        for step in self.merges():
+            inertia += step.cost
+            here = length(step.sizes, inertia)
+            if here < best - 1e-9:
+                best, chosen = here, step
+        if chosen is not None:
+            self.merge(chosen)
+        elif self.K != K:
+            self.relabel(labels)
+            self.sweep(_SWEEPS)
+        self.exchange()
+        while self._improve(most, length):
+            self.exchange()
+
+    def _improve(self, most: int, length: Callable[[Floats, float], float]) -> bool:
+        """One cluster more or less where that shortens the description; returns whether it does."""
+        before, labels = length(self.sizes, self.inertia), self.labels.copy()
+        for change in (self._one_more, self._one_less):
+            if change(most) and length(self.sizes, self.inertia) < before - 1e-9:
+                return True
+            self.relabel(labels.copy())
+        return False
+
+    def _one_more(self, most: int) -> bool:
+        gains = self.gains()
+        if most <= self.K or not gains.max() > 0.0:
+            return False
+        self._cut(np.array([gains.argmax()]))
+        self.sweep(_SWEEPS)
+        return True
+
+    def _one_less(self, most: int) -> bool:
+        if self.K == 1:
+            return False
+        self.merge(self.merges()[0])
+        return True
+
+    def price_range(self) -> tuple[float, float]:
+        """The prices of a cluster at which neither the best cut nor the cheapest merge pays."""
+        cheapest = float(merge_costs(self.centers, self.sizes).min()) if 1 < self.K <= MOST_PAIRED else self.data.scatter
+        return float(self.gains().max()), cheapest

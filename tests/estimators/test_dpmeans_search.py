@@ -1,0 +1,299 @@
+"""The search of DP-means: cuts, merges and exchanges against brute force, known numbers of clusters, the lowest J."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from craftc import DPMeans, load_model, save_model
+from craftc._common.dense_data import DenseData
+from craftc._common.description_length import description_length
+from craftc.dpmeans.cuts import best_cuts
+from craftc.dpmeans.penalty import ROWS_SEARCHED, paper_mode
+from craftc.dpmeans.row_store import LocalRows
+from craftc.dpmeans.split_search import SplitSearch, merge_costs
+from tests.reference import dpmeans_search as ref
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:DPMeans opened:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Columns differ in scale:UserWarning"),
+]
+
+
+def clouds(seed, n=400, D=5, K=6, spread=6.0, dtype=np.float64):
+    """(rows, true labels)"""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, K, n)
+    return (spread * rng.normal(size=(K, D))[labels] + rng.normal(size=(n, D))).astype(dtype), labels
+
+
+def weights(kind, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return {"none": None, "whole": rng.integers(1, 4, n).astype(float), "real": rng.uniform(0.1, 2.0, n)}[kind]
+
+
+def same_partition(a, b):
+    return len(set(zip(a.tolist(), b.tolist(), strict=True))) == len(set(a.tolist())) == len(set(b.tolist()))
+
+
+# ---- cuts, merges, exchanges ----
+
+
+@pytest.mark.parametrize("kind", ["none", "whole", "real"])
+@pytest.mark.parametrize("seed", range(6))
+def test_gains_are_those_of_the_sides(seed, kind):
+    X, labels = clouds(seed, 150, 1 + seed, 4, 1.0, np.float32 if seed % 2 else np.float64)
+    weight = weights(kind, 150, seed)
+    w = np.ones(150) if weight is None else weight
+    labels = labels.astype(np.int32)
+    rows = X.astype(np.float64)
+    mu = np.array([w[labels == k] @ rows[labels == k] / w[labels == k].sum() for k in range(4)])
+    cuts = best_cuts(DenseData(X, weight, 1), labels, mu)
+    for k in range(4):
+        inside = labels == k
+        assert cuts.gains[k] == pytest.approx(ref.gain(rows[inside], w[inside], cuts.sides[inside]), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["none", "whole"])
+def test_most_cuts_of_few_rows_are_the_best(kind):
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, weight = rng.normal(size=(9, 1 + seed % 3)), weights(kind, 9, seed)
+        w = np.ones(9) if weight is None else weight
+        gain = best_cuts(DenseData(X, weight, 1), np.zeros(9, np.int32), (w @ X / w.sum())[None]).gains[0]
+        best = ref.best_gain(X, w)
+        assert gain <= best * (1.0 + 1e-9)
+        assert gain >= 0.3 * best
+        found.append(gain >= best * (1.0 - 1e-9))
+    assert np.mean(found) > 0.5
+
+
+def test_a_far_row_is_cut_off():
+    X = np.concatenate([np.random.default_rng(0).normal(size=(200, 3)), np.full((2, 3), 60.0)])
+    cuts = best_cuts(DenseData(X, None, 1), np.zeros(202, np.int32), X.mean(axis=0)[None])
+    assert np.flatnonzero(cuts.sides == cuts.sides[-1]).tolist() == [200, 201]
+
+
+def test_equal_rows_have_no_cut():
+    X = np.repeat([[1.0, 2.0], [5.0, 5.0]], 10, axis=0)
+    cuts = best_cuts(DenseData(X, None, 1), np.repeat([0, 1], 10).astype(np.int32), X[[0, 10]])
+    assert cuts.gains.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", ["none", "real"])
+def test_costs_of_merges(kind):
+    X, labels = clouds(1, 60, 3, 5, 2.0)
+    weight = weights(kind, 60)
+    w = np.ones(60) if weight is None else weight
+    search = SplitSearch(DenseData(X, weight, 1))
+    search.relabel(labels.astype(np.int32))
+    costs = merge_costs(search.centers, search.sizes)
+    for k in range(5):
+        for j in range(5):
+            expected = np.inf if j == k else ref.merge_cost(X, w, labels, k, j)
+            assert costs[k, j] == pytest.approx(expected, rel=1e-9)
+    before = ref.inertia(X, w, labels)
+    steps = search.merges()
+    assert [len(step.sizes) for step in steps] == [4, 3, 2, 1]
+    for step in steps:
+        after = ref.inertia(X, w, step.numbers[labels])
+        assert step.cost == pytest.approx(after - before, rel=1e-8)
+        np.testing.assert_allclose(step.sizes, np.bincount(step.numbers[labels], w), rtol=1e-12)
+        before = after
+    assert steps[0].cost == costs.min()
+
+
+def test_the_inertia_never_rises():
+    X, _ = clouds(3, 600, 4, 12, 2.0)
+    search = SplitSearch(DenseData(X, None, 1))
+    path = [search.inertia]
+    while search.K < 12 and len(search.grow(12)):
+        path.append(search.inertia)
+    search.exchange()
+    path.append(search.inertia)
+    assert search.K == 12
+    assert (np.diff(path) <= 1e-9 * path[0]).all()
+    assert search.inertia == pytest.approx(ref.inertia(X, np.ones(600), search.labels), rel=1e-12)
+
+
+# ---- a given number of clusters ----
+
+
+@pytest.mark.slow_except(2)
+@pytest.mark.parametrize("seed", range(8))
+def test_n_clusters_is_not_above_k_means(seed):
+    X, labels = clouds(seed, 900, 3 + seed, 4 + 2 * seed, 3.0)
+    K = labels.max() + 1
+    model = DPMeans(n_clusters=K, n_threads=1).fit(X)
+    assert model.n_clusters_ == K
+    assert model.inertia_ <= 1.001 * KMeans(K, n_init=10, random_state=0).fit(X).inertia_
+    assert model.converged_
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert model.objective_ == pytest.approx(model.inertia_ + (K - 1) * model.cluster_penalty_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_clusters_of_a_large_table(dtype):
+    """Searched in a sample; the fit is settled on all rows."""
+    X, labels = clouds(0, 2 * ROWS_SEARCHED, 4, 9, 9.0, dtype)
+    assert same_partition(DPMeans(n_clusters=9).fit(X).labels_, labels)
+    assert same_partition(DPMeans(random_state=3).fit(X).labels_, labels)
+    assert same_partition(DPMeans(80.0, max_clusters=9).fit(X).labels_, labels)
+
+
+def test_rows_that_the_sample_lacks():
+    X = np.concatenate([clouds(0, 3 * ROWS_SEARCHED, 2, 3, 1.0)[0], [[1e5, 0.0]]])
+    assert DPMeans(n_clusters=4).fit(X).cluster_sizes_.min() == 1.0
+
+
+def test_more_clusters_than_different_rows():
+    X = np.repeat(np.arange(6.0)[:, None], 4, axis=0)
+    model = DPMeans(n_clusters=50).fit(X)
+    assert (model.n_clusters_, model.inertia_) == (6, 0.0)
+    assert DPMeans(n_clusters=3).fit([[1.0, 2.0]]).n_clusters_ == 1
+    assert DPMeans().fit([[1.0, 2.0]] * 7).n_clusters_ == 1
+
+
+def test_a_price_and_a_cap():
+    X, labels = clouds(2, 300, 3, 5, 9.0)
+    price = float(DPMeans().penalty_path(X, 10)[4])
+    assert same_partition(DPMeans(price, max_clusters=200).fit(X).labels_, labels)
+    assert DPMeans(price, max_clusters=3).fit(X).n_clusters_ == 3
+    assert DPMeans(1e9, max_clusters=3).fit(X).n_clusters_ == 1
+
+
+# ---- the number of clusters from the table ----
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("D", "K"), [(2, 3), (4, 12), (20, 30)])
+def test_the_number_of_round_clusters(seed, D, K):
+    rng = np.random.default_rng(seed)
+    grid = 12.0 * np.stack(np.unravel_index(np.arange(K), (6, 6)), axis=1)
+    centres = np.concatenate([grid, np.zeros((K, D - 2))], axis=1)
+    labels = rng.integers(0, K, 60 * K)
+    X = centres[labels] + rng.normal(size=(60 * K, D))
+    model = DPMeans(random_state=seed).fit(X)
+    assert same_partition(model.labels_, labels)
+    scatter = ref.scatter(X, np.ones(len(X)))
+    low, here, high = (
+        description_length(m.cluster_sizes_, D, m.inertia_, scatter)
+        for m in (DPMeans(n_clusters=K - 1).fit(X), model, DPMeans(n_clusters=K + 1).fit(X))
+    )
+    assert here < min(low, high)
+
+
+@pytest.mark.parametrize("D", [1, 2, 10, 60])
+def test_noise_is_one_cluster(D):
+    assert DPMeans().fit(np.random.default_rng(D).normal(size=(500, D))).n_clusters_ == 1
+
+
+def test_permuted_rows_and_threads():
+    X, _ = clouds(5, 700, 4, 8, 4.0)
+    order = np.random.default_rng(0).permutation(700)
+    for parameters in ({}, {"n_clusters": 8}, {"n_clusters": 11}):
+        model = DPMeans(n_threads=1, **parameters).fit(X)
+        assert same_partition(DPMeans(n_threads=2, **parameters).fit(X[order]).labels_, model.labels_[order])
+
+
+@pytest.mark.parametrize("parameters", [{"n_clusters": 7}, {"max_clusters": 5}, {"cluster_penalty": 60.0, "max_clusters": 9}])
+def test_weights_are_repeated_rows(parameters):
+    X, _ = clouds(6, 200, 3, 6, 2.0)
+    weight = np.random.default_rng(1).integers(1, 4, 200)
+    model = DPMeans(**parameters).fit(X, sample_weight=weight)
+    repeated = DPMeans(**parameters).fit(np.repeat(X, weight, axis=0))
+    assert (model.objective_, model.cluster_penalty_) == (repeated.objective_, repeated.cluster_penalty_)
+    np.testing.assert_array_equal(np.repeat(model.labels_, weight), repeated.labels_)
+
+
+def test_rows_without_weight_belong_to_the_nearest_cluster():
+    X, _ = clouds(7, 300, 3, 4, 8.0)
+    weight = (np.arange(300) % 3 > 0).astype(float)
+    for parameters in ({}, {"n_clusters": 4}, {"cluster_penalty": 500.0, "mode": "lowest"}):
+        model = DPMeans(**parameters).fit(X, sample_weight=weight)
+        alone = DPMeans(**parameters).fit(X[weight > 0])
+        assert model.objective_ == alone.objective_
+        np.testing.assert_array_equal(model.labels_[weight == 0], model.predict(X[weight == 0]))
+
+
+# ---- prices and radii ----
+
+
+def test_the_path_of_prices():
+    X, _ = clouds(8, 120, 2, 4, 30.0)
+    path = DPMeans().penalty_path(X, 30)
+    assert (np.diff(path) <= 0).all()
+    assert path[2] > 20 * path[3]  # four clusters
+    assert DPMeans(path[3], mode="lowest").fit(X).n_clusters_ == 4
+    few = X[:8]
+    assert DPMeans().penalty_path(few, 1)[0] <= ref.best_gain(few, np.ones(8)) * (1.0 + 1e-9)
+    assert DPMeans().penalty_path(few, 20)[8:].tolist() == [0.0] * 12
+    with pytest.raises(ValueError, match="scale must be one of 'price', 'radius'"):
+        DPMeans().penalty_path(X, scale="gain")
+    with pytest.raises(ValueError, match="Column 'x1' ranges"):
+        DPMeans().penalty_path([[1.0, 2.0], [3.0, 1e200]])
+
+
+def test_the_radius_of_a_search_covers_its_rows(tmp_path):
+    X, _ = clouds(9, 300, 3, 4, 9.0)
+    model = DPMeans().fit(X)
+    assert (model.predict(X, open_cluster=True) == model.labels_).all()
+    assert model.radius_ == pytest.approx(model.transform(X).min(axis=1).max())
+    save_model(model, tmp_path / "model")
+    far = np.full((1, 3), 200.0)
+    for same in (model, load_model(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert same.radius_ == model.radius_
+        assert same.predict(far, open_cluster=True).tolist() == [-1]
+        K = same.n_clusters_
+        same.partial_fit(np.concatenate([X[:5], far]))
+        assert same.n_clusters_ == K + 1
+        assert same.objective_ == pytest.approx(same.inertia_ + K * same.cluster_penalty_)
+    assert DPMeans(9.0).fit(X).radius_ == 3.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_mode_of_the_paper(seed):
+    """Serial sweeps shatter clusters where lambda^2 is between one and two squared distances to the mean."""
+    X, _ = clouds(seed, 1500, 100, 5, 3.0)
+    rows = LocalRows(DenseData(X, None, 1))
+    assert [paper_mode(rows, penalty, 0) for penalty in (170.0, 300.0, np.inf)] == ["delayed", "serial", "serial"]
+    assert DPMeans(170.0).fit(X).n_clusters_ < 12
+    assert DPMeans(170.0, mode="serial").fit(X).n_clusters_ > 100
+
+
+# ---- the lowest J ----
+
+
+@pytest.mark.slow_except(2)
+@pytest.mark.parametrize("seed", range(6))
+def test_lowest_is_not_above_the_other_modes(seed):
+    X, _ = clouds(seed, 500, 2 + seed, 6, 3.0)
+    penalty = (4.0, 30.0, 400.0)[seed % 3]
+    lowest = DPMeans(penalty, mode="lowest", random_state=0).fit(X)
+    for mode in ("serial", "delayed", "collapsed"):
+        assert lowest.objective_ <= DPMeans(penalty, mode=mode, polish=True).fit(X).objective_ * 1.001
+    assert (np.diff(lowest.objective_path_) <= 1e-9 * lowest.objective_).all()
+    assert lowest.objective_ == pytest.approx(ref.inertia(X, np.ones(500), lowest.labels_) + (lowest.n_clusters_ - 1) * penalty)
+
+
+def test_lowest_of_few_rows():
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, penalty = rng.normal(size=(7, 2)), float(rng.uniform(0.2, 4.0))
+        J, best = DPMeans(penalty, mode="lowest").fit(X).objective_, ref.lowest(X, np.ones(7), penalty)
+        assert best * (1.0 - 1e-9) <= J
+        found.append(best * (1.0 + 1e-9) >= J)
+    assert np.mean(found) > 0.7
+
+
+def test_lowest_with_a_given_number():
+    X, labels = clouds(11, 400, 3, 7, 9.0)
+    model = DPMeans(n_clusters=7, mode="lowest").fit(X)
+    assert model.n_clusters_ == 7
+    assert model.inertia_ <= ref.inertia(X, np.ones(400), labels)
+    assert DPMeans(mode="lowest", max_clusters=3).fit(X).n_clusters_ <= 3
