@@ -50,6 +50,7 @@ from craftc.table.numbers import read_numbers
 MODES = ("auto", "serial", "delayed", "collapsed", "lowest")
 COVARIANCES = ("spherical", "full", "full-sized")
 _MOST = 10**6  # values of `penalty_path`
+_SMALLEST_PENALTY = 1e-100  # of the variance
 _MANY = 100  # clusters from which on a warning asks whether lambda^2 is too small
 
 
@@ -441,6 +442,11 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     ) -> gaussian.GaussianFit:
         """Appendix E from labels of k-means, or of the spherical fit unless `init` is "auto"."""
         D, labels, max_iter = data.X.shape[1], start.labels.copy(), int(self.max_iter)
+        if 0 < penalty < _SMALLEST_PENALTY * data.scatter / data.total:
+            raise ValueError(
+                f"cluster_penalty={penalty!r} is less than {_SMALLEST_PENALTY:g} of the variance of the table; covariances are divided by "
+                "it and overflow. Raise it."
+            )
         if isinstance(self.covariance, str) and isinstance(self.init, str) and self.init == "auto":
             labels = k_means_labels(data, min(int(self.n_clusters or len(start.sizes)), len(data)), seed, max_iter)
         prior = 1e-3 * data.scatter / (data.total * D) if self.covariance_prior is None else float(self.covariance_prior)

@@ -23,6 +23,8 @@ from craftc._common.typing import Floats, Labels
 _FARTHEST = 1e150  # standard deviations; squares of more overflow
 _CHUNK = 4096  # rows at a time
 
+_LIGHTEST = 1e-100  # weight of a cluster
+
 
 @dataclass
 class Gaussian:
@@ -172,7 +174,7 @@ def _shapes(X: NDArray[Any], w: Floats, labels: Labels, K: int, model: Gaussian,
             covariances[k] = model.known[k]
             continue
         covariances[k][np.diag_indices(D)] += model.phi
-        covariances[k] /= model.penalty * (max(sizes[k], 1e-300) if model.sized else 1.0)
+        covariances[k] /= model.penalty * (max(sizes[k], _LIGHTEST) if model.sized else 1.0)
         if model.phi == 0 and 0 < np.count_nonzero(w[rows]) <= D:
             raise ValueError(
                 f"Cluster {k} has {len(rows)} rows in {D} dimensions: with covariance_prior=0 its covariance is singular (no determinant). "

@@ -51,6 +51,7 @@ def _scores(model: GraphSpectralFeatures) -> bool:
     if model.objective != "pseudo" or model.conditionals != "codes":
         raise AttributeError('score needs objective="pseudo" and conditionals="codes".')
     return True
+_SMALLEST_EPS = 1e-100  # of beta
 
 
 class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -494,6 +495,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         check_parameters(self)
         if self.eps is not None:
             check_number("eps", self.eps, above=0, below=float(self.beta), hint="beta")
+            if float(self.eps) < _SMALLEST_EPS * float(self.beta):
+                raise ValueError(f"eps={self.eps!r} is less than {_SMALLEST_EPS:g} of beta={self.beta!r}; their ratio overflows.")
         if not isinstance(self.unary, (bool, np.bool_)) and not (isinstance(self.unary, str) and self.unary == "free"):
             raise TypeError(f"unary must be True, False or 'free', got {shown(self.unary)}.")
         if not isinstance(self.sign, Real) or isinstance(self.sign, bool) or self.sign not in (-1, 1):

@@ -268,3 +268,10 @@ def test_rows_in_a_plane_without_a_prior():
     with pytest.raises(ValueError, match="is not positive definite"):
         DPMeans(1e4, covariance="full", covariance_prior=0.0).fit(X)
     assert np.isfinite(DPMeans(1e4, covariance="full").fit(X).objective_)
+
+
+@pytest.mark.parametrize("covariance", ["full", "full-sized"])
+def test_a_penalty_by_which_covariances_overflow_is_refused(covariance):
+    X, _ = clouds(0)
+    with pytest.raises(ValueError, match=r"cluster_penalty=1e-200 is less than 1e-100 of the variance"):
+        DPMeans(1e-200, covariance=covariance).fit(X)

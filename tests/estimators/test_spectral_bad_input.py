@@ -50,6 +50,7 @@ PARAMETERS = [
     ({"beta": np.inf}, "beta must be a number > 0"),
     ({"beta": None}, "beta must be a number > 0"),
     ({"eps": 0.0}, "eps must be a number > 0 and < 2 = beta, got 0.0"),
+    ({"eps": 1e-320}, "eps=1e-320 is less than 1e-100 of beta"),
     ({"eps": 2.0}, "eps must be a number > 0 and < 2 = beta, got 2.0"),
     ({"eps": 0.6, "beta": 0.5}, "eps must be a number > 0 and < 0.5 = beta, got 0.6"),
     ({"eps": "tenth"}, "eps must be a number"),
