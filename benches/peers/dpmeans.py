@@ -190,7 +190,7 @@ PEERS = {
     "pdc": Peer("pdc-dp-means", pdc),
     "pdc-minibatch": Peer("pdc-dp-means", minibatch_pdc),
 }
-OURS = [name for name, peer in PEERS.items() if peer.package == "craftc" and name != "sweeps"]
+OURS = [name for name, peer in PEERS.items() if peer.package == "craftc" and name not in ("sweeps", "K given", "no arguments")]
 
 
 # --- A peer's process

@@ -127,13 +127,7 @@ def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, 
         Search in all rows, not in a sample of a large table.
     """
     n, given = rows.n_counted, n_clusters if n_clusters is not None else None if isinstance(penalty, str) else cap
-    usual = min(max(_FEWEST_SEARCHED, _CELLS_SEARCHED // rows.table.n_columns), ROWS_SEARCHED)
-    if given is not None:
-        usual = max(_FEWEST_SEARCHED, min(max(_CELLS_SEARCHED // rows.table.n_columns, _LEAST * int(given)), _MOST * int(given)))
-    if whole or n <= max(usual, ROWS_SEARCHED):
-        sample = rows.counted()
-    else:
-        sample = rows.gathered(spread(n, usual, seed, DPMeansStream.PENALTY_SAMPLE))
+    sample = rows.counted() if whole else some_rows(rows, seed, given)
     search, share = SplitSearch(sample), sample.total / rows.table.total
     if given is not None:
         price = 0.0 if isinstance(penalty, str) else penalty * share
@@ -149,10 +143,19 @@ def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, 
     return float(penalty), search.centers
 
 
+def some_rows(rows: Any, seed: int, n_clusters: int | None = None) -> DenseData:
+    """The rows of weight > 0, or of a large table as many as are searched for a number of clusters that is given or not."""
+    n, fitting = rows.n_counted, _CELLS_SEARCHED // rows.table.n_columns
+    most = min(fitting, ROWS_SEARCHED) if n_clusters is None else min(max(fitting, _LEAST * n_clusters), _MOST * n_clusters)
+    most = max(most, _FEWEST_SEARCHED)
+    whole = n <= max(most, ROWS_SEARCHED)
+    sample: DenseData = rows.counted() if whole else rows.gathered(spread(n, most, seed, DPMeansStream.PENALTY_SAMPLE))
+    return sample
+
+
 def price_path(rows: Any, n_clusters: int, seed: int) -> Floats:
     """(n_clusters,) for every number of clusters from 1 on, the price of a cluster above which no further cut pays."""
-    n = rows.n_counted
-    sample = rows.counted() if n <= ROWS_SEARCHED else rows.gathered(spread(n, ROWS_SEARCHED, seed, DPMeansStream.PENALTY_SAMPLE))
+    sample = some_rows(rows, seed)
     search, found, path = SplitSearch(sample), np.empty(0), np.zeros(n_clusters)
     while len(found) < n_clusters and len(gains := search.grow(n_clusters + 1)):
         found = np.concatenate([found, gains])
