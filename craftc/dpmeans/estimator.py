@@ -17,7 +17,7 @@ from craftc._common.dense_data import DenseData
 from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import number_by_appearance
 from craftc._common.random import seed_of
-from craftc._common.shown import numbers_of
+from craftc._common.shown import numbers_of, shown
 from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
@@ -489,6 +489,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         check_parameters(self)
         if isinstance(self.covariance, str):
             check_choice("covariance", self.covariance, COVARIANCES, "or an array of known covariances")
+        if self.mode == "lowest" and not (isinstance(self.init, str) and self.init == "auto"):
+            raise ValueError(f"mode='lowest' searches for its start, got init={shown(self.init)}; pass init='auto', or mode='collapsed'.")
         if self.n_clusters is not None and not isinstance(self.cluster_penalty, str):
             raise ValueError(
                 f"cluster_penalty={self.cluster_penalty!r} and n_clusters={self.n_clusters!r} both determine the number of clusters; leave "

@@ -297,3 +297,6 @@ def test_lowest_with_a_given_number():
     assert model.n_clusters_ == 7
     assert model.inertia_ <= ref.inertia(X, np.ones(400), labels)
     assert DPMeans(mode="lowest", max_clusters=3).fit(X).n_clusters_ <= 3
+    for init in ("random", labels):
+        with pytest.raises(ValueError, match=r"mode='lowest' searches for its start, got init="):
+            DPMeans(5.0, mode="lowest", init=init).fit(X)
