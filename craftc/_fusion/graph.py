@@ -14,6 +14,7 @@ from craftc._common.typing import Edges, Floats, Labels
 from craftc._kernels import covariates as _kernel
 
 N_NEIGHBORS = 8  # of a nearest-neighbour graph
+_LARGEST = 1e100  # weight of an edge
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp
     wrong = matrix.data[~(np.isfinite(matrix.data) & (matrix.data >= 0))]
     if len(wrong):
         raise ValueError(f"{name} must be finite and >= 0 (0: no edge), got {wrong[0]}.")
+    if matrix.nnz and matrix.data.max() > _LARGEST:
+        raise ValueError(f"{name} must be at most {_LARGEST:g}, or their sums overflow, got {matrix.data.max():.3g}; scale them down.")
     upper, lower = sparse.triu(matrix, 1, format="coo"), sparse.triu(matrix.T, 1, format="coo")
     difference = float(abs(sparse.csr_array(upper) - sparse.csr_array(lower)).max()) if d else 0.0
     if difference > 0:

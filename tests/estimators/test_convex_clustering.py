@@ -392,3 +392,8 @@ def test_bad_tables(X, sentence):
 def test_no_path_before_a_fit():
     with pytest.raises(NotFittedError):
         _ = ConvexClustering().path_
+
+
+def test_weights_whose_sums_overflow_are_refused():
+    with pytest.raises(ValueError, match=r"weights must be at most 1e\+100, or their sums overflow, got 1e\+300; scale them down"):
+        ConvexClustering(1.0, weights=np.full((3, 3), 1e300)).fit(np.eye(3))
