@@ -84,14 +84,57 @@ def price_partition(
 ):
     """Masks of all clusters, the distributions that they share, and J - J_0 in nats."""
     cdef double total
-    if pricing.shared is None or groups.shape[0] > pricing.shared.room:
-        raise ValueError(f"The pricing has no room for the shared distributions of {groups.shape[0]} clusters.")
-    if groups.shape[0] > min(work.shape[0], mask.shape[0], cost.shape[0]) or work.shape[1] < parts_length(pricing) \
-            or mask.shape[1] != pricing.D or groups.shape[1] != pricing.grid.width:
-        raise ValueError(f"The buffers do not fit {groups.shape[0]} clusters.")
+    _check_room(pricing, groups.shape[0], groups, work, mask, cost)
     with nogil:
         total = price_pooled(pricing, groups, groups.shape[0], effort, work, mask, cost)
     return total
+
+
+def price_merge(
+    const int64_t[:, ::1] groups not None,  # IN    (K, width), none empty
+    const uint8_t[:, ::1] mask not None,    # IN    (K, D)
+    Py_ssize_t i,                           # clusters i < j are merged; those behind j move one down
+    Py_ssize_t j,
+    Pricing pricing not None,               # OUT   as in price_partition
+    double[:, ::1] work not None,           # WORK  (K - 1, parts_size)
+    int64_t[:, ::1] merged not None,        # OUT   (K - 1, width)
+    uint8_t[:, ::1] chosen not None,        # OUT   (K - 1, D)
+    double[::1] cost not None,              # OUT   (K - 1,)
+):
+    """Clusters, masks and J - J_0 after a merge. The union selects what both select, or what one selects, if that costs less; then the masks
+    are continued from there."""
+    cdef Py_ssize_t K = groups.shape[0], D = pricing.D, k, d
+    cdef double with_both, with_either, total
+    if not 0 <= i < j < K or mask.shape[0] != K or mask.shape[1] != D:
+        raise ValueError(f"There are no masks of two clusters {i} < {j} among {K}.")
+    _check_room(pricing, K - 1, merged, work, chosen, cost)
+    with nogil:
+        for k in range(K - 1):
+            memcpy(&merged[k, 0], &groups[k + (k >= j), 0], pricing.grid.width * sizeof(int64_t))
+            memcpy(&chosen[k, 0], &mask[k + (k >= j), 0], D)
+        moments_merge(&merged[i, 0], &groups[j, 0], 1, pricing.grid.first_numeric, pricing.grid.width)
+        for d in range(D):
+            chosen[i, d] = mask[i, d] & mask[j, d]
+        with_both = price_pooled(pricing, merged, K - 1, KEEP, work, chosen, cost)
+        for d in range(D):
+            chosen[i, d] = mask[i, d] | mask[j, d]
+        with_either = price_pooled(pricing, merged, K - 1, KEEP, work, chosen, cost)
+        for d in range(D if with_both < with_either else 0):
+            chosen[i, d] = mask[i, d] & mask[j, d]
+        total = price_pooled(pricing, merged, K - 1, CONTINUE, work, chosen, cost)
+    return total
+
+
+cdef int _check_room(
+    Pricing pricing, Py_ssize_t K, const int64_t[:, ::1] groups, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
+) except -1:
+    """Raise unless the buffers have room for K clusters."""
+    if pricing.shared is None or K > pricing.shared.room:
+        raise ValueError(f"The pricing has no room for the shared distributions of {K} clusters.")
+    if K > min(groups.shape[0], work.shape[0], mask.shape[0], cost.shape[0]) or work.shape[1] < parts_length(pricing) \
+            or mask.shape[1] != pricing.D or groups.shape[1] != pricing.grid.width:
+        raise ValueError(f"The buffers do not fit {K} clusters.")
+    return 0
 
 
 cdef double price_pooled(

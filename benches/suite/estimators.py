@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.datasets import load_iris
+
 from .tools import Imports, quietly
 
 new = Imports()
 with new:
-    from craftc import CRAFT, MixedTable
+    from craftc import CRAFT, DPMeans, MixedTable
     from craftc.datasets import load_heart
 
     from .common import frame, mixed_table
@@ -79,6 +81,20 @@ class Heart(_Fit):
     def setup(self, asked: str) -> None:
         self.X = load_heart().data
         self.parameters = {"n_clusters": 2} if asked == "two clusters" else {}
+
+
+class Small:
+    """The default fit of 150 rows of 4 numbers, where a step costs more than its arithmetic."""
+
+    params: Any = (["CRAFT", "DPMeans"],)
+    param_names = ("estimator",)
+
+    def setup(self, name: str) -> None:
+        self.X = load_iris().data
+        self.model = {"CRAFT": CRAFT, "DPMeans": DPMeans}[name](random_state=0, n_threads=1)
+
+    def time_fit(self, name: str) -> None:
+        quietly(self.model, self.X)
 
 
 class NewRows:

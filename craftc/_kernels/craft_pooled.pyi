@@ -13,4 +13,15 @@ def price_partition(
     mask: NDArray[np.uint8],
     cost: NDArray[np.float64],
 ) -> float: ...
+def price_merge(
+    groups: NDArray[np.int64],
+    mask: NDArray[np.uint8],
+    i: int,
+    j: int,
+    pricing: Pricing,
+    work: NDArray[np.float64],
+    merged: NDArray[np.int64],
+    chosen: NDArray[np.uint8],
+    cost: NDArray[np.float64],
+) -> float: ...
 def use_shared(pricing: Pricing, group: NDArray[np.int64]) -> None: ...

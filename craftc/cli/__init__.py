@@ -100,8 +100,10 @@ def _run(argv: Sequence[str]) -> None:
         import rich  # noqa: F401  # needed when a command runs
     except ImportError as error:
         raise ImportError("the command line needs click and rich: pip install 'craftc[app]'.") from error
+    from craftc.cli.deferred import defer_slow_imports
     from craftc.cli.options import craftc
 
+    defer_slow_imports()
     try:
         with craftc.make_context("craftc", list(argv)) as context:
             craftc.invoke(context)

@@ -21,7 +21,6 @@ from craftc.cli.layout import Layout
 from craftc.cli.out_of_core import column_errors, is_read_in_batches, read_roles
 from craftc.cli.page import Result, page
 from craftc.cli.progress_bar import ProgressBar
-from craftc.cli.result_files import in_report, write_far_files, write_files
 from craftc.cli.text import clean
 from craftc.cli.words import in_options
 from craftc.craft import CRAFT
@@ -109,6 +108,8 @@ def run(
             positions = answer.numbers[np.asarray(model.labels_)] - 1
             result.target = targets.compare(str(roles.target.name), roles.target, positions, model.n_clusters_)
         if out is not None:
+            from craftc.cli.result_files import in_report, write_far_files, write_files  # the report takes time to import
+
             title = "" if table == "-" else Path(table).name
             own = raw.frame if keep and raw is not None else None
             result.folder = out

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import adjusted_rand_score
 
-from craftc import metrics
 from craftc._common.optional import need_pandas
 from craftc._common.typing import Floats
 from craftc.cli.answer import typical
@@ -147,6 +145,10 @@ def compare(name: str, target: Any, positions: NDArray[np.int32], n_clusters: in
         return Classes(name, n_missing, [], np.zeros((n_clusters, 0), np.int64), None, None, None)
     counts = np.bincount(positions * len(names) + codes, minlength=n_clusters * len(names)).reshape(n_clusters, -1)
     order = np.argsort(-counts.sum(axis=0), kind="stable")
+    from sklearn.metrics import adjusted_rand_score  # slow to import
+
+    from craftc import metrics
+
     several = len(names) > 1
     return Classes(
         name,

@@ -371,7 +371,8 @@ def valley_depth(positions: tuple[Floats, Floats], weights: tuple[Floats, Floats
     low, high = float(position.min()), float(position.max())
     width = max(0.9 * min(spreads) * min(size) ** -0.2, 1e-3 * (high - low) + 1e-12)
     counts, edges = np.histogram(position, _BINS, weights=weight)
-    middle = (edges[1:] + edges[:-1]) / 2
+    taken = counts > 0
+    counts, middle = counts[taken], ((edges[1:] + edges[:-1]) / 2)[taken]
     at = np.linspace(low, high, _POINTS)
     density = (counts * np.exp(-0.5 * ((at[:, None] - middle) / width) ** 2)).sum(axis=1)
     a, b = sorted(int(np.abs(at - one).argmin()) for one in centre)

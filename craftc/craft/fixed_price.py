@@ -22,7 +22,7 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.description_length import choose_features
 from craftc.craft.fitting import CraftResult, FitConfig, assign_zero_weight_rows, drop_empty, n_parallel_starts, run_starts
 from craftc.craft.parameters import selection_odds
-from craftc.craft.seeding import farthest_first_price, one_point, one_point_gains, one_point_tables, start_labels
+from craftc.craft.seeding import farthest_first_price, one_point_clusters, one_point_gains, one_point_tables, start_labels
 from craftc.table.moments import Moments
 
 
@@ -187,7 +187,7 @@ class FixedPriceDescent:
             mask, _ = new_cluster_masks(config, gains, self.mask[0])
         else:
             mask = self._random_mask(odds)
-        return one_point_tables(one_point(config, row, weight), mask, config), mask
+        return one_point_tables(one_point_clusters(config, np.array([row]), weight), mask, config), mask
 
     def _random_mask(self, odds: Floats | None) -> Mask:
         """The paper's random mask: Bernoulli draws with the mean of nu_v over the clusters, and at least one feature."""

@@ -20,7 +20,7 @@ from craftc._kernels import craft_price as price_kernel
 from craftc.craft.clusters import Clusters
 from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import FitConfig
-from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Split, add_group
+from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Split
 
 _TRIED_PAIRS = 4  # proposed merges of which the exact J is computed
 _TRIED_SPLITS = 2  # and splits of a cluster
@@ -58,13 +58,17 @@ class PooledSearch(MergeSplitSearch):
     def _choose_masks(self, part: Partition, effort: str) -> None:
         """Masks of all clusters, the distributions that they share, and J."""
         K = part.K
+        pricing, work = self._room_for(K)
+        part.excess = pooled_kernel.price_partition(
+            part.groups[:K], pricing, pooled_kernel.EFFORTS[effort], work, part.mask[:K], part.cost[:K]
+        )
+        part.shared = pricing.shared.group.copy()
+
+    def _room_for(self, K: int) -> tuple[price_kernel.Pricing, Floats]:
+        """The pricing, and workspace, with room for K clusters."""
         if self.pricing.shared.room < K:
             self.pricing = pricing_of(self.config.background, self.config.spec, total_weight=self.config.total_weight, room=K)
-        work = self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
-        part.excess = pooled_kernel.price_partition(
-            part.groups[:K], self.pricing, pooled_kernel.EFFORTS[effort], work[:K], part.mask[:K], part.cost[:K]
-        )
-        part.shared = self.pricing.shared.group.copy()
+        return self.pricing, self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
 
     def _improve_masks(self, part: Partition) -> bool:
         """Choose the masks of a partition thoroughly; returns whether J fell."""
@@ -123,20 +127,16 @@ class PooledSearch(MergeSplitSearch):
 
     def merged(self, part: Partition, i: int, j: int) -> Partition:
         """The partition with clusters i < j merged, its labels unchanged; the union selects what both select, or what one selects."""
-        rest = np.delete(np.arange(part.K), j)
-        groups = np.empty_like(part.groups)  # rows above the number of clusters have no meaning
-        groups[: part.K - 1] = part.groups[rest]
-        add_group(groups[i], part.groups[j], self.pricing)
-        trials = []
-        for union in (part.mask[i] | part.mask[j], part.mask[i] & part.mask[j]):
-            mask = np.zeros_like(part.mask)
-            mask[: part.K - 1] = part.mask[rest]
-            mask[i] = union
-            trials.append(replace(part, groups=groups, K=part.K - 1, cost=part.cost.copy(), mask=mask, converged=False))
-            self._choose_masks(trials[-1], "keep")
-        best = min(trials, key=lambda trial: trial.excess)
-        self._choose_masks(best, "continue")
-        return best
+        K = part.K
+        trial = replace(
+            part, groups=np.empty_like(part.groups), K=K - 1, cost=np.empty_like(part.cost), mask=np.zeros_like(part.mask), converged=False
+        )  # fmt: skip
+        pricing, work = self._room_for(K - 1)
+        trial.excess = pooled_kernel.price_merge(
+            part.groups[:K], part.mask[:K], i, j, pricing, work, trial.groups, trial.mask, trial.cost
+        )  # fmt: skip
+        trial.shared = pricing.shared.group.copy()
+        return trial
 
     def cheapest_pair(self, part: Partition) -> tuple[int, int]:
         """The pair i < j whose merge gives the lowest J, of those proposed."""

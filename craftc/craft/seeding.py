@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from craftc._common.labels import chunks, compact
 from craftc._common.random import CraftStream, drawn, uniform
@@ -18,11 +19,11 @@ from craftc.table.moments import Moments
 _SAMPLE = 1 << 16  # rows among which seeds are sought
 
 
-def one_point(config: FitConfig, row: int, count_weight: float) -> Moments:
-    """Moments of one row with weight `count_weight`."""
-    one = np.zeros(1, np.int32)
+def one_point_clusters(config: FitConfig, rows: NDArray[np.intp], count_weight: float) -> Moments:
+    """Moments of clusters of one row each, of weight `count_weight`."""
+    labels = np.arange(len(rows), dtype=np.int32)
     return Moments.of_partition(
-        config.background.grid, count_weight, config.table.take(np.array([row])), np.empty(0, np.int64), one, 1
+        config.background.grid, count_weight, config.table.take(rows), np.empty(0, np.int64), labels, len(rows)
     )
 
 
@@ -84,7 +85,7 @@ def start_labels(config: FitConfig, kind: str, n_clusters: int, start: int) -> L
 def reassign_to_seed(config: FitConfig, row: int, k: int, labels: Labels, best: Floats) -> None:
     """Assign rows to seed k where its one-point cluster with all features is strictly cheaper than all seeds before it."""
     table, everything = config.table, config.background.usable[None].copy()
-    tables, threads = one_point_tables(one_point(config, row, 1.0), everything, config), config.threads(1)
+    tables, threads = one_point_tables(one_point_clusters(config, np.array([row]), 1.0), everything, config), config.threads(1)
     craft_kernel.reassign_if_cheaper(
         table.numeric, table.codes, config.weight, tables, k, 0, labels, best,
         config.scratch(tables, threads), *NO_MOMENTS, threads,
@@ -160,12 +161,10 @@ def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labe
     part = config.of_rows(sample) if n > _SAMPLE else config
     seeds = sample[kmeans_plus_plus_seeds(part, n_seeds, start)]
     background = config.background
-    points = [one_point(config, int(row), 1.0) for row in seeds]
-    shift = np.concatenate([point.means()[0] for point in points])
-    shift = (shift - background.mean) / np.sqrt(background.variance)
+    points = one_point_clusters(config, seeds, 1.0)
+    shift = (points.means()[0] - background.mean) / np.sqrt(background.variance)
     mask = np.repeat(background.usable[None], len(seeds), axis=0)
-    groups = np.concatenate([point.groups for point in points])
-    tables = cost_tables(groups, 1.0, background, config.spec, shift, np.ones_like(shift), mask, np.zeros(len(seeds)))
+    tables = cost_tables(points.groups, 1.0, background, config.spec, shift, np.ones_like(shift), mask, np.zeros(len(seeds)))
     labels = np.full(n, -1, np.int32)
     assign_only(config.table, tables, labels, config.threads(len(seeds)))
     return compact(labels)
@@ -176,6 +175,7 @@ def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> list[
     n = len(config.table)
     own, best, labels = one_point_own_costs(config), np.full(n, np.inf), np.full(n, -1, np.int32)
     row, seeds = config.random_row(start, CraftStream.SEED, 0), []
+    draws = uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1))
     for k in range(n_seeds):
         seeds.append(row)
         reassign_to_seed(config, row, k, labels, best)
@@ -185,5 +185,5 @@ def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> list[
         running = np.cumsum(distance)
         if not running[-1] > 1e-9:  # every distinct row is a seed
             break
-        row = drawn(running, uniform(config.seed, start, CraftStream.SEED, k + 1))
+        row = drawn(running, draws[k])
     return seeds

@@ -117,6 +117,31 @@ def test_efforts_never_raise_the_objective(seed):
         last = J
 
 
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("K", [2, 6])
+def test_a_merge_continues_from_the_better_of_two_masks(seed, K):
+    """As the same partition with merged labels, with the union or the intersection of the two masks."""
+    table, labels = random_partition(seed, K, n=120, p=3, q=3)
+    moments, rng = moments_of(table, labels), np.random.default_rng(seed)
+    i, j = sorted(rng.choice(moments.n_clusters, 2, replace=False))
+    background = Background(moments_of(table, np.zeros(len(labels))))
+    mask = rng.integers(0, 2, (moments.n_clusters, background.usable.size)).astype(np.uint8) * background.usable
+    after = moments_of(table, np.unique(np.where(labels == j, i, labels), return_inverse=True)[1])
+    pricing = pricing_of(background, POOLED, room=moments.n_clusters)
+    work, cost = np.empty((after.n_clusters, price_kernel.parts_size(pricing))), np.empty(after.n_clusters)
+    starts = []
+    for union in (mask[i] | mask[j], mask[i] & mask[j]):
+        start = np.delete(mask, j, axis=0)
+        start[i] = union
+        starts.append((pooled_kernel.price_partition(after.groups, pricing, pooled_kernel.EFFORTS["keep"], work, start, cost), start))
+    best = min(starts, key=lambda entry: entry[0])[1]
+    J = pooled_kernel.price_partition(after.groups, pricing, pooled_kernel.EFFORTS["continue"], work, best, cost)
+    groups, chosen, costs = np.empty_like(after.groups), np.empty_like(best), np.empty_like(cost)
+    assert pooled_kernel.price_merge(moments.groups, mask, i, j, pricing, work, groups, chosen, costs) == J
+    for found, expected in ((groups, after.groups), (chosen, best), (costs, cost)):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_room_is_checked():
     table, labels = random_partition(0, 5, n=60)
     moments = moments_of(table, labels)
@@ -129,5 +154,13 @@ def test_room_is_checked():
     for buffers in ((work[1:], mask, cost), (work, mask[1:], cost), (work, mask, cost[1:]), (work[:, 1:].copy(), mask, cost)):
         with pytest.raises(ValueError, match="buffers do not fit"):
             pooled_kernel.price_partition(moments.groups, roomy, 1, *buffers)
+    merged = np.empty_like(moments.groups), mask.copy(), cost
+    for i, j in ((1, 1), (2, 1), (-1, 1), (0, moments.n_clusters)):
+        with pytest.raises(ValueError, match="masks of two clusters"):
+            pooled_kernel.price_merge(moments.groups, mask, i, j, roomy, work, *merged)
+    with pytest.raises(ValueError, match="masks of two clusters"):
+        pooled_kernel.price_merge(moments.groups, mask[1:], 0, 1, roomy, work, *merged)
+    with pytest.raises(ValueError, match="buffers do not fit"):
+        pooled_kernel.price_merge(moments.groups, mask, 0, 1, roomy, work, merged[0][2:], *merged[1:])
     with pytest.raises(ValueError, match="pooled cells"):
         pooled_kernel.use_shared(roomy, moments.groups[0, 1:].copy())
