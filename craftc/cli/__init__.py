@@ -9,6 +9,7 @@ All imports that take time are made when a command runs.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -54,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             if signals:  # compiled modules turn the KeyboardInterrupt into another error while they are imported
                 return 128 + signals[0]
             return _report(error)
+        finally:
+            if argv is not None:  # the process goes on; one that ends need not visit what it has imported
+                gc.unfreeze()
     return 0
 
 
@@ -100,10 +104,8 @@ def _run(argv: Sequence[str]) -> None:
         import rich  # noqa: F401  # needed when a command runs
     except ImportError as error:
         raise ImportError("the command line needs click and rich: pip install 'craftc[app]'.") from error
-    from craftc.cli.deferred import defer_slow_imports
     from craftc.cli.options import craftc
 
-    defer_slow_imports()
     try:
         with craftc.make_context("craftc", list(argv)) as context:
             craftc.invoke(context)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from craftc import _about
+from craftc.cli.start import quick_imports
 
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _HOW_TABLES_ARE_READ = """
@@ -214,8 +215,8 @@ def cluster(**options: Any) -> None:
 
     Clusters are numbered by size: 1 is the largest, on the screen and in all files. TABLE has one observation per row.
     """
-    from craftc.cli.cluster import run
-
+    with quick_imports():
+        from craftc.cli.cluster import run
     run(**options)
 
 
@@ -235,8 +236,8 @@ def predict(**options: Any) -> None:
     MODEL is a model.craftc, or the folder that craftc cluster --out wrote; TABLE has the columns of the model. Writes CSV: cluster
     (numbered as by craftc cluster), cost in nats (lower is better), margin to the next cluster, probability, next cluster.
     """
-    from craftc.cli.predict import run
-
+    with quick_imports():
+        from craftc.cli.predict import run
     run(**options)
 
 
