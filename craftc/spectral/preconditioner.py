@@ -77,17 +77,12 @@ class Preconditioner:
         curvature = curvature + curvature.T
         unaries = [q * (1.0 - q), spread.ravel()] if unary else []
         self._origin = self._level(origin)
-        self._scale = np.sqrt(np.maximum(np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge, _MIN_CURVATURE))
-
-    @property
-    def metric(self) -> Floats:
-        """Second derivatives along the entries of the vector."""
-        return np.asarray(self._scale**2)
+        self.scale = np.sqrt(np.maximum(np.concatenate([curvature[objective.edges], *unaries]) + objective.ridge, _MIN_CURVATURE))
 
     def vector(self, z: Floats) -> Floats:
         """The vector of the objective that z maps to."""
         o = self.objective
-        at = o.parameters(z / self._scale)
+        at = o.parameters(z / self.scale)
         c = at.c.copy()
         c[:, 0] -= self._square_on_x * at.c[:, 1]
         c -= np.einsum("st,stk->sk", at.theta[: self._p1], self._slope)
@@ -103,7 +98,7 @@ class Preconditioner:
         shift[self._p1 :] = self._mean * b[:, None]
         shift[: self._p1] = np.einsum("stk,sk->st", self._slope, c)
         c[:, 1] -= self._square_on_x * c[:, 0]
-        return np.asarray(o.vector(Parameters(g.theta - shift - shift.T, b, c)) / self._scale)
+        return np.asarray(o.vector(Parameters(g.theta - shift - shift.T, b, c)) / self.scale)
 
     def _level(self, c: Floats) -> Floats:
         """c less the means over a basis that sums to a constant."""

@@ -1,4 +1,4 @@
-"""Solvers of the weights of a graph: L-BFGS with a ridge penalty, optionally by way of a sample; FISTA with an l1 penalty."""
+"""Solvers of the weights of a graph: L-BFGS with a ridge penalty, optionally by way of a sample; L-BFGS with bounds for an l1 penalty."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from craftc._common.estimator import FitResult
 from craftc._common.typing import Floats
@@ -123,8 +123,10 @@ def _by_sample(
     return z, largest
 
 
-def _lbfgs(value: Value, z: Floats, tol: float, max_iter: int, step: Callable[[float, float], None] | None = None) -> Floats:
-    """L-BFGS until the size of the gradient is at most tol."""
+def _lbfgs(
+    value: Value, z: Floats, tol: float, max_iter: int, step: Callable[[float, float], None] | None = None, least: Floats | None = None
+) -> Floats:
+    """L-BFGS, over z >= `least` if that is given, until the size of the gradient is at most tol."""
     last: list[float] = []
 
     def plain(z: Floats) -> tuple[float, Floats]:
@@ -139,7 +141,8 @@ def _lbfgs(value: Value, z: Floats, tol: float, max_iter: int, step: Callable[[f
             raise StopIteration
 
     options = {"maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
-    return np.asarray(minimize(plain, z, jac=True, method="L-BFGS-B", callback=stop, options=options).x)
+    bounds = None if least is None else Bounds(least, np.inf)
+    return np.asarray(minimize(plain, z, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x)
 
 
 def _largest(values: Floats) -> float:
@@ -149,40 +152,40 @@ def _largest(values: Floats) -> float:
 def lasso_fit(
     objective: Objective, preconditioner: Preconditioner, l1: float, *, tol: float, max_iter: int, callback: Callback
 ) -> SpectralFit:
-    """FISTA on the objective + l1 sum over edges of |theta|, from 0, until no entry of the proximal gradient exceeds tol.
+    """L-BFGS-B on the objective + l1 sum over edges of |theta|, from 0, until no entry of the smallest subgradient exceeds tol.
 
-    Steps use the second derivatives of the preconditioner and are halved where the objective's curvature is larger; the momentum is reset
-    when it points uphill, so that the objective never rises.
+    Every weight is the difference of two parts >= 0, whose sum l1 multiplies: a smooth problem with bounds, on which weak edges end at
+    exact zeros. The values on the path, those of this problem, are upper bounds of the penalised objective, and equal it where one of two
+    parts is 0.
     """
-    metric = preconditioner.metric
-    thresholds = np.where(np.arange(len(objective)) < objective.n_edges, l1, 0.0)
-    old = y = new = preconditioner.vector(np.zeros(len(objective)))
-    f, gradient = objective(y)
-    momentum, curvature, largest = 1.0, 1.0, np.inf
     path: list[float] = []
-    while len(path) < max_iter:
-        while True:
-            moved = y - gradient / (curvature * metric)
-            new = np.sign(moved) * np.maximum(np.abs(moved) - thresholds / (curvature * metric), 0.0)
-            step = new - y
-            f_new, gradient_new = objective(new)
-            if f_new <= f + gradient @ step + curvature / 2.0 * (metric * step) @ step + 1e-13 * abs(f):
-                break
-            curvature *= 2.0
-        value = f_new + float((thresholds * np.abs(new)).sum())
-        if path and value > path[-1] and momentum > 1.0:  # the momentum points uphill: a plain step from the last point
-            y, momentum = old, 1.0
-            f, gradient = objective(y)
-            continue
+    n, size = objective.n_edges, len(objective)
+    weight = l1 / preconditioner.scale[:n]
+
+    def vector(parts: Floats) -> Floats:
+        return preconditioner.vector(np.concatenate([parts[:n] - parts[size:], parts[n:size]]))
+
+    def value(parts: Floats) -> tuple[float, Floats, float]:
+        at = vector(parts)
+        f, gradient = objective(at)
+        g = preconditioner.gradient(gradient)
+        slopes = np.concatenate([g[:n] + weight, g[n:], weight - g[:n]])
+        return f + float(weight @ (parts[:n] + parts[size:])), slopes, _largest(_smallest_subgradient(at, gradient, l1, n))
+
+    def step(value: float, largest: float) -> None:
         path.append(value)
-        largest = _largest(curvature * metric * step)
-        callback(len(path), path[-1], largest)
-        if largest <= tol:
-            break
-        if (metric * (y - new)) @ (new - old) > 0.0:
-            momentum = 1.0
-        next_momentum = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
-        weight = (momentum - 1.0) / next_momentum
-        old, y, momentum = new, new + weight * (new - old), next_momentum
-        f, gradient = (f_new, gradient_new) if weight == 0.0 else objective(y)
-    return SpectralFit(path[-1], path, len(path), largest <= tol, objective.parameters(new), largest)
+        callback(len(path), value, largest)
+
+    least = np.concatenate([np.zeros(n), np.full(size - n, -np.inf), np.zeros(n)])
+    at = vector(_lbfgs(value, np.zeros(size + n), tol, max_iter, step, least))
+    f, gradient = objective(at)
+    largest = _largest(_smallest_subgradient(at, gradient, l1, n))
+    f += l1 * float(np.abs(at[:n]).sum())
+    return SpectralFit(f, path, len(path), largest <= tol, objective.parameters(at), largest)
+
+
+def _smallest_subgradient(at: Floats, gradient: Floats, l1: float, n: int) -> Floats:
+    """Of the penalised objective: its gradient where the n edges are not 0; at 0, what the penalty leaves of it."""
+    edges, g = at[:n], gradient[:n]
+    left = np.where(edges == 0.0, np.sign(g) * np.maximum(np.abs(g) - l1, 0.0), g + l1 * np.sign(edges))
+    return np.concatenate([left, gradient[n:]])

@@ -292,3 +292,21 @@ def test_normal_scores_with_missing_cells_and_constant_columns():
 def test_other_words_are_refused(unary):
     with pytest.raises(TypeError, match="unary must be True, False or 'free', got"):
         fitted(odd_columns(50), unary=unary)
+
+
+def test_the_lasso_with_free_unary_terms_meets_its_conditions():
+    """In few steps, although the curvatures of the unary terms differ by orders of magnitude."""
+    X = odd_columns(400)
+    model = fitted(X, l1=0.02, l2=0.0, tol=1e-6, max_iter=500)
+    assert model.converged_
+    assert (np.diff(model.objective_path_) <= 1e-12).all()
+    assert model.objective_ <= model.objective_path_[-1] + 1e-12
+    encoding = model._encoding
+    _, (theta, b, c) = model._likelihood(encoding, model._new_rows(X), None)(model._parameters)
+    s, t = encoding.edges()
+    weight, slope = model.graph_[s, t], -theta[s, t]
+    assert 0 < np.count_nonzero(weight) < len(weight)
+    np.testing.assert_allclose(slope[weight != 0.0], -0.02 * np.sign(weight[weight != 0.0]), atol=2e-6)
+    assert np.abs(slope).max() <= 0.02 + 2e-6
+    np.testing.assert_allclose(b, 1e-4 * model._parameters.b, atol=2e-6)
+    np.testing.assert_allclose(c, 1e-4 * model._parameters.c, atol=2e-6)
