@@ -1,8 +1,9 @@
 /* The node-wise pseudo-likelihood of a mixed table: one pass over the rows.
  *
- * Numeric columns are normalised on a grid of nodes u_m, each on its own range of one row of nodes; categorical variables by a softmax or a sigmoid. A categorical neighbour acts
- * through tables with a row for every state: a level of a variable, or its missing state. Variables of few states share a table, whose
- * rows are the combinations of their states. A pass therefore loops over these joints, not over indicators.
+ * Numeric columns are normalised on a grid of nodes u_m, each on its own range of one row of nodes; categorical variables by a softmax or a
+ * sigmoid. A categorical neighbour acts through tables with a row for every state: a level of a variable, or its missing state. Variables
+ * of few states share a table, whose rows are the combinations of their states. A pass therefore loops over these joints, not over
+ * indicators.
  *
  * The similarity is g(u, a) = sign min(U, A) / max(U, A), U = max(|u|, eps), A = max(|a|, eps); its sign is that of u a where both are
  * beyond eps, else +. As A / U or U / A is the smaller, min(U, A) / max(U, A) = min(U / A, A / U). */
@@ -16,8 +17,8 @@
 #include "_mixed_rows.h"
 #include "_simd.h"
 
-#define SP_LANES 8          /* sums over lanes are kept in this number of lanes; tables over indicators are padded to a multiple */
-#define SP_TILE 40          /* nodes of the grid processed together; tables over nodes are padded to a multiple */
+#define SP_LANES 8          /* lanes in which sums are kept; tables over nodes, and over indicators, are padded to a multiple */
+#define SP_TILE 24          /* nodes of the grid processed together while there are so many */
 #define SP_TOGETHER 4       /* vectors of indicators processed together */
 #define SP_LARGE 700.0      /* energies are clipped here, so that exp stays finite */
 #define SP_MISSING (-2)     /* indicator of a missing state */
@@ -47,7 +48,7 @@ typedef struct {
     ptrdiff_t M;                    /* room for the nodes of a numeric column: the largest n_nodes */
     ptrdiff_t shared;               /* the largest n_nodes of the columns that share the nodes from 0 on */
     const ptrdiff_t *first_node;    /* (p1) of the grid */
-    const ptrdiff_t *n_nodes;       /* (p1) padded to a multiple of SP_TILE */
+    const ptrdiff_t *n_nodes;       /* (p1) padded to a multiple of SP_LANES */
     sp_scale grid, minus, plus;     /* nodes of all numeric columns; codes of indicators that are off and on */
 } sp_table;
 

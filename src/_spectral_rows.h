@@ -50,35 +50,45 @@ static inline void THIS(sp_log)(double *product, double *log_sum, double z)
     }
 }
 
-/* Energies of numeric node s on its nodes, and the largest; similarities are `stride` apart. */
+/* Energies of numeric node s on some vectors of its nodes from m on, and the largest in every lane; similarities are `stride` apart. */
+TARGET ALWAYS_INLINE void THIS(sp_on_some)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t m, const int vectors,
+                                           ptrdiff_t known, ptrdiff_t stride, const sp_scratch *k, LANE *high)
+{
+    const ptrdiff_t M = t->M, p1 = t->rows.p1, tables = w->node_table ? t->J : 0;
+    const double *restrict unary = w->unary + s * M + m, *restrict weights = w->pair + s * t->seen;
+    double *restrict energy = k->grid + s * M + m;
+    LANE e[TILE];
+    for (int v = 0; v < vectors; v++)
+        e[v] = READ(unary + v * W);
+    for (ptrdiff_t j = 0; j < tables; j++) {
+        const double *restrict row = w->node_table + (k->row[j] * p1 + s) * M + m;
+        for (int v = 0; v < vectors; v++)
+            e[v] += READ(row + v * W);
+    }
+    for (ptrdiff_t j = 0; j < known; j++) {
+        const double *restrict g = k->pair + k->known[j] * stride + m, weight = weights[k->known[j]];
+        for (int v = 0; v < vectors; v++)
+            e[v] += READ(g + v * W) * weight;
+    }
+    for (int v = 0; v < vectors; v++) {
+        high[v % VECTORS] = LARGER(e[v], high[v % VECTORS]);
+        AT(energy + v * W) = e[v];
+    }
+}
+
+/* Energies of numeric node s on all its nodes, and the largest. */
 TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t known, ptrdiff_t stride,
                                              const sp_scratch *k)
 {
-    const ptrdiff_t M = t->M, nodes = t->n_nodes[s], p1 = t->rows.p1, tables = w->node_table ? t->J : 0;
-    const double *restrict unary = w->unary + s * M, *restrict pair = w->pair + s * t->seen;
-    const double *restrict table = w->node_table + s * M;
-    double *restrict energy = k->grid + s * M, lane[SP_LANES], largest = -INFINITY;
-    LANE e[TILE], high[VECTORS];
+    double lane[SP_LANES], largest = -INFINITY;
+    LANE high[VECTORS];
+    ptrdiff_t m = 0;
     for (int v = 0; v < VECTORS; v++)
         high[v] = (LANE){0} - INFINITY;
-    for (ptrdiff_t m = 0; m < nodes; m += SP_TILE) {
-        for (int v = 0; v < TILE; v++)
-            e[v] = READ(unary + m + v * W);
-        for (ptrdiff_t j = 0; j < tables; j++) {
-            const double *restrict row = table + k->row[j] * p1 * M + m;
-            for (int v = 0; v < TILE; v++)
-                e[v] += READ(row + v * W);
-        }
-        for (ptrdiff_t j = 0; j < known; j++) {
-            const double *restrict g = k->pair + k->known[j] * stride + m, weight = pair[k->known[j]];
-            for (int v = 0; v < TILE; v++)
-                e[v] += READ(g + v * W) * weight;
-        }
-        for (int v = 0; v < TILE; v++) {
-            high[v % VECTORS] = LARGER(e[v], high[v % VECTORS]);
-            AT(energy + m + v * W) = e[v];
-        }
-    }
+    for (; m + SP_TILE <= t->n_nodes[s]; m += SP_TILE)
+        THIS(sp_on_some)(t, w, s, m, TILE, known, stride, k, high);
+    for (; m < t->n_nodes[s]; m += SP_LANES)
+        THIS(sp_on_some)(t, w, s, m, VECTORS, known, stride, k, high);
     for (int v = 0; v < VECTORS; v++)
         AT(lane + v * W) = high[v];
     for (int v = 0; v < SP_LANES; v++)
@@ -92,45 +102,54 @@ TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t nodes, double *restrict ene
     double lane[SP_LANES];
     LANE sum[VECTORS];
     memset(sum, 0, sizeof sum);
-    for (ptrdiff_t m = 0; m < nodes; m += SP_TILE)
-        for (int v = 0; v < TILE; v++) {
+    for (ptrdiff_t m = 0; m < nodes; m += SP_LANES)
+        for (int v = 0; v < VECTORS; v++) {
             const LANE zero = {0}, below = READ(energy + m + v * W) - largest, x = THIS(sp_exp)(LARGER(below, zero - SP_LARGE));
             AT(energy + m + v * W) = x;
-            sum[v % VECTORS] += x;
+            sum[v] += x;
         }
     for (int v = 0; v < VECTORS; v++)
         AT(lane + v * W) = sum[v];
     return THIS(sp_total)(lane);
 }
 
-/* Add the expected statistics of numeric node s to the sums. */
+/* Add the expected statistics of numeric node s on some vectors of its nodes from m on to the sums. */
+TARGET ALWAYS_INLINE void THIS(sp_expect_some)(const sp_table *t, ptrdiff_t s, ptrdiff_t m, const int vectors, int tabled, ptrdiff_t known,
+                                               ptrdiff_t stride, double share, sp_sums *sums, const sp_scratch *k)
+{
+    const ptrdiff_t M = t->M, p1 = t->rows.p1, tables = tabled ? t->J : 0;
+    const double *restrict energy = k->grid + s * M + m;
+    double *restrict visits = sums->node + s * M + m;
+    LANE q[TILE], sum[VECTORS];
+    for (int v = 0; v < vectors; v++) {
+        q[v] = READ(energy + v * W) * share;
+        AT(visits + v * W) += q[v];
+    }
+    for (ptrdiff_t j = 0; j < tables; j++) {
+        double *restrict row = sums->node_table + (k->row[j] * p1 + s) * M + m;
+        for (int v = 0; v < vectors; v++)
+            AT(row + v * W) += q[v];
+    }
+    for (ptrdiff_t j = 0; j < known; j++) {
+        const double *restrict g = k->pair + k->known[j] * stride + m;
+        double *restrict out = sums->pair + (s * t->seen + k->known[j]) * SP_LANES;
+        memset(sum, 0, sizeof sum);
+        for (int v = 0; v < vectors; v++)
+            sum[v % VECTORS] += q[v] * READ(g + v * W);
+        for (int v = 0; v < VECTORS; v++)
+            AT(out + v * W) += sum[v];
+    }
+}
+
+/* The same on all its nodes. */
 TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known, ptrdiff_t stride, double share,
                                           sp_sums *sums, const sp_scratch *k)
 {
-    const ptrdiff_t M = t->M, nodes = t->n_nodes[s], p1 = t->rows.p1, tables = tabled ? t->J : 0;
-    const double *restrict energy = k->grid + s * M;
-    double *restrict visits = sums->node + s * M, *restrict table = sums->node_table + s * M;
-    LANE q[TILE], sum[VECTORS];
-    for (ptrdiff_t m = 0; m < nodes; m += SP_TILE) {
-        for (int v = 0; v < TILE; v++) {
-            q[v] = READ(energy + m + v * W) * share;
-            AT(visits + m + v * W) += q[v];
-        }
-        for (ptrdiff_t j = 0; j < tables; j++) {
-            double *restrict row = table + k->row[j] * p1 * M + m;
-            for (int v = 0; v < TILE; v++)
-                AT(row + v * W) += q[v];
-        }
-        for (ptrdiff_t j = 0; j < known; j++) {
-            const double *restrict g = k->pair + k->known[j] * stride + m;
-            double *restrict out = sums->pair + (s * t->seen + k->known[j]) * SP_LANES;
-            memset(sum, 0, sizeof sum);
-            for (int v = 0; v < TILE; v++)
-                sum[v % VECTORS] += q[v] * READ(g + v * W);
-            for (int v = 0; v < VECTORS; v++)
-                AT(out + v * W) += sum[v];
-        }
-    }
+    ptrdiff_t m = 0;
+    for (; m + SP_TILE <= t->n_nodes[s]; m += SP_TILE)
+        THIS(sp_expect_some)(t, s, m, TILE, tabled, known, stride, share, sums, k);
+    for (; m < t->n_nodes[s]; m += SP_LANES)
+        THIS(sp_expect_some)(t, s, m, VECTORS, tabled, known, stride, share, sums, k);
 }
 
 /* similarities of n nodes of the grid to the known numbers of a row, n apart */

@@ -25,7 +25,7 @@ cdef extern from "_mixed_rows.h":
 
 cdef extern from "_spectral.h":
     enum:
-        SP_LANES, SP_TILE, SP_MISSING
+        SP_LANES, SP_MISSING
     const double SP_LARGE
 
     ctypedef struct sp_scale:
@@ -87,6 +87,9 @@ cdef extern from "_spectral.h":
     void sp_observe(const sp_table *, Py_ssize_t, Py_ssize_t, double *, double *, sp_scratch *) noexcept nogil
 
 cdef extern from "_spectral_factor.h":
+    enum:
+        NF_SCRATCH
+
     ctypedef struct nf_table:
         mixed_rows rows
         Py_ssize_t k
@@ -99,8 +102,7 @@ cdef extern from "_spectral_factor.h":
 
 MISSING = SP_MISSING    # `indicator` of a missing state
 CUT = SP_LARGE          # energies are clipped to +-CUT
-LANES = SP_LANES        # tables over indicators are padded to a multiple of LANES
-TILE = SP_TILE          # tables over the nodes of the grid are padded to a multiple of TILE
+LANES = SP_LANES        # tables over the nodes of the grid, and over indicators, are padded to a multiple of LANES
 
 
 cdef const Py_ssize_t *numbers(array) except? NULL:
@@ -162,11 +164,11 @@ cdef class Conditionals:
     low_rank : ndarray (n, p) of float64 or None
         Low-rank approximation of the encoded table, which other columns see; None: they see codes of the indicators.
     first_node, n_nodes : ndarrays (p1,) of intp
-        The nodes in `grid` of every numeric column; those from 0 on are shared by columns. Their number is a multiple of `TILE`; the
-        largest is M.
+        The nodes in `grid` of every numeric column; those from 0 on are shared by columns. Their number is a multiple of `LANES`;
+        the largest is M.
     grid, minus, plus : ndarrays (5, width), (5, L), (5, L)
         Size, its inverse, and the signs towards numbers below -eps, near 0, above eps: of nodes, and of codes of indicators off and on.
-        They are padded with columns of zeros: the nodes of every column to a multiple of `TILE`, L to a multiple of `LANES`.
+        They are padded with columns of zeros: the nodes of every column, and L, to a multiple of `LANES`.
     eps : float
     softmax : bool
         Indicators of a variable are normalised together, otherwise one by one.
@@ -189,8 +191,8 @@ cdef class Conditionals:
         cdef Py_ssize_t width = grid.shape[1], L = plus.shape[1], p1, R, i, M = 0
         self.arrays = (numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
                        first_node, n_nodes, grid, minus, plus)
-        if width % SP_TILE or L % SP_LANES or minus.shape[1] != L:
-            raise ValueError(f"grid must be padded to whole tiles of {SP_TILE}, minus and plus to whole lanes of {SP_LANES}")
+        if width % SP_LANES or L % SP_LANES or minus.shape[1] != L:
+            raise ValueError(f"grid, minus and plus must be padded to multiples of {SP_LANES}")
         read_rows(&t.rows, numeric, column, codes, variable, first_state, len(indicator))
         p1, R, t.p2 = len(column), first_row[len(first_row) - 1], first[len(first) - 1]
         t.seen = p1 if low_rank is None else p1 + t.p2
@@ -207,9 +209,9 @@ cdef class Conditionals:
         check(all(-1 <= i < t.p2 or i == SP_MISSING for i in indicator), "indicator")
         t.first_node, t.n_nodes = numbers(first_node), numbers(n_nodes)
         for i in range(p1):
-            if t.n_nodes[i] <= 0 or t.n_nodes[i] % SP_TILE or t.first_node[i] < 0 or t.first_node[i] % SP_TILE \
+            if t.n_nodes[i] <= 0 or t.n_nodes[i] % SP_LANES or t.first_node[i] < 0 or t.first_node[i] % SP_LANES \
                     or t.first_node[i] + t.n_nodes[i] > width:
-                raise ValueError(f"the nodes of a numeric column must be whole tiles of {SP_TILE} within the grid, got "
+                raise ValueError(f"the nodes of a numeric column must be multiples of {SP_LANES} within the grid, got "
                                  f"{t.n_nodes[i]} from {t.first_node[i]}")
             M = max(M, t.n_nodes[i])
             if not t.first_node[i]:
@@ -316,8 +318,11 @@ cdef class Conditionals:
             for run in prange(self.runs, nogil=True, schedule="dynamic", num_threads=n_threads):
                 self._run(&w, run, &rooms[run, 0], &scratch[threadid(), 0], &whole[threadid(), 0])
         pieces = max(1, min(n_threads, size // 4096))
-        for run in prange(pieces, nogil=True, schedule="static", num_threads=pieces):
-            add_runs(rooms, self.runs, size * run // pieces, size * (run + 1) // pieces, out)
+        if pieces == 1:
+            add_runs(rooms, self.runs, 0, size, out)
+        else:
+            for run in prange(pieces, nogil=True, schedule="static", num_threads=pieces):
+                add_runs(rooms, self.runs, size * run // pieces, size * (run + 1) // pieces, out)
         return tuple(
             total[self.place[j]:self.place[j] + int(np.prod(shape))].reshape(shape) for j, shape in enumerate(self.shapes)
         )
@@ -397,11 +402,11 @@ def hals_rows(
     cdef const double *loadings = doubles_in(loading)
     cdef const double *by_state = doubles_in(state_loading)
     cdef double *score = doubles_out(np.asarray(scores))      # NULL where there are no rows
-    cdef double[:, ::1] owed = np.empty((runs, t.k))
+    cdef double[:, ::1] scratch = np.empty((runs, NF_SCRATCH * t.k))
     for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
         work[run] = 0.0
         nf_rows(&t, loadings, by_state, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, &work[run, 0, 0],
-                &work[run, 0, 0] + t.k * t.k, &work[run, 0, 0] + (t.k + p1) * t.k, &owed[run, 0])
+                &work[run, 0, 0] + t.k * t.k, &work[run, 0, 0] + (t.k + p1) * t.k, &scratch[run, 0])
     with nogil:
         sums[:] = work[0]
         for run in range(1, runs):

@@ -10,7 +10,6 @@ _Positions = NDArray[np.intp]
 MISSING: int
 CUT: float
 LANES: int
-TILE: int
 
 @disjoint_base
 class Conditionals:

@@ -20,7 +20,7 @@ from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of, spread
 from craftc._common.shown import shown
 from craftc._common.threads import effective_n_threads
-from craftc._common.typing import Floats
+from craftc._common.typing import Floats, Ints
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
 from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.spectral.encoding import Encoding, check_rows
@@ -45,6 +45,11 @@ UNKNOWN = ("ignore", "error")
 N_COMPONENTS = 5  # the default; reduced if the table has fewer encoded columns
 EPS = 0.1  # times beta
 SAMPLED, SHARE = 16_384, 16  # rows from which a fit starts on a sample, and how many rows one row of the sample represents
+
+
+def _sample_of(table: MixedTable) -> Ints | None:
+    """Rows on which a fit starts; None: all."""
+    return spread(table.n_rows, table.n_rows // SHARE, 0) if table.n_rows >= SAMPLED else None
 
 
 def _scores(model: GraphSpectralFeatures) -> bool:
@@ -105,8 +110,8 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
     grid_size : int, default=32
         Nodes on either side of 0 of the grid on which the density of a numeric column is normalised.
     factorization : {"hals", "svd"}, default="hals"
-        Source of the codes of the levels: a nonnegative factorisation of numbers and indicators together (HALS), or singular vectors,
-        which need no `random_state`.
+        Source of the codes of the levels: a nonnegative factorisation of numbers and indicators together (HALS; of 16 384 rows or more
+        by way of a sixteenth of them), or singular vectors, which need no `random_state`.
     n_factors : int, optional
         Rank of the factorisation; None: min(20, max(2, p // 2)).
     indicator_weight : float, default=1.0
@@ -198,7 +203,6 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         "n_steps": Number(least=0, whole=True, optional=True),
         "n_factors": Number(least=1, whole=True, optional=True),
     }
-    _not_always_finite = ("codes_",)  # numeric columns have none
     _not_always_finite = ("codes_",)  # numeric columns have none
     _of_fit = ("random_state", "graph_", "spectrum_", "codes_", "_parameters", "objective_path_")
 
@@ -315,7 +319,13 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         """The low-rank approximation of the table, centred and scaled."""
         factoriser = Factoriser(encoding, table, float(self.indicator_weight), effective_n_threads(self.n_threads))
         k = default_factors(encoding.p) if self.n_factors is None else int(self.n_factors)
-        factors = factoriser.svd(k) if self.factorization == "svd" else factoriser.hals(k, seed_of(self.random_state))
+        rows = _sample_of(table)
+        if self.factorization == "svd":
+            factors = factoriser.svd(k)
+        elif rows is None:
+            factors = factoriser.hals(k, seed_of(self.random_state))
+        else:
+            factors = factoriser.hals_by_sample(k, seed_of(self.random_state), rows)
         return factors.approximation(float(self.beta))
 
     def _pseudo(self, encoding: Encoding, table: MixedTable, low_rank: Approximation) -> Floats:
@@ -329,7 +339,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         if self.l1:
             found = lasso_fit(objective, preconditioner, float(self.l1), **limits)
         else:
-            rows = spread(table.n_rows, table.n_rows // SHARE, 0) if table.n_rows >= SAMPLED else None
+            rows = _sample_of(table)
             sample = None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
             found = ridge_fit(objective, preconditioner, sample, **limits)
         self._set_fit(found)

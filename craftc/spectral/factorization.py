@@ -10,12 +10,13 @@ import numpy as np
 from craftc._common.labels import chunks
 from craftc._common.random import SpectralStream, uniform
 from craftc._common.threads import threads_for
-from craftc._common.typing import Floats
+from craftc._common.typing import Floats, Ints
 from craftc._kernels import spectral as _kernel
 from craftc.spectral.encoding import Encoding
 from craftc.table import MixedTable
 
 SWEEPS = 50
+_SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # over a sample of the rows, and over all rows after it
 _RUNS, _RUN = 16, 2048  # most runs of rows, each with its own sums, and fewest rows of a run
 
 
@@ -87,7 +88,7 @@ class Factoriser:
     """
 
     def __init__(self, encoding: Encoding, table: MixedTable, weight: float, n_threads: int) -> None:
-        self.encoding, self.table, self.n_threads = encoding, table, n_threads
+        self.encoding, self.table, self.weight, self.n_threads = encoding, table, weight, n_threads
         self.root = np.sqrt(weight)
         self.scale = 1.0 / (encoding.high - encoding.low)
         self.fill = (encoding.centre - encoding.low) * self.scale
@@ -107,8 +108,14 @@ class Factoriser:
             out[np.ix_(indicator == _kernel.MISSING, np.arange(e.p)[mine])] = self.mean[mine]
         return out
 
-    def hals(self, k: int, seed: int, start: tuple[Floats, Floats] | None = None) -> Factors:
-        """Nonnegative factors by hierarchical alternating least squares, 50 sweeps, each of which lowers the squared error.
+    def hals_by_sample(self, k: int, seed: int, rows: Ints) -> Factors:
+        """The nonnegative factors of some rows, and from their loadings and mean scores those of all rows in a few sweeps."""
+        sample = Factoriser(self.encoding, self.table.take(rows), self.weight, self.n_threads).hals(k, seed, sweeps=_SAMPLE_SWEEPS)
+        scores = np.broadcast_to(sample.scores.mean(axis=0), (self.table.n_rows, k))
+        return self.hals(k, seed, (scores, sample.loadings), _LAST_SWEEPS)
+
+    def hals(self, k: int, seed: int, start: tuple[Floats, Floats] | None = None, sweeps: int = SWEEPS) -> Factors:
+        """Nonnegative factors by hierarchical alternating least squares; every sweep lowers the squared error.
 
         Parameters
         ----------
@@ -118,6 +125,7 @@ class Factoriser:
             Of the uniform start.
         start : (scores (n, k), loadings (p, k)), optional
             Start; None: drawn from the seed.
+        sweeps : int, default=50
         """
         e, n = self.encoding, self.table.n_rows
         if start is None:
@@ -131,7 +139,7 @@ class Factoriser:
         work = np.empty((runs, *sums.shape))
         threads = threads_for(self.n_threads, n * k * (k + e.p1 + len(e.variable)))
         squares, residual = self._sum_of_squares(), []
-        for _ in range(SWEEPS):
+        for _ in range(sweeps):
             _kernel.hals_rows(
                 self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state,
                 np.ascontiguousarray(loadings[: e.p1]), self._by_state(loadings), loadings.T @ loadings, scores, work, sums, threads,

@@ -226,8 +226,8 @@ class PseudoLikelihood:
         self._values = [(values - centre) * scale for values, centre, scale in zip(e.values, e.centre, e.scale, strict=True)]
         self._spread = np.array([not len(values) for values in self._values], dtype=bool)  # columns that are normalised on the grid
         self._few = np.flatnonzero(~self._spread)
-        n_nodes = np.array([_padded(len(values) or len(self.grid.nodes), _kernel.TILE) for values in self._values], np.intp)
-        shared = _padded(len(self.grid.nodes), _kernel.TILE)
+        n_nodes = np.array([_padded(len(values) or len(self.grid.nodes), _kernel.LANES) for values in self._values], np.intp)
+        shared = _padded(len(self.grid.nodes), _kernel.LANES)
         first_node = np.zeros(e.p1, np.intp)
         first_node[self._few] = shared + np.cumsum(n_nodes[self._few]) - n_nodes[self._few]
         nodes = np.full(shared + n_nodes[self._few].sum(), np.nan)
@@ -237,6 +237,7 @@ class PseudoLikelihood:
         self._M, self._L = int(n_nodes.max(initial=0)), _padded(e.p2, _kernel.LANES)
         size = self._M * e.p1 * (1 + R) + self._L * (1 + R + e.p1)
         runs = int(np.clip(self.n // _RUN, 1, min(_RUNS, max(1, _ROOM // size))))
+        runs = 1 << (runs.bit_length() - 1)  # a power of two, of which two or four threads get equal parts
         joints = self._joints
         self._conditionals = _kernel.Conditionals(
             table.numeric, e.column, e.centre, e.scale, table.codes, e.variable, e.first_state, e.first,
@@ -383,6 +384,7 @@ class Objective:
         self.n_basis = likelihood.unary_basis.size
         self.n_edges, self.n_b, self.n_c = len(self.edges[0]), e.p2 * unary, self.n_basis * e.p1 * unary
         self.ridge = np.concatenate([np.full(self.n_edges, l2), np.full(self.n_b + self.n_c, UNARY_RIDGE)])
+        self._last: tuple[Floats, float, Floats] | None = None  # a vector, its value and gradient: a solver asks for its result again
 
     def __len__(self) -> int:
         return len(self.ridge)
@@ -402,5 +404,8 @@ class Objective:
 
     def __call__(self, vector: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
-        value, gradient = self.likelihood(self.parameters(vector))
-        return -value + float((self.ridge * vector**2).sum()) / 2.0, self.ridge * vector - self.vector(gradient)
+        if self._last is None or not np.array_equal(vector, self._last[0]):
+            value, gradient = self.likelihood(self.parameters(vector))
+            penalised = -value + float((self.ridge * vector**2).sum()) / 2.0
+            self._last = vector.copy(), penalised, self.ridge * vector - self.vector(gradient)
+        return self._last[1], self._last[2]

@@ -8,8 +8,9 @@ import pytest
 
 import craftc.spectral
 from craftc import GraphSpectralFeatures
+from craftc._common.random import spread
 from craftc.spectral.encoding import Encoding
-from craftc.spectral.factorization import Factoriser
+from craftc.spectral.factorization import Factoriser, default_factors
 from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
 from craftc.spectral.solvers import ridge_fit
@@ -33,9 +34,10 @@ OPTIONS = {"default": {}, "dense": {"conditionals": "dense"}, "logistic": {"grou
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_sample_leads_to_the_optimum_of_all_rows(monkeypatch, options):
     X = large()
-    by_sample = GraphSpectralFeatures(random_state=0, tol=1e-6, **options).fit(X)
+    options = {"factorization": "svd", "tol": 1e-6, **options}  # factors that do not depend on a sample
+    by_sample = GraphSpectralFeatures(**options).fit(X)
     monkeypatch.setattr(craftc.spectral.estimator, "SAMPLED", 10**9)
-    alone = GraphSpectralFeatures(random_state=0, tol=1e-6, **options).fit(X)
+    alone = GraphSpectralFeatures(**options).fit(X)
     assert by_sample.converged_
     assert alone.converged_
     assert by_sample.n_iter_ < alone.n_iter_
@@ -49,6 +51,36 @@ def test_a_sample_gives_the_same_bits_on_any_number_of_threads():
     for other in (two, three):
         np.testing.assert_array_equal(one.graph_, other.graph_)
         np.testing.assert_array_equal(one.objective_path_, other.objective_path_)
+
+
+def test_factors_by_way_of_a_sample_fit_as_well():
+    table = MixedTable.from_data(large(3000))
+    factoriser = Factoriser(Encoding.of(table, 2.0), table, 1.0, 1)
+    found, alone = factoriser.hals_by_sample(4, 0, spread(3000, 200, 0)), factoriser.hals(4, 0)
+    assert 5 * len(found.residual) == len(alone.residual)
+    assert (np.diff(found.residual) <= 1e-14).all()
+    assert found.residual[-1] <= 1.02 * alone.residual[-1]
+    assert min(found.scores.min(), found.loadings.min()) >= 0.0
+
+
+def test_codes_of_a_long_table_are_those_of_factors_by_way_of_a_sample():
+    X = large()
+    table, model = MixedTable.from_data(X), GraphSpectralFeatures(random_state=0, tol=0.1).fit(X)
+    encoding = Encoding.of(table, 2.0)
+    factors = Factoriser(encoding, table, 1.0, 1).hals_by_sample(default_factors(encoding.p), 0, spread(17_000, 17_000 // 16, 0))
+    np.testing.assert_array_equal(model.codes_[encoding.p1 :], factors.approximation(2.0).codes(encoding, table))
+
+
+def test_the_result_of_a_solver_is_not_computed_again(monkeypatch):
+    table = MixedTable.from_data(large(500))
+    encoding = Encoding.of(table, 2.0)
+    objective = objective_of(encoding, table, Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding, table))
+    vector = np.random.default_rng(0).normal(size=len(objective))
+    value, other = objective(vector)[0], objective(2.0 * vector)[0]
+    monkeypatch.setattr(objective, "likelihood", None)  # whoever calls it now, raises
+    assert objective(2.0 * vector)[0] == other != value
+    with pytest.raises(AttributeError):
+        objective(vector)
 
 
 def objective_of(encoding, table, codes):

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import logsumexp
 
 from craftc._kernels import spectral as kernel
-from craftc._kernels.spectral import CUT, LANES, MISSING, TILE, Conditionals, hals_rows
+from craftc._kernels.spectral import CUT, LANES, MISSING, Conditionals, hals_rows
 from tests.common import ROOT
 from tests.reference.spectral import grid, similarity
 
@@ -81,7 +81,7 @@ def case(seed, n, p1, levels, *, dense=False, softmax=True, dtype=np.float64, ho
     u, w = grid(2.0, EPS, m)
     # the last `few` numeric columns have nodes of their own, the others share the grid
     own = [np.sort(rng.uniform(-2, 2, 2 + 7 * j)) for j in range(few)]
-    parts = [scale_of(each, TILE) for each in (u, *own)]
+    parts = [scale_of(each, LANES) for each in (u, *own)]
     at = np.cumsum([0] + [part.shape[1] for part in parts])
     which = np.concatenate([np.zeros(p1 - few, int), 1 + np.arange(few)])
     first_node, n_nodes = at[which], np.diff(at)[which]
@@ -344,16 +344,16 @@ WRONG = [
     ({"joint": np.zeros(2, np.intp)}, ValueError, "do not fit"),
     ({"stride": np.ones(4, np.intp)}, ValueError, "do not fit"),
     ({"low_rank": np.zeros((60, 9))}, ValueError, "low_rank must have shape"),
-    ({"grid": np.zeros((5, TILE + 1))}, ValueError, "whole"),
+    ({"grid": np.zeros((5, LANES + 1))}, ValueError, "padded to multiples"),
     ({"first_node": np.zeros(2, np.intp)}, ValueError, "one entry per numeric column, got 2 and 3"),
-    ({"n_nodes": np.full(4, TILE)}, ValueError, "one entry per numeric column, got 3 and 4"),
-    ({"n_nodes": np.array([TILE, 0, TILE])}, ValueError, "must be whole tiles of .* within the grid, got 0 from 0"),
-    ({"n_nodes": np.array([TILE, TILE, TILE + 1])}, ValueError, "must be whole tiles"),
-    ({"n_nodes": np.array([TILE, TILE, 2 * TILE])}, ValueError, "must be whole tiles"),
-    ({"first_node": np.array([0, -TILE, 0])}, ValueError, "must be whole tiles"),
-    ({"first_node": np.array([0, TILE, 0])}, ValueError, "must be whole tiles"),
-    ({"plus": np.zeros((5, 2 * LANES))}, ValueError, "whole"),
-    ({"minus": np.zeros((5, LANES + 1)), "plus": np.zeros((5, LANES + 1))}, ValueError, "whole"),
+    ({"n_nodes": np.full(4, LANES)}, ValueError, "one entry per numeric column, got 3 and 4"),
+    ({"n_nodes": np.array([LANES, 0, LANES])}, ValueError, "must be multiples of 8 within the grid, got 0 from 0"),
+    ({"n_nodes": np.array([LANES, LANES, LANES + 1])}, ValueError, "must be multiples of 8"),
+    ({"n_nodes": np.array([LANES, LANES, 100 * LANES])}, ValueError, "must be multiples of 8"),
+    ({"first_node": np.array([0, -LANES, 0])}, ValueError, "must be multiples of 8"),
+    ({"first_node": np.array([0, 100 * LANES, 0])}, ValueError, "must be multiples of 8"),
+    ({"plus": np.zeros((5, 2 * LANES))}, ValueError, "padded to multiples"),
+    ({"minus": np.zeros((5, LANES + 1)), "plus": np.zeros((5, LANES + 1))}, ValueError, "padded to multiples"),
 ]
 
 
@@ -466,4 +466,4 @@ def test_names_of_the_module():
     """What the likelihood lays its tables out by."""
     assert kernel.MISSING < -1
     assert np.exp(kernel.CUT) < np.finfo(float).max
-    assert TILE % LANES == 0
+    assert LANES > 0
