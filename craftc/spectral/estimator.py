@@ -29,7 +29,7 @@ from craftc.spectral.laplacian import basis, laplacian
 from craftc.spectral.paper_objective import RATES, STEPS, Observed
 from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
-from craftc.spectral.solvers import SpectralFit, lasso_fit, ridge_fit
+from craftc.spectral.solvers import SpectralFit, fit_weights
 from craftc.table import MixedTable
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.numbers import read_numbers
@@ -335,13 +335,11 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         seen = low_rank if self.conditionals == "dense" else None
         objective = self._penalised(encoding, table, seen)
         preconditioner = Preconditioner(objective, encoding.scaled(table), self._eps(), self.groups == "softmax")
-        limits: dict[str, Any] = {"tol": float(self.tol), "max_iter": int(self.max_iter), "callback": self._print_step}
-        if self.l1:
-            found = lasso_fit(objective, preconditioner, float(self.l1), **limits)
-        else:
-            rows = _sample_of(table)
-            sample = None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
-            found = ridge_fit(objective, preconditioner, sample, **limits)
+        rows = _sample_of(table)
+        sample = None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
+        found = fit_weights(
+            objective, preconditioner, sample, float(self.l1), tol=float(self.tol), max_iter=int(self.max_iter), callback=self._print_step
+        )
         self._set_fit(found)
         self._parameters = found.parameters
         return found.parameters.theta

@@ -1,4 +1,4 @@
-"""Solvers of the weights of a graph: L-BFGS with a ridge penalty, optionally by way of a sample; L-BFGS with bounds for an l1 penalty."""
+"""The solver of the weights of a graph: L-BFGS, with bounds for an l1 penalty, optionally by way of a sample of the rows."""
 
 from __future__ import annotations
 
@@ -36,24 +36,30 @@ class SpectralFit(FitResult):
     gradient: float
 
 
-def ridge_fit(
+def fit_weights(
     objective: Objective,
     preconditioner: Preconditioner,
-    sample: Objective | None,
+    sample: Objective | None = None,
+    l1: float = 0.0,
     *,
     tol: float,
     max_iter: int,
     callback: Callback,
 ) -> SpectralFit:
-    """L-BFGS from 0 until no entry of the gradient exceeds tol, first by way of a sample of the rows if one is given.
+    """L-BFGS from 0 on the objective + l1 sum over edges of |theta|, until no entry of the smallest subgradient exceeds tol.
+
+    With l1, every weight is the difference of two parts >= 0, whose sum l1 multiplies: a smooth problem with bounds, on which weak edges
+    end at exact zeros. The values on the path, those of this problem, are upper bounds of the penalised objective, and equal it where one
+    of two parts is 0.
 
     Parameters
     ----------
     objective : Objective
     preconditioner : Preconditioner
         Steps are taken in its coordinates; convergence is decided by the gradient of the objective itself.
-    sample : Objective or None
-        The same objective for some of the rows.
+    sample : Objective, optional
+        The same objective for some of the rows, by way of which the search begins.
+    l1 : float, default=0
     tol : float
     max_iter : int
         Maximum number of steps.
@@ -61,123 +67,40 @@ def ridge_fit(
         Called after every step over all rows with its number, the objective, and the largest entry of the gradient.
     """
     path: list[float] = []
-
-    def step(value: float, largest: float) -> None:
-        path.append(value)
-        callback(len(path), value, largest)
-
-    def value(z: Floats) -> tuple[float, Floats, float]:
-        f, gradient = objective(preconditioner.vector(z))
-        return f, preconditioner.gradient(gradient), _largest(gradient)
-
-    if sample is not None:
-        z, largest = _by_sample(value, sample, preconditioner, tol, max_iter, step)
-    else:
-        z = np.zeros(len(objective))
-        largest = value(z)[2]
-    if len(path) < max_iter and largest > tol:
-        z = _lbfgs(value, z, tol, max_iter - len(path), step)
-    vector = preconditioner.vector(z)
-    f, gradient = objective(vector)
-    return SpectralFit(f, path, len(path), _largest(gradient) <= tol, objective.parameters(vector), _largest(gradient))
-
-
-def _by_sample(
-    value: Value, sample: Objective, preconditioner: Preconditioner, tol: float, max_iter: int, step: Callable[[float, float], None]
-) -> tuple[Floats, float]:
-    """Minimise the objective of a sample plus a linear term that corrects its gradient to that of all rows; repeat (DANE).
-
-    The Hessian of the sample is close to that of all rows, so that each round leaves a fraction of the gradient for one pass over all rows
-    (Shamir, Srebro & Zhang, ICML 2014). Ends at tol, or when a round gains too little; returns the point and the size of its gradient.
-    """
-
-    def corrected(linear: Floats) -> Value:
-        def of_sample(z: Floats) -> tuple[float, Floats, float]:
-            f, gradient = sample(preconditioner.vector(z))
-            g = preconditioner.gradient(gradient) + linear
-            return f + float(linear @ z), g, _largest(g)
-
-        return of_sample
-
-    zero = np.zeros(len(sample))
-    z = _lbfgs(corrected(zero), zero, _FIRST_TOL, max_iter)
-    f, g, largest = value(z)
-    step(f, largest)
-    for _ in range(max_iter - 1):
-        if largest <= tol:
-            break
-        linear = g - corrected(zero)(z)[1]
-        move = _lbfgs(corrected(linear), z, _SHARE * _largest(g), max_iter) - z
-        for _ in range(_HALVINGS):
-            f_new, g_new, new = value(z + move)
-            if f_new <= f + _ARMIJO * float(g @ move):
-                break
-            move = move / 2.0
-        else:
-            break
-        slow = new > _SLOW * largest
-        z, f, g, largest = z + move, f_new, g_new, new
-        step(f, largest)
-        if slow:
-            break
-    return z, largest
-
-
-def _lbfgs(
-    value: Value, z: Floats, tol: float, max_iter: int, step: Callable[[float, float], None] | None = None, least: Floats | None = None
-) -> Floats:
-    """L-BFGS, over z >= `least` if that is given, until the size of the gradient is at most tol."""
-    last: list[float] = []
-
-    def plain(z: Floats) -> tuple[float, Floats]:
-        f, gradient, size = value(z)
-        last[:] = f, size
-        return f, gradient
-
-    def stop(z: Floats) -> None:
-        if step is not None:
-            step(last[0], last[1])
-        if last[1] <= tol:
-            raise StopIteration
-
-    options = {"maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
-    bounds = None if least is None else Bounds(least, np.inf)
-    return np.asarray(minimize(plain, z, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x)
-
-
-def _largest(values: Floats) -> float:
-    return float(np.abs(values).max(initial=0.0))
-
-
-def lasso_fit(
-    objective: Objective, preconditioner: Preconditioner, l1: float, *, tol: float, max_iter: int, callback: Callback
-) -> SpectralFit:
-    """L-BFGS-B on the objective + l1 sum over edges of |theta|, from 0, until no entry of the smallest subgradient exceeds tol.
-
-    Every weight is the difference of two parts >= 0, whose sum l1 multiplies: a smooth problem with bounds, on which weak edges end at
-    exact zeros. The values on the path, those of this problem, are upper bounds of the penalised objective, and equal it where one of two
-    parts is 0.
-    """
-    path: list[float] = []
-    n, size = objective.n_edges, len(objective)
+    n, size, split = objective.n_edges, len(objective), l1 > 0.0
     weight = l1 / preconditioner.scale[:n]
 
-    def vector(parts: Floats) -> Floats:
-        return preconditioner.vector(np.concatenate([parts[:n] - parts[size:], parts[n:size]]))
+    def vector(x: Floats) -> Floats:
+        return preconditioner.vector(np.concatenate([x[:n] - x[size:], x[n:size]]) if split else x)
 
-    def value(parts: Floats) -> tuple[float, Floats, float]:
-        at = vector(parts)
-        f, gradient = objective(at)
-        g = preconditioner.gradient(gradient)
-        slopes = np.concatenate([g[:n] + weight, g[n:], weight - g[:n]])
-        return f + float(weight @ (parts[:n] + parts[size:])), slopes, _largest(_smallest_subgradient(at, gradient, l1, n))
+    def value_of(objective: Objective) -> Value:
+        def value(x: Floats) -> tuple[float, Floats, float]:
+            at = vector(x)
+            f, gradient = objective(at)
+            g = preconditioner.gradient(gradient)
+            if split:
+                f += float(weight @ (x[:n] + x[size:]))
+                g = np.concatenate([g[:n] + weight, g[n:], weight - g[:n]])
+            return f, g, _largest(_smallest_subgradient(at, gradient, l1, n))
+
+        return value
 
     def step(value: float, largest: float) -> None:
         path.append(value)
         callback(len(path), value, largest)
 
-    least = np.concatenate([np.zeros(n), np.full(size - n, -np.inf), np.zeros(n)])
-    at = vector(_lbfgs(value, np.zeros(size + n), tol, max_iter, step, least))
+    value = value_of(objective)
+    least = np.full(size + n * split, -np.inf)
+    if split:
+        least[:n] = least[size:] = 0.0
+    x = np.zeros(len(least))
+    if sample is None:
+        largest = value(x)[2]
+    else:
+        x, largest = _by_sample(value, value_of(sample), x, least, tol, max_iter, step)
+    if len(path) < max_iter and largest > tol:
+        x = _lbfgs(value, x, least, tol, max_iter - len(path), step)
+    at = vector(x)
     f, gradient = objective(at)
     largest = _largest(_smallest_subgradient(at, gradient, l1, n))
     f += l1 * float(np.abs(at[:n]).sum())
@@ -189,3 +112,74 @@ def _smallest_subgradient(at: Floats, gradient: Floats, l1: float, n: int) -> Fl
     edges, g = at[:n], gradient[:n]
     left = np.where(edges == 0.0, np.sign(g) * np.maximum(np.abs(g) - l1, 0.0), g + l1 * np.sign(edges))
     return np.concatenate([left, gradient[n:]])
+
+
+def _by_sample(
+    value: Value, of_sample: Value, x: Floats, least: Floats, tol: float, max_iter: int, step: Callable[[float, float], None]
+) -> tuple[Floats, float]:
+    """Minimise the objective of a sample plus a linear term that corrects its gradient to that of all rows; repeat (DANE).
+
+    The Hessian of the sample is close to that of all rows, so that each round leaves a fraction of the gradient for one pass over all rows
+    (Shamir, Srebro & Zhang, ICML 2014). Ends at tol, or when a round gains too little; returns the point and the size of its gradient.
+    """
+
+    def corrected(linear: Floats) -> Value:
+        def plus_linear(x: Floats) -> tuple[float, Floats, float]:
+            f, gradient, _ = of_sample(x)
+            g = gradient + linear
+            return f + float(linear @ x), g, _largest(_feasible(x, g, least))
+
+        return plus_linear
+
+    x = _lbfgs(corrected(np.zeros(len(x))), x, least, _FIRST_TOL, max_iter)
+    f, g, largest = value(x)
+    step(f, largest)
+    for _ in range(max_iter - 1):
+        if largest <= tol:
+            break
+        linear = g - of_sample(x)[1]
+        move = _lbfgs(corrected(linear), x, least, _SHARE * _largest(_feasible(x, g, least)), max_iter) - x
+        for _ in range(_HALVINGS):
+            f_new, g_new, new = value(x + move)
+            if f_new <= f + _ARMIJO * float(g @ move):
+                break
+            move = move / 2.0
+        else:
+            break
+        slow = new > _SLOW * largest
+        x, f, g, largest = x + move, f_new, g_new, new
+        step(f, largest)
+        if slow:
+            break
+    return x, largest
+
+
+def _feasible(x: Floats, g: Floats, least: Floats) -> Floats:
+    """The gradient without the entries that point beyond a bound that x has reached."""
+    return np.where(x > least, g, np.minimum(g, 0.0))
+
+
+def _lbfgs(
+    value: Value, x: Floats, least: Floats, tol: float, max_iter: int, step: Callable[[float, float], None] | None = None
+) -> Floats:
+    """L-BFGS over x >= least until the size of the gradient is at most tol."""
+    last: list[float] = []
+
+    def plain(x: Floats) -> tuple[float, Floats]:
+        f, gradient, size = value(x)
+        last[:] = f, size
+        return f, gradient
+
+    def stop(x: Floats) -> None:
+        if step is not None:
+            step(last[0], last[1])
+        if last[1] <= tol:
+            raise StopIteration
+
+    options = {"maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
+    bounds = Bounds(least, np.inf)
+    return np.asarray(minimize(plain, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x)
+
+
+def _largest(values: Floats) -> float:
+    return float(np.abs(values).max(initial=0.0))

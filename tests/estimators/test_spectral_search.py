@@ -13,7 +13,7 @@ from craftc.spectral.encoding import Encoding
 from craftc.spectral.factorization import Factoriser, default_factors
 from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, PseudoLikelihood
-from craftc.spectral.solvers import ridge_fit
+from craftc.spectral.solvers import fit_weights
 from craftc.table import MixedTable
 
 
@@ -27,7 +27,7 @@ def large(n=17_000, seed=0):
     return X.mask(rng.random(X.shape) < 0.02)
 
 
-OPTIONS = {"default": {}, "dense": {"conditionals": "dense"}, "logistic": {"groups": "logistic", "unary": False}}
+OPTIONS = {"default": {}, "dense": {"conditionals": "dense"}, "logistic": {"groups": "logistic", "unary": False}, "sparse": {"l1": 0.02, "l2": 0.0}}
 
 
 @pytest.mark.slow_except(1)
@@ -104,7 +104,7 @@ def test_a_sample_that_misleads_costs_steps_only(sampled):
     objective, sample = objective_of(encoding, table, codes), objective_of(encoding, rows, codes)
     preconditioner = Preconditioner(objective, encoding.scaled(table), 0.2, True)
     search = {"tol": 1e-6, "max_iter": 3000, "callback": lambda *step: None}
-    found, alone = ridge_fit(objective, preconditioner, sample, **search), ridge_fit(objective, preconditioner, None, **search)
+    found, alone = fit_weights(objective, preconditioner, sample, **search), fit_weights(objective, preconditioner, None, **search)
     assert found.converged
     assert alone.converged
     np.testing.assert_allclose(found.parameters.theta, alone.parameters.theta, atol=1e-4)
