@@ -101,8 +101,10 @@ def price_merge(
     uint8_t[:, ::1] chosen not None,        # OUT   (K - 1, D)
     double[::1] cost not None,              # OUT   (K - 1,)
 ):
-    """Clusters, masks and J - J_0 after a merge. The union selects what both select, or what one selects, if that costs less; then the masks
-    are continued from there."""
+    """Clusters, masks and J - J_0 after a merge.
+
+    The union selects what both select, or what one selects, whichever costs less; the masks are then continued from there.
+    """
     cdef Py_ssize_t K = groups.shape[0], D = pricing.D, k, d
     cdef double with_both, with_either, total
     if not 0 <= i < j < K or mask.shape[0] != K or mask.shape[1] != D:
