@@ -27,7 +27,12 @@ def large(n=17_000, seed=0):
     return X.mask(rng.random(X.shape) < 0.02)
 
 
-OPTIONS = {"default": {}, "dense": {"conditionals": "dense"}, "logistic": {"groups": "logistic", "unary": False}, "sparse": {"l1": 0.02, "l2": 0.0}}
+OPTIONS = {
+    "default": {},
+    "dense": {"conditionals": "dense"},
+    "logistic": {"groups": "logistic", "unary": False},
+    "sparse": {"l1": 0.02, "l2": 0.0},
+}
 
 
 @pytest.mark.slow_except(1)
