@@ -79,10 +79,11 @@ TARGET static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, ptrdif
 /* ---- what a row decides ---- */
 
 /* c = b - G z */
-TARGET static inline void THIS(bp_leave)(const bp_model *m, const double *b, uint64_t mask, double *restrict c)
+TARGET static inline void THIS(bp_leave)(const bp_model *m, const double *restrict b, uint64_t mask, double *restrict c)
 {
     const ptrdiff_t width = bp_width(m->K);
-    memcpy(c, b, sizeof(double) * (size_t)width);
+    for (ptrdiff_t k = 0; k < width; k += W)
+        *(LANE *)(c + k) = *(const LANE *)(b + k);
     for (; mask; mask &= mask - 1) {
         const double *restrict g = m->G + bp_lowest(mask) * m->lanes;
         for (ptrdiff_t k = 0; k < width; k += W)
@@ -125,44 +126,63 @@ TARGET static uint64_t THIS(bp_flip)(const bp_model *m, const double *b, double 
     return mask;
 }
 
-/* sums of b over all subsets of K bits */
-TARGET static inline void THIS(bp_subsets)(const double *b, ptrdiff_t K, double *restrict sum)
+/* sums of -2 b over all subsets of K bits */
+TARGET static inline void THIS(bp_subsets)(const double *restrict b, ptrdiff_t K, double *restrict sum)
 {
     sum[0] = 0.0;
     for (ptrdiff_t k = 0; k < K; k++) {
         const ptrdiff_t half = (ptrdiff_t)1 << k;
         for (ptrdiff_t z = 0; z < half; z++)
-            sum[half + z] = sum[z] + b[k];
+            sum[half + z] = sum[z] - 2.0 * b[k];
     }
 }
 
-/* the best of all combinations, the first where several are: q(z) - 2 z b, the sums of b split in a lower and an upper half of the bits */
-TARGET static uint64_t THIS(bp_best)(const bp_model *m, const double *b, double margin, uint64_t mask, double *restrict scratch)
+/* the least q + upper + lower of n combinations with one upper half */
+TARGET static inline double THIS(bp_least_of)(const double *restrict q, double upper, const double *restrict lower, ptrdiff_t n)
+{
+    double least = INFINITY;
+    ptrdiff_t z = 0;
+    if (n >= W) {
+        LANE lanes = ALL(LANE, least);
+        for (; z < n; z += W) {
+            const LANE value = *(const LANE *)(q + z) + (upper + *(const LANE *)(lower + z));
+            lanes = SMALLER(value, lanes);
+        }
+        for (int l = 0; l < W; l++)
+            least = ((const double *)&lanes)[l] < least ? ((const double *)&lanes)[l] : least;
+    }
+    for (; z < n; z++)
+        least = q[z] + (upper + lower[z]) < least ? q[z] + (upper + lower[z]) : least;
+    return least;
+}
+
+/* the best of all combinations, the first where several are: q(z) - 2 z b, the sums of -2 b split in a lower and an upper half of the
+ * bits; *value: its value */
+TARGET static uint64_t THIS(bp_best)(const bp_model *m, const double *b, double margin, uint64_t mask, double *value, double *scratch)
 {
     const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
-    double *restrict lower = scratch, *restrict upper = scratch + n_low, *restrict value = upper + n_high;
-    double best = INFINITY, most = 0.0, present;
+    double *restrict lower = scratch, *restrict upper = scratch + n_low, *restrict least = upper + n_high;
+    double best = INFINITY, lowest = 0.0;
     THIS(bp_subsets)(b, low, lower);
     THIS(bp_subsets)(b + low, high, upper);
     for (ptrdiff_t k = 0; k < low; k++)
-        most += b[k] > 0.0 ? b[k] : 0.0;
+        lowest -= b[k] > 0.0 ? 2.0 * b[k] : 0.0;
     for (ptrdiff_t h = 0; h < n_high; h++) {
-        const double *restrict q = m->q + h * n_low;
-        double least = INFINITY;
-        if (m->least[h] - 2.0 * (upper[h] + most) > best + margin)
+        least[h] = INFINITY;
+        if (m->least[h] + (upper[h] + lowest) > best + margin)
             continue;
-        for (ptrdiff_t z = 0; z < n_low; z++)
-            value[z] = q[z] - 2.0 * (upper[h] + lower[z]);
-        for (ptrdiff_t z = 0; z < n_low; z++)
-            least = value[z] < least ? value[z] : least;
-        best = least < best ? least : best;
+        least[h] = THIS(bp_least_of)(m->q + h * n_low, upper[h], lower, n_low);
+        best = least[h] < best ? least[h] : best;
     }
-    present = m->q[mask] - 2.0 * (upper[mask >> low] + lower[mask & (uint64_t)(n_low - 1)]);
-    if (!(best < present - margin))
+    *value = m->q[mask] + (upper[mask >> low] + lower[mask & (uint64_t)(n_low - 1)]);
+    if (!(best < *value - margin))
         return mask;
-    for (uint64_t z = 0; z < (uint64_t)1 << m->K; z++)
-        if (m->q[z] - 2.0 * (upper[z >> low] + lower[z & (uint64_t)(n_low - 1)]) <= best + margin)
-            return z;
+    for (ptrdiff_t h = 0; h < n_high; h++)
+        for (ptrdiff_t z = 0; least[h] <= best + margin && z < n_low; z++) {
+            *value = m->q[h * n_low + z] + (upper[h] + lower[z]);
+            if (*value <= best + margin)
+                return (uint64_t)(h * n_low + z);
+        }
     return mask;
 }
 
@@ -170,18 +190,20 @@ TARGET static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, doubl
                                        double *residual, double *scratch)
 {
     const double margin = BP_MARGIN * (norm + m->trace);
-    double *c = scratch;
     if (passes > 0 && m->K <= m->exact) {
-        mask = THIS(bp_best)(m, b, margin, mask, scratch + BP_MOST);
-        THIS(bp_leave)(m, b, mask, c);
-    } else
-        mask = THIS(bp_flip)(m, b, margin, mask, passes, c);
-    *residual = THIS(bp_left_over)(norm, mask, b, c);
+        double value;
+        mask = THIS(bp_best)(m, b, margin, mask, &value, scratch);
+        *residual = norm + value > 0.0 ? norm + value : 0.0;
+    } else {
+        mask = THIS(bp_flip)(m, b, margin, mask, passes, scratch);
+        *residual = THIS(bp_left_over)(norm, mask, b, scratch);
+    }
     return mask;
 }
 
-/* the least value of all combinations for each of BP_TILE rows: lanes are rows here */
-TARGET static void THIS(bp_least)(const bp_model *m, const double *const *rows, double *restrict best, double *restrict scratch)
+/* for each of BP_TILE rows the least value of all combinations, and that of its own: lanes are rows here */
+TARGET static void THIS(bp_values)(const bp_model *m, const double *const *rows, const uint64_t *mask, double *restrict best,
+                                   double *restrict present, double *restrict scratch)
 {
     const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
     double *restrict lower = scratch, *restrict upper = scratch + BP_TILE * n_low;
@@ -192,10 +214,10 @@ TARGET static void THIS(bp_least)(const bp_model *m, const double *const *rows, 
         double *restrict sums = k < low ? lower : upper;
         const ptrdiff_t half = BP_TILE * ((ptrdiff_t)1 << (k < low ? k : k - low));
         for (int r = 0; r < BP_TILE; r++)
-            b[r] = rows[r][k];
+            b[r] = 2.0 * rows[r][k];
         for (ptrdiff_t z = 0; z < half; z += BP_TILE)
             for (int v = 0; v < BP_TILE; v += W)
-                *(LANE *)(sums + half + z + v) = *(const LANE *)(sums + z + v) + *(const LANE *)(b + v);
+                *(LANE *)(sums + half + z + v) = *(const LANE *)(sums + z + v) - *(const LANE *)(b + v);
     }
     for (int v = 0; v < BP_TILE; v += W) {
         LANE least;
@@ -203,44 +225,47 @@ TARGET static void THIS(bp_least)(const bp_model *m, const double *const *rows, 
         for (ptrdiff_t h = 0; h < n_high; h++) {
             const LANE top = *(const LANE *)(upper + h * BP_TILE + v);
             const double *restrict q = m->q + h * n_low;
-            for (ptrdiff_t z = 0; z < n_low; z++) {
-                const LANE value = q[z] - 2.0 * (top + *(const LANE *)(lower + z * BP_TILE + v));
-                least = SMALLER(value, least);
+            for (ptrdiff_t z = 0; z < n_low; z += 2) {      /* in pairs, which shortens the chain of minima */
+                const LANE one = q[z] + (top + *(const LANE *)(lower + z * BP_TILE + v));
+                const LANE two = q[z + 1] + (top + *(const LANE *)(lower + (z + 1) * BP_TILE + v));
+                const LANE less = SMALLER(one, two);
+                least = SMALLER(less, least);
             }
         }
         *(LANE *)(best + v) = least;
     }
+    for (int r = 0; r < BP_TILE; r++)
+        present[r] = m->q[mask[r]] + (upper[(mask[r] >> low) * BP_TILE + r] + lower[(mask[r] & (uint64_t)(n_low - 1)) * BP_TILE + r]);
 }
 
 TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes,
                                     uint64_t *chosen, double *scratch)
 {
     const ptrdiff_t width = bp_width(m->K);
-    const int all = passes > 0 && m->K <= m->exact;
-    double *b = scratch, *rest = scratch + BP_TILE * BP_MOST, best[BP_TILE];
+    const int all = passes > 0 && m->K > 0 && m->K <= m->exact;
+    double *b = scratch, *rest = scratch + BP_TILE * BP_MOST, best[BP_TILE], present[BP_TILE];
     for (ptrdiff_t from = start; from < stop; from += BP_TILE) {
         const ptrdiff_t n = stop - from < BP_TILE ? stop - from : BP_TILE;
         const void *rows[BP_TILE];
         const double *own[BP_TILE];
+        uint64_t mask[BP_TILE];
         for (ptrdiff_t r = 0; r < BP_TILE; r++) {
             const ptrdiff_t place = from + (r < n ? r : n - 1), i = order ? order[place] : place;
             rows[r] = bp_row(m, i);
             own[r] = m->gram ? m->B + i * m->lanes : b + (r < n ? r : n - 1) * width;
+            mask[r] = m->mask[i];
         }
         if (!m->gram)
             THIS(bp_products)(rows, m->single, n, m->D, m->table, width, b);
         if (all)
-            THIS(bp_least)(m, own, best, rest + BP_MOST);
+            THIS(bp_values)(m, own, mask, best, present, rest);
         for (ptrdiff_t r = 0; r < n; r++) {
             const ptrdiff_t i = order ? order[from + r] : from + r;
-            uint64_t mask = m->mask[i];
-            if (all) {
-                THIS(bp_leave)(m, own[r], mask, rest);
-                m->residual[i] = THIS(bp_left_over)(m->norm[i], mask, own[r], rest);
-            }
-            if (!all || best[r] < m->residual[i] - m->norm[i] - 0.5 * BP_MARGIN * (m->norm[i] + m->trace))
-                mask = THIS(bp_choose)(m, own[r], m->norm[i], mask, passes, m->residual + i, rest);
-            chosen[from + r - start] = mask;
+            if (all && !(best[r] < present[r] - BP_MARGIN * (m->norm[i] + m->trace)))
+                m->residual[i] = m->norm[i] + present[r] > 0.0 ? m->norm[i] + present[r] : 0.0;
+            else
+                mask[r] = THIS(bp_choose)(m, own[r], m->norm[i], mask[r], passes, m->residual + i, rest);
+            chosen[from + r - start] = mask[r];
         }
     }
 }
@@ -268,6 +293,22 @@ TARGET static void THIS(bp_quadratic)(const double *C, const double *linear, dou
 
 /* ---- starts ---- */
 
+/* gram form: the residuals of proposals [first, last) times rows [from, from + n), a tile */
+TARGET static inline void THIS(bp_residual_products)(const bp_model *m, const bp_proposals *p, ptrdiff_t from, ptrdiff_t n,
+                                                     ptrdiff_t first, ptrdiff_t last, double *restrict out)
+{
+    for (ptrdiff_t t = first; t < last; t++) {
+        const double *restrict own = m->S + p->rows[t] * m->n + from;
+        for (ptrdiff_t r = 0; r < n; r++)
+            out[r * BP_TRIALS + t] = own[r];
+        for (uint64_t z = m->mask[p->rows[t]] & bp_first(m->K); z; z &= z - 1) {
+            const double *restrict b = m->B + from * m->lanes + bp_lowest(z);
+            for (ptrdiff_t r = 0; r < n; r++)
+                out[r * BP_TRIALS + t] -= b[r * m->lanes];
+        }
+    }
+}
+
 TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrdiff_t start, ptrdiff_t stop, int taken, double *won)
 {
     const ptrdiff_t first = taken < 0 ? 0 : taken, last = taken < 0 ? p->n : taken + 1;
@@ -276,9 +317,7 @@ TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrd
         const ptrdiff_t n = stop - from < BP_TILE ? stop - from : BP_TILE;
         const void *rows[BP_TILE];
         if (m->gram)
-            for (ptrdiff_t r = 0; r < n; r++)
-                for (ptrdiff_t t = first; t < last; t++)
-                    c[r * BP_TRIALS + t] = bp_residual_product(m, p->rows[t], from + r);
+            THIS(bp_residual_products)(m, p, from, n, first, last, c);
         else {
             for (ptrdiff_t r = 0; r < n; r++)
                 rows[r] = bp_row(m, from + r);

@@ -25,6 +25,49 @@ cdef enum:
     SLOTS = 256                 # of the table of memberships already eliminated
 
 
+# ---- inverses ----
+
+cdef bint _factor(const double *M, double *L, Py_ssize_t K, Py_ssize_t lanes, double keep, uint64_t without) noexcept nogil:
+    """Cholesky factor of M with `keep` times its diagonal, less the row `without` of Z. Whether that is positive definite."""
+    cdef Py_ssize_t i, j, k
+    cdef double rest
+    cdef bint positive = True
+    for i in range(K):
+        for j in range(i + 1):
+            rest = M[i * lanes + j] - <double> (without >> i & without >> j & 1)
+            if i == j:
+                rest *= keep
+            for k in range(j):
+                rest -= L[i * BP_MOST + k] * L[j * BP_MOST + k]
+            if i > j:
+                L[i * BP_MOST + j] = rest / L[j * BP_MOST + j]
+            else:
+                L[i * BP_MOST + i] = sqrt(rest)
+                positive = positive and rest > 0.0
+    return positive
+
+
+cdef void invert(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
+    """H = inverse of a positive definite M, by Cholesky."""
+    cdef double[BP_MOST * BP_MOST] L
+    cdef Py_ssize_t i, j, k
+    cdef double rest
+    _factor(M, L, K, lanes, 1.0, 0)
+    for j in range(K):          # L becomes its inverse, column after column
+        L[j * BP_MOST + j] = 1.0 / L[j * BP_MOST + j]
+        for i in range(j + 1, K):
+            rest = 0.0
+            for k in range(j, i):
+                rest -= L[i * BP_MOST + k] * L[k * BP_MOST + j]
+            L[i * BP_MOST + j] = rest / L[i * BP_MOST + i]
+    for i in range(K):
+        for j in range(i + 1):
+            rest = 0.0
+            for k in range(i, K):
+                rest += L[k * BP_MOST + i] * L[k * BP_MOST + j]
+            H[i * lanes + j] = H[j * lanes + i] = rest
+
+
 # ---- exact rank ----
 
 cdef inline uint64_t _multiply(uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
@@ -63,8 +106,10 @@ cdef uint64_t independent_columns(
 
     Exact: minors of a 0/1 matrix of at most 36 columns are below 2^61 (Hadamard), so that elimination modulo the prime 2^61 - 1 gives
     the true rank; more columns are eliminated modulo a second prime as well, since a prime can only lose rank. A full rank of Z'Z
-    modulo the prime proves a full rank of Z without reading the rows.
+    modulo the prime proves a full rank of Z without reading the rows. A Z'Z that stays positive definite when its diagonal shrinks by
+    far more than rounding has a full rank without any elimination.
     """
+    cdef double[BP_MOST * BP_MOST] factor
     cdef uint64_t[BP_MOST * BP_MOST] basis
     cdef uint64_t[BP_MOST] row
     cdef uint64_t[SLOTS] seen
@@ -72,6 +117,8 @@ cdef uint64_t independent_columns(
     cdef uint64_t *slot
     cdef Py_ssize_t i, k, j
     cdef int trial, found
+    if _factor(M, factor, K, lanes, 1.0 - 1e-9, masks[without] if without >= 0 else 0):
+        return full
     for trial in range(2 if K > 36 else 1):
         c = 31 if trial else 1
         leading = 0
@@ -106,33 +153,7 @@ cdef uint64_t independent_columns(
     return best
 
 
-# ---- inverses ----
-
-cdef void invert(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
-    """H = inverse of a positive definite M, by Cholesky."""
-    cdef double[BP_MOST][BP_MOST] L
-    cdef Py_ssize_t i, j, k
-    cdef double rest
-    for i in range(K):
-        for j in range(i + 1):
-            rest = M[i * lanes + j]
-            for k in range(j):
-                rest -= L[i][k] * L[j][k]
-            L[i][j] = sqrt(rest) if i == j else rest / L[j][j]
-    for j in range(K):          # L becomes its inverse, column after column
-        L[j][j] = 1.0 / L[j][j]
-        for i in range(j + 1, K):
-            rest = 0.0
-            for k in range(j, i):
-                rest -= L[i][k] * L[k][j]
-            L[i][j] = rest / L[i][i]
-    for i in range(K):
-        for j in range(i + 1):
-            rest = 0.0
-            for k in range(i, K):
-                rest += L[k][i] * L[k][j]
-            H[i * lanes + j] = H[j * lanes + i] = rest
-
+# ---- pseudo-inverse ----
 
 cdef void _product(const double *left, const double *right, double *out, Py_ssize_t J, Py_ssize_t K, Py_ssize_t L) noexcept nogil:
     """out (K, L) = left' right for left (J, K) and right (J, L), rows BP_MOST apart."""

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 
 from craftc._common.column_scales import warn_of_unscaled_columns
 from craftc._common.estimator import all_or_nothing, column_names
+from craftc._common.random import FeatureStream
 from craftc._common.threads import effective_n_threads
 from craftc._common.validation import Choice, Constraint, Flag, Number
 from craftc._common.warn import warn_user
 from craftc._kernels import bpmeans as bpmeans_kernel
 from craftc.bpmeans.base import COUNT, EXACT, FeatureModel
 from craftc.bpmeans.model_order import shortest_description, stepwise
-from craftc.bpmeans.restarts import FeatureData, FeatureFit, best_restarts, from_memberships, pack
+from craftc.bpmeans.restarts import FeatureData, FeatureFit, best_restarts, from_memberships, improved_alone, pack
 
 _WORTH = 1e-12  # share of the sum of squares by which a start must be better to replace another
 
@@ -352,7 +353,8 @@ class BPMeans(FeatureModel):
         path, K, penalty = None, 0, 0.0
         starts: list[FeatureFit | None] = []  # solutions of the path
         fixed = self._config(0.0, 0, cap, exact=max(EXACT[self.assignment], EXACT["auto"]))
-        if isinstance(self.feature_penalty, str):
+        automatic = isinstance(self.feature_penalty, str)
+        if automatic:
             path, K = shortest_description(data, fixed)
             penalty, starts = _penalty_within(*path.interval(K), data.scatter), [path.best(K)]
         else:
@@ -369,11 +371,13 @@ class BPMeans(FeatureModel):
             distinct = {id(start): start for start in reversed(starts) if start is not None}
             fits += [from_memberships(data, config, start.masks, start.n_features) for start in distinct.values()]
             if isinstance(self.init, str) and self.init == "greedy":
-                fits.append(best_restarts(data, config)[-1].fit)
+                fits.append(best_restarts(data, config, improve=not automatic)[-1].fit)
         best: FeatureFit | None = None
         for fit in fits:
             if best is None or fit.objective < best.objective - _WORTH * data.scatter:
                 best = fit
+        if automatic and given is None and best is not None:  # the path has had exchanges of its own: one search is enough
+            best = improved_alone(data, config, best, (FeatureStream.EXCHANGE, 0)) if config.exchanges else best
         if given is None and (best is None or data.scatter < best.objective - _WORTH * data.scatter):
             best = None
         interval = path.interval(K) if path is not None and best is not None and best.n_features == K else None

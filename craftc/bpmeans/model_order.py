@@ -21,9 +21,12 @@ from craftc.bpmeans.restarts import (
     exchange_draws,
     exchange_features,
     from_memberships,
-    is_small,
+    improved_alone,
     pack,
+    ranked,
+    run_alone,
     run_for,
+    run_restart,
     run_to_convergence,
     running_best,
     threads_within,
@@ -31,6 +34,8 @@ from craftc.bpmeans.restarts import (
 )
 
 _CHOICE_ROWS = 4096  # a larger table chooses K from a sample of this size
+_PATH_ROUNDS = 2  # of exchanges of the solutions that show which K is best
+_LEADERS = 3  # starts improved where K is best
 _PATIENCE = 2  # numbers of features tried without a shorter description
 
 
@@ -52,6 +57,12 @@ class ModelPath:
             np.minimum(later, record.fit.objective, out=later)
         self.records.append(records)
         self.errors.append(errors)
+
+    def improve(self, K: int, fit: FeatureFit) -> None:
+        """Another solution for K, kept if it is better than that of all starts."""
+        if fit.objective < self.errors[K][-1]:
+            self.records[K].append(Record(len(self.errors[K]), fit))
+            self.errors[K][-1] = fit.objective
 
     def best(self, K: int) -> FeatureFit | None:
         """The solution of all starts."""
@@ -93,24 +104,65 @@ def stepwise(data: FeatureData, config: FitConfig, penalty: float) -> tuple[Mode
 def shortest_description(data: FeatureData, config: FitConfig) -> tuple[ModelPath, int]:
     """K-features for K = 1, 2, ..., and the K of least description length.
 
-    A large table chooses K from a sample of its rows; the features found there are then fitted to all rows.
+    One solution for each K, the leading start or the solution for K - 1 with one more feature, shows about which K that is. For this K
+    and K - 1 more starts are then improved, and longer, as long as this changes which K is best. A large table chooses K from a sample of
+    its rows; the features found there are then fitted to all rows.
     """
     if len(data) > _CHOICE_ROWS:
         return _shortest_of_sample(data, config)
     path = ModelPath(data, config.n_init)
-
-    def best() -> int:
-        lengths = [description_length(data, path.best(K), float(errors[-1])) for K, errors in enumerate(path.errors)]
-        return int(np.argmin(lengths))
-
+    lengths = [description_length(data, None, data.scatter)]
+    restarts: list[list[int]] = [[]]
     for K in range(1, config.cap + 1):
-        _extend(path, data, config, K)
-        if K - best() >= _PATIENCE:
+        of_K = config.with_features(K)
+        restarts.append(ranked(data, of_K))
+        path.append([Record(config.n_init, _leading(path, data, of_K, restarts[K][0]))])
+        lengths.append(_length(path, data, K))
+        config.callback(f"K = {K}: {path.errors[K][-1]:.6g}")
+        if K - int(np.argmin(lengths)) >= _PATIENCE:
             break
     if config.exchanges:
-        for K in range(len(path.errors) - 2, 0, -1):
+        for K in range(len(lengths) - 2, 0, -1):
             _improve_from_above(path, data, config, K)
-    return path, best()
+            lengths[K] = _length(path, data, K)
+        tried = {0}
+        while (best := int(np.argmin(lengths))) not in tried or max(best - 1, 0) not in tried:
+            K = best - 1 if best in tried else best
+            tried.add(K)
+            _improve(path, data, config.with_features(K), restarts[K][1:_LEADERS])
+            lengths[K] = _length(path, data, K)
+    return path, int(np.argmin(lengths))
+
+
+def _length(path: ModelPath, data: FeatureData, K: int) -> float:
+    return description_length(data, path.best(K), float(path.errors[K][-1]))
+
+
+def _leading(path: ModelPath, data: FeatureData, config: FitConfig, restart: int) -> FeatureFit:
+    """The better of a restart and of the solution with one feature less and a new one, improved by exchanges."""
+    K = config.n_features
+    run = run_alone(data, config, K)
+    fit, fewer, key = run_restart(data, config, restart, run), path.best(K - 1), (FeatureStream.EXCHANGE, restart)
+    if not config.exchanges:
+        return fit
+    if fewer is not None and fewer.n_features == K - 1:
+        draws = exchange_draws(config, (FeatureStream.GROWTH, config.n_init), 0, bpmeans_kernel.TRIALS)
+        run.exchange(fewer.masks, K - 1, -1, draws)
+        grown = run_to_convergence(run, config, None)
+        if grown.objective < fit.objective:
+            fit, key = grown, (FeatureStream.GROWN_EXCHANGE, 0)
+    return improved_alone(data, config, fit, key, _PATH_ROUNDS)
+
+
+def _improve(path: ModelPath, data: FeatureData, config: FitConfig, restarts: list[int]) -> None:
+    """More exchanges for the solution of the path, and for other restarts."""
+    K = config.n_features
+    run, best = run_alone(data, config, K), path.best(K)
+    found = [((FeatureStream.EXCHANGE, r), run_restart(data, config, r, run)) for r in restarts]
+    if best is not None:
+        found.append(((FeatureStream.GROWN_EXCHANGE, 1), best))
+    for key, fit in found:
+        path.improve(K, improved_alone(data, config, fit, key))
 
 
 def _shortest_of_sample(data: FeatureData, config: FitConfig) -> tuple[ModelPath, int]:
@@ -151,19 +203,15 @@ def _grown(record: Record, data: FeatureData, config: FitConfig, K: int) -> Reco
 
 
 def _improve_from_above(path: ModelPath, data: FeatureData, config: FitConfig, K: int) -> None:
-    """Replace the solution for K by that for K + 1 without one feature where that is better."""
+    """Replace the solution for K by that for K + 1 without the feature of least removal cost where that is better."""
     config, now, more = config.with_features(K), path.best(K), path.best(K + 1)
     if now is None or more is None or more.n_features != K + 1:
         return
-    Z, dropped = unpack(more.masks, K + 1), list(range(K + 1))
-    if not is_small(data, config):  # only the feature of least removal cost
-        run = run_for(data, config.with_features(K + 1), threads_within(data, config))
-        run.start(more.masks, K + 1)
-        dropped = [int(np.argmin(run.removal_costs()))]
-    fewer = min((from_memberships(data, config, pack(np.delete(Z, k, 1)), K) for k in dropped), key=lambda fit: fit.objective)
-    if fewer.objective < now.objective:
-        path.records[K].append(Record(config.n_init, fewer))
-        path.errors[K][-1] = fewer.objective
+    run = run_for(data, config.with_features(K + 1), threads_within(data, config))
+    run.start(more.masks, K + 1)
+    least = int(np.argmin(run.removal_costs()))
+    fewer = from_memberships(data, config, pack(np.delete(unpack(more.masks, K + 1), least, 1)), K, now.objective)
+    path.improve(K, fewer)
 
 
 def description_length(data: FeatureData, fit: FeatureFit | None, error: float) -> float:

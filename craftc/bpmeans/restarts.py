@@ -21,8 +21,11 @@ from craftc._kernels import bpmeans_rows as rows_kernel
 from craftc._kernels import parallel as build
 
 _IMPROVED = 3  # a restart is improved by exchanges if, when it ends, it is among so many lowest ones
-_TRIES = 3  # replacements tried for a feature
+ROUNDS = 4  # over all features without a gain that end the exchanges
 _SWEEPS = 100  # times K: sweeps of all exchanges from one solution
+_HORIZON = 16  # sweeps as good as the last one within which an exchange must catch up
+_VISITS = 200_000_000  # cells and combinations that the exchanges from a solution may visit where K is chosen
+_HEAT = 20  # sweeps of every start that show which starts lead
 _WORTHWHILE = 1e-4  # share of J that an exchange must save for all features to be tried again
 _ROUNDING = 1e-12  # of the sum of squares: solutions whose J differs by less are equally good
 _SMALL = 20_000_000  # products of a sweep up to which a restart uses one thread and several restarts run in parallel
@@ -154,7 +157,7 @@ def run_for(
     )  # fmt: skip
 
 
-def best_restarts(data: FeatureData, config: FitConfig) -> list[Record]:
+def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) -> list[Record]:
     """The solutions that were the lowest when their start ended, after exchanges of single features; the last is the best of all.
 
     Neither the result of a restart, nor whether it is improved, nor how, depends on later restarts or on the number of threads. More
@@ -170,19 +173,34 @@ def best_restarts(data: FeatureData, config: FitConfig) -> list[Record]:
         objectives = np.array([fit.objective for fit in fits.values()])
         sweeps = np.array([fit.n_iter for fit in fits.values()])
     spent = np.cumsum(sweeps)
-    small = is_small(data, config)
+    small, improve = is_small(data, config), improve and config.exchanges
 
     def improved(r: int) -> Record:
         own = run or run_for(data, config, threads_within(data, config))
         fit = fits.get(r) or run_restart(data, config, r, own, report=False)
-        if config.exchanges:
+        if improve:
             budget = exchange_budget(data, config, fit.n_features, int(spent[r]))
-            fit = exchange_features(data, config, fit, (FeatureStream.EXCHANGE, r), own, _TRIES if small else 1, budget)
+            fit = exchange_features(data, config, fit, (FeatureStream.EXCHANGE, r), own, ROUNDS if small else 1, budget)
         return Record(r + 1, fit)
 
-    chosen = _promising(objectives, _IMPROVED if small and config.exchanges else 1, _ROUNDING * data.scatter)
+    chosen = _promising(objectives, _IMPROVED if small and improve else 1, _ROUNDING * data.scatter)
     worth = parallel and data.X.size * (config.n_features or config.cap) > _SMALL / 100  # Python threads pay for long searches only
     return running_best(data, parallel_map(improved, chosen, data.n_threads if worth else 1))
+
+
+def ranked(data: FeatureData, config: FitConfig) -> list[int]:
+    """The restarts by their J after a few sweeps, one for each value of J."""
+    heat = replace(config, max_iter=min(config.max_iter, _HEAT))
+    if _restarts_in_parallel(data, config):
+        objectives, _ = parallel_restarts(data, heat)
+    else:
+        run = run_for(data, heat, threads_within(data, heat))
+        objectives = np.array([run_restart(data, heat, r, run).objective for r in range(heat.n_init)])
+    order: list[int] = []
+    for r in np.argsort(objectives, kind="stable").tolist():
+        if not order or objectives[r] - objectives[order[-1]] > _ROUNDING * data.scatter:
+            order.append(r)
+    return order
 
 
 def running_best(data: FeatureData, found: list[Record]) -> list[Record]:
@@ -258,36 +276,60 @@ def run_restart(data: FeatureData, config: FitConfig, r: int, run: bpmeans_kerne
 
 
 def exchange_features(
-    data: FeatureData, config: FitConfig, fit: FeatureFit, key: tuple[FeatureStream, int], run: bpmeans_kernel.Run, tries: int, sweeps: int
+    data: FeatureData, config: FitConfig, fit: FeatureFit, key: tuple[FeatureStream, int], run: bpmeans_kernel.Run, rounds: int, sweeps: int
 ) -> FeatureFit:
-    """Replace feature after feature by the residual of a drawn row where J falls, until no feature yields a substantial gain.
+    """Replace feature after feature where J falls, until `rounds` rounds over all features yield no substantial gain.
 
-    key: of the random numbers; tries: replacements per feature; sweeps: approximate budget for all exchanges. A larger budget continues
-    the same search, so that it never ends higher.
+    The features of a round are replaced by residuals of drawn rows (the best of several; in later rounds single ones) and by random
+    memberships in turn. key: of the random numbers; sweeps: approximate budget for all exchanges. A larger budget continues the same
+    search, so that it never ends higher.
     """
-    slack, turn, k, left = 1e-10 * data.scatter, 0, 0, fit.n_features
-    while left > 0 and sweeps > 0 and config.max_iter > 1:
-        left -= 1
-        for attempt in range(tries):
-            # first the best of several rows, then single ones
-            draws = exchange_draws(config, key, turn, bpmeans_kernel.TRIALS if attempt == 0 else 1)
-            turn += 1
-            run.exchange(fit.masks, fit.n_features, k % fit.n_features, draws)
-            other = run_to_convergence(run, config, None)
-            sweeps -= other.n_iter
-            if other.objective < fit.objective - slack:
-                exchanged = f"start {key[1]}, feature {k % fit.n_features} exchanged"
-                config.callback(f"{exchanged}: {other.n_features} features, J {other.objective:.6g}")
-                if other.objective < (1.0 - _WORTHWHILE) * fit.objective:
-                    left = other.n_features
-                other.path = [*fit.path, other.objective]
-                other.n_iter += fit.n_iter
-                fit = other
-                break
-        if fit.n_features == 0:
-            break
-        k += 1
+    slack, turn, since = 1e-10 * data.scatter, 0, 0  # since: turns after the last substantial gain
+    while since < rounds * fit.n_features and sweeps > 0 and config.max_iter > 1:
+        k, (pairs, shuffled) = turn % fit.n_features, divmod(since // fit.n_features, 2)
+        if shuffled:
+            run.start(redrawn(fit.masks, k, uniform(config.seed, *key, turn, np.arange(len(data)))), fit.n_features)
+        else:
+            run.exchange(fit.masks, fit.n_features, k, exchange_draws(config, key, turn, 1 if pairs else bpmeans_kernel.TRIALS))
+        other = run_to_convergence(run, config, None, fit.objective)
+        sweeps -= other.n_iter
+        turn, since = turn + 1, since + 1
+        if other.objective < fit.objective - slack:
+            config.callback(f"start {key[1]}, feature {k} exchanged: {other.n_features} features, J {other.objective:.6g}")
+            if other.objective < (1.0 - _WORTHWHILE) * fit.objective:
+                since = 0
+            other.path = [*fit.path, other.objective]
+            other.n_iter += fit.n_iter
+            fit = other
     return fit
+
+
+def redrawn(masks: Masks, k: int, draws: Floats) -> Masks:
+    """Memberships in which every other row, drawn at random, has feature k."""
+    bit = np.uint64(1 << k)
+    return np.asarray(np.where(draws < 0.5, masks | bit, masks & ~bit))
+
+
+def run_alone(data: FeatureData, config: FitConfig, K: int) -> bpmeans_kernel.Run:
+    """Memory for a search of about K features that runs alone, with all threads."""
+    return run_for(data, config, threads_for(data.n_threads, _visits(data, config, K) / 4))  # a sweep has about four parallel regions
+
+
+def improved_alone(
+    data: FeatureData, config: FitConfig, fit: FeatureFit, key: tuple[FeatureStream, int], rounds: int = ROUNDS
+) -> FeatureFit:
+    """One solution improved by exchanges that visit a limited number of cells, whatever the size of the table."""
+    K = fit.n_features
+    budget = min(_SWEEPS * K, 1 + _VISITS // _visits(data, config, K))
+    return exchange_features(data, config, fit, key, run_alone(data, config, K), rounds, budget)
+
+
+def _visits(data: FeatureData, config: FitConfig, K: int) -> int:
+    """Cells and combinations of features that a sweep visits."""
+    visits = data.X.size * (K + 1)
+    if config.exact >= K:
+        visits += len(data) * 2**K
+    return visits + 4 * len(data) * K**2 if config.collapsed else visits
 
 
 def exchange_budget(data: FeatureData, config: FitConfig, n_features: int, sweeps: int) -> int:
@@ -295,18 +337,19 @@ def exchange_budget(data: FeatureData, config: FitConfig, n_features: int, sweep
     return _SWEEPS * n_features if is_small(data, config) and not config.collapsed else sweeps
 
 
-def from_memberships(data: FeatureData, config: FitConfig, masks: Masks, n_features: int) -> FeatureFit:
-    """The descent from given memberships."""
+def from_memberships(data: FeatureData, config: FitConfig, masks: Masks, n_features: int, target: float = math.inf) -> FeatureFit:
+    """The descent from given memberships, given up if J would not reach `target` soon."""
     order = data.points.order(config.seed, 1) if config.shuffle else _TABLE_ORDER
     run = run_for(data, config, threads_within(data, replace(config, n_features=n_features)), order)
     run.start(masks, n_features)
-    return run_to_convergence(run, config, "given start")
+    return run_to_convergence(run, config, "given start", target)
 
 
-def run_to_convergence(run: bpmeans_kernel.Run, config: FitConfig, name: str | None) -> FeatureFit:
-    """Sweeps until convergence or max_iter; `name`: of the start, for the callback."""
-    while not run.advance(1):
-        pass
+def run_to_convergence(run: bpmeans_kernel.Run, config: FitConfig, name: str | None, target: float = math.inf) -> FeatureFit:
+    """Sweeps until convergence or max_iter, fewer if J would not reach `target` soon; `name`: of the start, for the callback."""
+    before = math.inf
+    while not run.advance(1) and run.objective - target <= _HORIZON * (before - run.objective):
+        before = run.objective
     if build.debug() and (np.diff(run.path) > 1e-12 * (run.path[:-1] + run.scatter)).any():
         raise AssertionError(f"the objective rose: {run.path!r}")
     if name:
