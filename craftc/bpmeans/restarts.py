@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ ROUNDS = 4  # over all features without a gain that end the exchanges
 _SWEEPS = 100  # times K: sweeps of all exchanges from one solution
 _HORIZON = 16  # sweeps as good as the last one within which an exchange must catch up
 _VISITS = 200_000_000  # cells and combinations that the exchanges from a solution may visit where K is chosen
-_HEAT = 20  # sweeps of every start that show which starts lead
+_HEAT = 10  # sweeps of every start that show which starts lead
 _WORTHWHILE = 1e-4  # share of J that an exchange must save for all features to be tried again
 _ROUNDING = 1e-12  # of the sum of squares: solutions whose J differs by less are equally good
 _SMALL = 20_000_000  # products of a sweep up to which a restart uses one thread and several restarts run in parallel
@@ -123,6 +124,7 @@ class FitConfig:
     reseed: bool = False
     shuffle: bool = False
     callback: Callable[[str], None] = field(default=lambda line: None)
+    stop: Event = field(default_factory=Event)  # set where another thread has failed or was interrupted
 
     def with_features(self, K: int) -> FitConfig:
         """K-features with this number of features and random numbers of its own."""
@@ -163,15 +165,17 @@ def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) ->
     Neither the result of a restart, nor whether it is improved, nor how, depends on later restarts or on the number of threads. More
     restarts therefore never end with a higher J.
     """
-    parallel = _restarts_in_parallel(data, config) and not config.shuffle
-    run = None if config.shuffle or parallel else run_for(data, config, threads_within(data, config))
+    side_by_side = _restarts_in_parallel(data, config)
+    run = None if side_by_side or config.shuffle else run_for(data, config, threads_within(data, config))
     fits: dict[int, FeatureFit] = {}
-    if parallel:
+    if is_small(data, config) and side_by_side and not config.shuffle:
         objectives, sweeps = parallel_restarts(data, config)
     else:
-        fits = {r: run_restart(data, config, r, run) for r in range(config.n_init)}
-        objectives = np.array([fit.objective for fit in fits.values()])
-        sweeps = np.array([fit.n_iter for fit in fits.values()])
+        n_threads = data.n_threads if side_by_side else 1
+        found = parallel_map(lambda r: run_restart(data, config, r, run), range(config.n_init), n_threads, config.stop)
+        fits = dict(enumerate(found))
+        objectives = np.array([fit.objective for fit in found])
+        sweeps = np.array([fit.n_iter for fit in found])
     spent = np.cumsum(sweeps)
     small, improve = is_small(data, config), improve and config.exchanges
 
@@ -184,8 +188,9 @@ def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) ->
         return Record(r + 1, fit)
 
     chosen = _promising(objectives, _IMPROVED if small and improve else 1, _ROUNDING * data.scatter)
-    worth = parallel and data.X.size * (config.n_features or config.cap) > _SMALL / 100  # Python threads pay for long searches only
-    return running_best(data, parallel_map(improved, chosen, data.n_threads if worth else 1))
+    # Python threads pay for long searches only
+    worth = side_by_side and (config.collapsed or data.X.size * (config.n_features or config.cap) > _SMALL / 100)
+    return running_best(data, parallel_map(improved, chosen, data.n_threads if worth else 1, config.stop))
 
 
 def ranked(data: FeatureData, config: FitConfig) -> list[int]:
@@ -224,7 +229,7 @@ def is_small(data: FeatureData, config: FitConfig) -> bool:
 
 def _restarts_in_parallel(data: FeatureData, config: FitConfig) -> bool:
     """Whether a restart uses one thread and several restarts run in parallel."""
-    return data.products is not None or _products(data, config) < (_SMALL if config.n_init > 1 else _SMALL / 8)
+    return data.products is not None or config.collapsed or _products(data, config) < (_SMALL if config.n_init > 1 else _SMALL / 8)
 
 
 def threads_within(data: FeatureData, config: FitConfig) -> int:
@@ -268,7 +273,8 @@ def _promising(objectives: Floats, most: int, tolerance: float) -> list[int]:
 def run_restart(data: FeatureData, config: FitConfig, r: int, run: bpmeans_kernel.Run | None, report: bool = True) -> FeatureFit:
     """One restart, sweep by sweep."""
     if run is None:
-        run = run_for(data, config, threads_within(data, config), data.points.order(config.seed, r))
+        order = data.points.order(config.seed, r) if config.shuffle else _TABLE_ORDER
+        run = run_for(data, config, threads_within(data, config), order)
     some = np.array([r])
     draws = random_draws(config, some, config.n_features or config.cap)[0]
     run.greedy(int(_bases(data, config, some)[0]), config.n_features, draws, int(_trials(config, some)[0]))
@@ -285,7 +291,7 @@ def exchange_features(
     search, so that it never ends higher.
     """
     slack, turn, since = 1e-10 * data.scatter, 0, 0  # since: turns after the last substantial gain
-    while since < rounds * fit.n_features and sweeps > 0 and config.max_iter > 1:
+    while since < rounds * fit.n_features and sweeps > 0 and config.max_iter > 1 and not config.stop.is_set():
         k, (pairs, shuffled) = turn % fit.n_features, divmod(since // fit.n_features, 2)
         if shuffled:
             run.start(redrawn(fit.masks, k, uniform(config.seed, *key, turn, np.arange(len(data)))), fit.n_features)
@@ -348,7 +354,7 @@ def from_memberships(data: FeatureData, config: FitConfig, masks: Masks, n_featu
 def run_to_convergence(run: bpmeans_kernel.Run, config: FitConfig, name: str | None, target: float = math.inf) -> FeatureFit:
     """Sweeps until convergence or max_iter, fewer if J would not reach `target` soon; `name`: of the start, for the callback."""
     before = math.inf
-    while not run.advance(1) and run.objective - target <= _HORIZON * (before - run.objective):
+    while not run.advance(1) and not config.stop.is_set() and run.objective - target <= _HORIZON * (before - run.objective):
         before = run.objective
     if build.debug() and (np.diff(run.path) > 1e-12 * (run.path[:-1] + run.scatter)).any():
         raise AssertionError(f"the objective rose: {run.path!r}")
