@@ -175,7 +175,7 @@ static inline void bp_fit_products(const bp_model *m)
 static inline ptrdiff_t bp_scratch(int exact)
 {
     const ptrdiff_t halves = (ptrdiff_t)2 * BP_TILE << (exact + 1) / 2, all = (ptrdiff_t)2 << exact;
-    return (BP_TILE + 1) * BP_MOST + (halves > all ? halves : all);
+    return 3 * BP_TILE * BP_MOST + (halves > all ? halves : all);
 }
 
 /* r = x - z A */

@@ -78,52 +78,51 @@ TARGET static void THIS(bp_norms)(const void *X, int single, ptrdiff_t D, ptrdif
 
 /* ---- what a row decides ---- */
 
-/* c = b - G z */
-TARGET static inline void THIS(bp_leave)(const bp_model *m, const double *restrict b, uint64_t mask, double *restrict c)
+/* bit after bit of n <= BP_TILE rows takes the value that lowers |r|^2 = |x|^2 - z b - z c, c = b - G z: lanes are rows here */
+TARGET static void THIS(bp_flip)(const bp_model *m, const double *const *rows, const double *norm, ptrdiff_t n, int passes,
+                                 uint64_t *mask, double *residual, double *scratch)
 {
-    const ptrdiff_t width = bp_width(m->K);
-    for (ptrdiff_t k = 0; k < width; k += W)
-        *(LANE *)(c + k) = *(const LANE *)(b + k);
-    for (; mask; mask &= mask - 1) {
-        const double *restrict g = m->G + bp_lowest(mask) * m->lanes;
-        for (ptrdiff_t k = 0; k < width; k += W)
-            *(LANE *)(c + k) -= *(const LANE *)(g + k);
-    }
-}
-
-/* |r|^2 = |x|^2 - z b - z c */
-TARGET static inline double THIS(bp_left_over)(double norm, uint64_t mask, const double *b, const double *c)
-{
-    double left = norm;
-    for (; mask; mask &= mask - 1)
-        left -= b[bp_lowest(mask)] + c[bp_lowest(mask)];
-    return left > 0.0 ? left : 0.0;
-}
-
-/* bit after bit takes the value that lowers |r|^2 */
-TARGET static uint64_t THIS(bp_flip)(const bp_model *m, const double *b, double margin, uint64_t mask, int passes, double *c)
-{
-    const ptrdiff_t width = bp_width(m->K);
-    THIS(bp_leave)(m, b, mask, c);
-    for (int pass = 0; pass < passes; pass++) {
-        const uint64_t before = mask;
-        for (ptrdiff_t k = 0; k < m->K; k++) {
-            const double *restrict g = m->G + k * m->lanes;
-            const int on = (int)(mask >> k & 1);
-            if (!(g[k] + (on ? 2.0 : -2.0) * c[k] < -margin))
-                continue;
-            mask ^= (uint64_t)1 << k;
-            if (on)
-                for (ptrdiff_t j = 0; j < width; j += W)
-                    *(LANE *)(c + j) += *(const LANE *)(g + j);
-            else
-                for (ptrdiff_t j = 0; j < width; j += W)
-                    *(LANE *)(c + j) -= *(const LANE *)(g + j);
+    LANE *restrict b = (LANE *)scratch, *restrict c = b + m->K;
+    for (ptrdiff_t v = 0; v < n; v += W) {
+        const BITS *own = (const BITS *)(mask + v);
+        const LANE square = *(const LANE *)(norm + v), least = -BP_MARGIN * (square + m->trace);
+        LANE left = square;
+        uint64_t any = 0;
+        int changed = 1;
+        for (int l = 0; l < W; l++) {
+            any |= mask[v + l];
+            for (ptrdiff_t k = 0; k < m->K; k++)
+                ((double *)(b + k))[l] = rows[v + l][k];
         }
-        if (mask == before)
-            break;
+        memcpy(c, b, sizeof(LANE) * (size_t)m->K);
+        for (; any; any &= any - 1) {
+            const double *restrict g = m->G + bp_lowest(any) * m->lanes;
+            const BITS on = -(*own >> bp_lowest(any) & 1);
+            for (ptrdiff_t j = 0; j < m->K; j++)
+                c[j] -= PICK(on, ALL(LANE, g[j]));
+        }
+        for (int pass = 0; changed && pass < passes; pass++) {
+            changed = 0;
+            for (ptrdiff_t k = 0; k < m->K; k++) {
+                const double *restrict g = m->G + k * m->lanes;
+                const BITS on = -(*own >> k & 1);
+                const BITS flips = g[k] + PICK(on, 2.0 * c[k]) - PICK(~on, 2.0 * c[k]) < least;
+                int64_t some = 0;
+                for (int l = 0; l < W; l++)
+                    some |= ((const int64_t *)&flips)[l];
+                if (!some)
+                    continue;
+                for (ptrdiff_t j = 0; j < m->K; j++)
+                    c[j] += PICK(flips & on, ALL(LANE, g[j])) - PICK(flips & ~on, ALL(LANE, g[j]));
+                for (int l = 0; l < W; l++)
+                    mask[v + l] ^= (uint64_t)(((const int64_t *)&flips)[l] != 0) << k;
+                changed = 1;
+            }
+        }
+        for (ptrdiff_t k = 0; k < m->K; k++)
+            left -= PICK(-(*own >> k & 1), b[k] + c[k]);
+        *(LANE *)(residual + v) = LARGER(left, ALL(LANE, 0.0));
     }
-    return mask;
 }
 
 /* sums of -2 b over all subsets of K bits */
@@ -195,8 +194,17 @@ TARGET static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, doubl
         mask = THIS(bp_best)(m, b, margin, mask, &value, scratch);
         *residual = norm + value > 0.0 ? norm + value : 0.0;
     } else {
-        mask = THIS(bp_flip)(m, b, margin, mask, passes, scratch);
-        *residual = THIS(bp_left_over)(norm, mask, b, scratch);
+        const double *rows[BP_TILE];
+        double norms[BP_TILE], left[BP_TILE];
+        uint64_t masks[BP_TILE];
+        for (int r = 0; r < BP_TILE; r++) {
+            rows[r] = b;
+            norms[r] = norm;
+            masks[r] = mask;
+        }
+        THIS(bp_flip)(m, rows, norms, 1, passes, masks, left, scratch);
+        mask = masks[0];
+        *residual = left[0];
     }
     return mask;
 }
@@ -243,7 +251,7 @@ TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptr
 {
     const ptrdiff_t width = bp_width(m->K);
     const int all = passes > 0 && m->K > 0 && m->K <= m->exact;
-    double *b = scratch, *rest = scratch + BP_TILE * BP_MOST, best[BP_TILE], present[BP_TILE];
+    double *b = scratch, *rest = scratch + BP_TILE * BP_MOST, norm[BP_TILE], best[BP_TILE], present[BP_TILE], left[BP_TILE];
     for (ptrdiff_t from = start; from < stop; from += BP_TILE) {
         const ptrdiff_t n = stop - from < BP_TILE ? stop - from : BP_TILE;
         const void *rows[BP_TILE];
@@ -254,17 +262,21 @@ TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptr
             rows[r] = bp_row(m, i);
             own[r] = m->gram ? m->B + i * m->lanes : b + (r < n ? r : n - 1) * width;
             mask[r] = m->mask[i];
+            norm[r] = m->norm[i];
         }
         if (!m->gram)
             THIS(bp_products)(rows, m->single, n, m->D, m->table, width, b);
         if (all)
             THIS(bp_values)(m, own, mask, best, present, rest);
+        else
+            THIS(bp_flip)(m, own, norm, n, passes, mask, left, rest);
         for (ptrdiff_t r = 0; r < n; r++) {
             const ptrdiff_t i = order ? order[from + r] : from + r;
-            if (all && !(best[r] < present[r] - BP_MARGIN * (m->norm[i] + m->trace)))
-                m->residual[i] = m->norm[i] + present[r] > 0.0 ? m->norm[i] + present[r] : 0.0;
-            else
-                mask[r] = THIS(bp_choose)(m, own[r], m->norm[i], mask[r], passes, m->residual + i, rest);
+            if (all && best[r] < present[r] - BP_MARGIN * (norm[r] + m->trace))
+                mask[r] = THIS(bp_choose)(m, own[r], norm[r], mask[r], passes, left + r, rest);
+            else if (all)
+                left[r] = norm[r] + present[r] > 0.0 ? norm[r] + present[r] : 0.0;
+            m->residual[i] = left[r];
             chosen[from + r - start] = mask[r];
         }
     }
@@ -313,6 +325,9 @@ TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrd
 {
     const ptrdiff_t first = taken < 0 ? 0 : taken, last = taken < 0 ? p->n : taken + 1;
     double c[BP_TILE * BP_TRIALS] = {0};
+    int64_t drawn[BP_TRIALS];
+    for (int t = 0; t < BP_TRIALS; t++)
+        drawn[t] = t < p->n ? p->rows[t] : -1;
     for (ptrdiff_t from = start; from < stop; from += BP_TILE) {
         const ptrdiff_t n = stop - from < BP_TILE ? stop - from : BP_TILE;
         const void *rows[BP_TILE];
@@ -328,18 +343,20 @@ TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrd
             double *own = c + r * BP_TRIALS;
             if (taken >= 0 && m->gram)
                 m->B[i * m->lanes + m->K] = own[taken];
-            for (uint64_t z = m->mask[i]; z; z &= z - 1)
-                for (ptrdiff_t t = 0; t < BP_TRIALS; t++)
-                    own[t] -= p->against[bp_lowest(z) * BP_TRIALS + t];
-            for (ptrdiff_t t = first; t < last; t++) {
-                const double gain = 2.0 * own[t] - p->norm[t];
-                if (!(gain > BP_MARGIN * (m->norm[i] + p->norm[t])) && i != p->rows[t])
-                    continue;
-                won[t] += gain;
-                if (t == taken) {
-                    m->mask[i] |= (uint64_t)1 << m->K;
-                    m->residual[i] = gain < m->residual[i] ? m->residual[i] - gain : 0.0;
-                }
+            for (int t = 0; t < BP_TRIALS; t += W) {
+                LANE gain = *(const LANE *)(own + t);
+                const LANE norm = *(const LANE *)(p->norm + t);
+                for (uint64_t z = m->mask[i]; z; z &= z - 1)
+                    gain -= *(const LANE *)(p->against + bp_lowest(z) * BP_TRIALS + t);
+                gain = 2.0 * gain - norm;
+                gain = PICK((gain > BP_MARGIN * (m->norm[i] + norm)) | (*(const BITS *)(drawn + t) == i), gain);
+                *(LANE *)(own + t) = gain;
+                if (taken < 0)
+                    *(LANE *)(won + t) += gain;
+            }
+            if (taken >= 0 && (own[taken] > 0.0 || i == p->rows[taken])) {
+                m->mask[i] |= (uint64_t)1 << m->K;
+                m->residual[i] = own[taken] < m->residual[i] ? m->residual[i] - own[taken] : 0.0;
             }
         }
     }

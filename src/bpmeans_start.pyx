@@ -122,6 +122,7 @@ cdef void _draw(descent *c, double left, const double *draws, Py_ssize_t trials,
         p.rows[t] = i
     p.table = c.scratch
     memset(p.against, 0, sizeof(p.against))
+    memset(p.norm, 0, sizeof(p.norm))
     if m.gram:
         for t in range(trials):
             p.norm[t] = m.residual[p.rows[t]]
