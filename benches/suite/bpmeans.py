@@ -80,6 +80,36 @@ class Search:
     track_n_features.unit = "features"
 
 
+class Automatic:
+    """How many features by description length: noise, the wide values of one column, and many rows, of which a sample decides."""
+
+    params: Any = (["200 x 5 noise", "2000 x 3 noise", "200 x 3 one wide column", "50000 x 64"], ["KFeatures", "BPMeans"])
+    param_names = ("table", "model")
+
+    def setup(self, table: str, name: str) -> None:
+        rng = np.random.default_rng(1)
+        self.X = {
+            "200 x 5 noise": lambda: rng.normal(size=(200, 5)),
+            "2000 x 3 noise": lambda: rng.normal(size=(2000, 3)),
+            "200 x 3 one wide column": lambda: rng.normal(size=(200, 3)) * [1e3, 1.0, 1.0],
+            "50000 x 64": lambda: long_table(50_000, 64, 8)[0],
+        }[table]()
+        self.model = (KFeatures if name == "KFeatures" else BPMeans)(random_state=0, n_threads=1)
+
+    def time_fit(self, *_: Any) -> None:
+        self.model.fit(self.X)
+
+    def track_n_features(self, *_: Any) -> int:
+        return int(self.model.fit(self.X).n_features_)
+
+    def track_objective(self, *_: Any) -> float:
+        """Lower is better at the same number of features."""
+        return float(self.model.fit(self.X).inertia_)
+
+    track_n_features.unit = "features"
+    track_objective.unit = "J"
+
+
 class Sweep:
     """BP-means on 20 000 x 64: one sweep over all rows and the features after it."""
 

@@ -50,7 +50,8 @@ class KFeatures(FeatureModel):
         end with a higher error, or a higher sum of error and penalties where `feature_penalty` is given.
     exchanges : bool, default=True
         Improve the solutions that are the lowest so far when their start ends (not in the paper): each feature in turn is replaced by the
-        residual of a drawn row where that lowers the error, and a stepwise search also adds a feature to the solutions for K - 1.
+        residual of a drawn row, or by random memberships, where that lowers the error, and a search over K also adds a feature to
+        solutions for K - 1.
         False: the best start as it ends; with ``assignment="sweep"`` this is the algorithm of the paper.
     max_iter : int, default=1000
         Maximum number of sweeps.
@@ -207,8 +208,8 @@ class BPMeans(FeatureModel):
     max_features : int, optional
         Largest number of features (Eq. 15), at most 64. None: 64.
     collapsed : bool, default=False
-        Compare each row with the features fitted to all other rows (Eq. 10). The optima are the same, the search is different; it uses one
-        thread.
+        Compare each row with the features fitted to all other rows (Eq. 10). The optima are the same, the search is different; starts run
+        in parallel, each on one thread.
     assignment : {"sweep", "exact", "auto"}, default="sweep"
         "sweep": each row switches one feature after the other (the paper). "exact": each row compares all combinations while there are
         at most 16 features (10 with "auto"), and sweeps if there are more.
@@ -224,9 +225,9 @@ class BPMeans(FeatureModel):
         higher J at a given `feature_penalty`.
     exchanges : bool, default=True
         Improve the solutions that are the lowest so far when their start ends (not in the paper): each feature in turn is replaced by the
-        residual of a drawn row where that lowers J. Features that depend linearly on others are dropped. False: the best start as it
-        ends, and only unused and equal features are dropped (the algorithm of the paper; `collapsed` needs independent features and
-        drops the others in either case).
+        residual of a drawn row, or by random memberships, where that lowers J. With "auto" this is done for the best solution alone.
+        Features that depend linearly on others are dropped. False: the best start as it ends, and only unused and equal features are
+        dropped (the algorithm of the paper; `collapsed` needs independent features and drops the others in either case).
     max_iter : int, default=1000
         Maximum number of sweeps.
     random_state : int, Generator, RandomState or None, default=None

@@ -35,7 +35,7 @@ from craftc.bpmeans.restarts import (
 
 _CHOICE_ROWS = 4096  # a larger table chooses K from a sample of this size
 _PATH_ROUNDS = 2  # of exchanges of the solutions that show which K is best
-_LEADERS = 3  # starts improved where K is best
+_LEADERS = 6  # starts improved where K is best
 _PATIENCE = 2  # numbers of features tried without a shorter description
 
 

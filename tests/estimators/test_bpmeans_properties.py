@@ -241,7 +241,9 @@ def test_float32_is_close_to_float64(name):
     np.testing.assert_array_equal(double.assignments_, single.assignments_)
     assert double.objective_ == pytest.approx(single.objective_, rel=1e-12)
     rounded = model_of(name).fit(sums(2))
-    assert rounded.objective_ == pytest.approx(single.objective_, rel=1e-5)
+    # not J: "auto" takes its lambda^2 from the solutions for one feature less and one more, and rounding may lead to others of these
+    assert rounded.inertia_ == pytest.approx(single.inertia_, rel=1e-5)
+    assert rounded.n_features_ == single.n_features_
 
 
 @pytest.mark.parametrize("shape", [(60, 6), (30, 50)], ids=["rows", "products"])

@@ -1,0 +1,143 @@
+"""The searches of the feature models: exchanges, restarts that lead, and the automatic number of features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from craftc import BPMeans, KFeatures
+from craftc.bpmeans import model_order, restarts
+from tests.estimators.bpmeans_cases import assert_same_bits, model_of, sums
+
+
+def of_table(X, K, **parameters):
+    """The data and the settings of K-features."""
+    return restarts.FeatureData(X, 1), KFeatures(K, random_state=0, **parameters)._config(0.0, K, K)
+
+
+# ---- exchanges ----
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_exchange_that_cannot_catch_up_is_given_up(seed):
+    data, config = of_table(sums(seed, 300, 8, K=6), 6)
+    Z = np.random.default_rng(seed).random((300, 6)) < 0.5
+    run = restarts.run_for(data, config, 1)
+    run.start(restarts.pack(Z), 6)
+    whole = restarts.run_to_convergence(run, config, None)
+    run.start(restarts.pack(Z), 6)
+    hopeless = restarts.run_to_convergence(run, config, None, target=-100.0 * data.scatter)
+    assert hopeless.n_iter == 2 < whole.n_iter  # the first sweep shows no pace yet
+    assert hopeless.path == whole.path[:2]
+    run.start(restarts.pack(Z), 6)
+    reached = restarts.run_to_convergence(run, config, None, target=whole.objective * 1.01 + data.scatter)
+    assert reached.path == whole.path
+
+
+def test_random_memberships_of_one_feature():
+    rng = np.random.default_rng(0)
+    Z, draws = rng.random((4000, 5)) < 0.3, rng.random(4000)
+    after = restarts.unpack(restarts.redrawn(restarts.pack(Z), 2, draws), 5)
+    np.testing.assert_array_equal(after[:, 2], draws < 0.5)
+    np.testing.assert_array_equal(np.delete(after, 2, 1), np.delete(Z, 2, 1))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_exchanged_features_are_equal_in_both_forms(seed):
+    """From products of rows and from rows, also in memory that a larger model has used."""
+    X = sums(seed, 40, 60, K=5)
+    data, config = of_table(X, 5)
+    Z = np.random.default_rng(seed).random((40, 5)) < 0.4
+    states = []
+    for gram in (True, False):
+        run = restarts.run_for(data, config, 1, gram=gram)
+        run.start(restarts.pack(Z), 5)
+        for k in range(5):
+            run.exchange(restarts.pack(Z), 5, k, restarts.exchange_draws(config, (restarts.FeatureStream.EXCHANGE, 0), k, 3))
+            states.append(run.masks.copy())
+    for products, rows in zip(states[:5], states[5:], strict=True):
+        np.testing.assert_array_equal(products, rows)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_more_rounds_never_end_higher(seed):
+    data, config = of_table(sums(seed, 120, 6, K=7, noise=2.0), 6)
+    run = restarts.run_for(data, config, 1)
+    start = restarts.run_restart(data, config, 0, run)
+    key = (restarts.FeatureStream.EXCHANGE, 0)
+    ends = [restarts.exchange_features(data, config, start, key, run, rounds, 10_000).objective for rounds in range(6)]
+    assert ends[0] == start.objective
+    assert (np.diff(ends) <= 0.0).all()
+    assert ends[-1] < ends[0]
+
+
+@pytest.mark.parametrize("model", [KFeatures(5, n_init=4), BPMeans(12.0, n_init=4), BPMeans(12.0, n_init=4, collapsed=True, shuffle=True)])
+def test_a_stopped_search_ends_at_once(model):
+    """Another thread has failed: no sweep follows the present one."""
+    data = restarts.FeatureData(sums(0), 1)
+    config = model._config(*((0.0, 5, 5) if isinstance(model, KFeatures) else (12.0, 0, 64)), shuffle=getattr(model, "shuffle", False))
+    config.stop.set()
+    run = restarts.run_for(data, config, 1)
+    fit = restarts.run_restart(data, config, 1, run)
+    assert fit.n_iter == 1
+    assert not fit.converged
+    assert restarts.exchange_features(data, config, fit, (restarts.FeatureStream.EXCHANGE, 0), run, 4, 1000) is fit
+
+
+# ---- starts ----
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_restarts_are_ranked_by_their_first_sweeps(small, monkeypatch):
+    if not small:
+        monkeypatch.setattr(restarts, "_SMALL", 0)
+    data, config = of_table(sums(1, 200, 5, K=8, noise=2.0), 6, n_init=30)
+    order = restarts.ranked(data, config)
+    short = replace(config, max_iter=restarts._HEAT)
+    reached = [restarts.run_restart(data, short, r, restarts.run_for(data, short, 1)).objective for r in range(30)]
+    assert order[0] == int(np.argmin(reached))
+    assert (np.diff(np.array(reached)[order]) > 0).all()
+    assert {round(reached[r], 6) for r in order} == {round(J, 6) for J in reached}
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_collapsed_starts_in_parallel_on_tables_of_any_size(n_threads, shuffle, monkeypatch):
+    monkeypatch.setattr(restarts, "_SMALL", 0)
+    X = sums(4, 150, 5)
+    one, many = (model_of("collapsed", n_init=5, shuffle=shuffle, n_threads=threads).fit(X) for threads in (1, n_threads))
+    assert_same_bits(one, many)
+
+
+# ---- the number of features ----
+
+
+def test_one_solution_for_each_number_of_features():
+    """The path is that of the leading starts, and the chosen K and K - 1 are at least as good as the restarts of K-features alone."""
+    X = sums(2, 200, 12, K=4)
+    data = restarts.FeatureData(X, 1)
+    config = KFeatures(random_state=0)._config(0.0, 0, 64)
+    path, K = model_order.shortest_description(data, config)
+    errors = np.array([float(of_starts[-1]) for of_starts in path.errors])
+    lengths = [model_order.description_length(data, path.best(k), errors[k]) for k in range(len(errors))]
+    assert K == 4 == int(np.argmin(lengths))
+    assert len(errors) == K + model_order._PATIENCE + 1
+    assert (np.diff(errors) <= 0).all()
+    for k in (K - 1, K):
+        alone = restarts.best_restarts(data, replace(config.with_features(k), exchanges=False))[-1].fit
+        assert errors[k] <= alone.objective * (1 + 1e-12)
+
+
+def test_the_exchanges_of_a_choice_visit_a_limited_number_of_cells(monkeypatch):
+    data, config = of_table(sums(0, 400, 6, K=6, noise=2.0), 6)
+    start = restarts.run_restart(data, config, 0, restarts.run_for(data, config, 1))
+    ends = []
+    for visits in (0, 400 * (7 * 6 + 64) * 40, 10**9):
+        monkeypatch.setattr(restarts, "_VISITS", visits)
+        ends.append(restarts.improved_alone(data, config, start, (restarts.FeatureStream.EXCHANGE, 0)))
+    sweeps = [fit.n_iter - start.n_iter for fit in ends]
+    assert sweeps[0] <= sweeps[1] <= sweeps[2]
+    assert ends[0].objective >= ends[1].objective >= ends[2].objective
+    assert ends[2].objective < ends[0].objective
