@@ -140,6 +140,14 @@ def test_tabletop_stepwise(tabletop):
         assert model.penalty_interval_ == pytest.approx((11.3, 44.55), abs=0.2)  # six features reach 149.9
 
 
+@pytest.mark.slow_except(2)
+@pytest.mark.parametrize("seed", range(12))
+def test_tabletop_has_five_features_at_every_seed(tabletop, seed):
+    model = KFeatures(random_state=seed, n_threads=1).fit(tabletop)
+    assert model.n_features_ == 5
+    assert model.inertia_ <= 161.25
+
+
 def test_tabletop_counts_its_features(tabletop):
     for model in (KFeatures(random_state=0, n_threads=1), BPMeans(random_state=0, n_threads=1)):
         model.fit(tabletop)
