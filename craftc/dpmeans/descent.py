@@ -87,8 +87,8 @@ class Sweeps:
             dropped = self.rows.drop_empty()
             self.rows.update_means()
             objective = self.objective
-            settled = tolerance > 0.0 and self.rows.K == K and bool(path) and path[-1] - objective <= tolerance * objective
-            return "moving" if (moved or dropped) and not settled else "converged", objective
+            flat = tolerance > 0.0 and self.rows.K == K and bool(path) and path[-1] - objective <= tolerance * objective
+            return "moving" if (moved or dropped) and not flat else "converged", objective
 
         return iterate_until_converged(step, path, max_iter, slack=self.slack, callback=callback)
 

@@ -55,7 +55,7 @@ class Starts:
         return model.mode == "lowest" or (model.mode == "auto" and asked)
 
     def searched(self) -> tuple[float, SphericalFit]:
-        """lambda^2 as the price of a cluster, and the partition of the search, settled on all rows."""
+        """lambda^2 as the price of a cluster, and the partition of the search after sweeps over all rows."""
         model, rows = self.model, self.rows
         whole = model.mode == "lowest"
         penalty, centers = searched_centers(rows, model.cluster_penalty, model.n_clusters, self.cap, self.seed, whole)

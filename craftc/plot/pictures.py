@@ -73,7 +73,7 @@ def features(
     >>> model = KFeatures(2, base="none", random_state=0).fit(Z @ bars.reshape(2, 16))
     >>> figure = plot.features(model, (4, 4))
     >>> [axes.get_title() for axes in figure.axes]
-    ['feature 0: 30 rows', 'feature 1: 20 rows']
+    ['feature 0: 20 rows', 'feature 1: 30 rows']
     """
     check_is_fitted(model)
     if not hasattr(model, "features_"):

@@ -138,7 +138,7 @@ def test_n_clusters_is_not_above_k_means(seed):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_clusters_of_a_large_table(dtype):
-    """Searched in a sample; the fit is settled on all rows."""
+    """Searched in a sample; sweeps over all rows follow."""
     X, labels = clouds(0, 2 * ROWS_SEARCHED, 4, 9, 9.0, dtype)
     assert same_partition(DPMeans(n_clusters=9).fit(X).labels_, labels)
     assert same_partition(DPMeans(random_state=3).fit(X).labels_, labels)
