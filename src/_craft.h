@@ -50,22 +50,26 @@ static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t l
 #include "_lanes.h"
 
 /* costs of rows [first, first + rows), rows <= CRAFT_TILE; x and codes are the whole blocks. Returns the (CRAFT_TILE, lanes) costs,
- * stored in scratch, and the cheapest cluster of each row (ties: the lowest); -1 if no cluster has a finite cost, or if NaN
- * leaves only the padding lanes to compare */
+ * stored in scratch, and the least cost of each row */
 static inline const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide,
-                                       ptrdiff_t first, ptrdiff_t rows, double *scratch, double *best, int32_t *arg)
+                                       ptrdiff_t first, ptrdiff_t rows, double *scratch, double *best)
 {
     double *z = scratch, *cost = scratch + CRAFT_TILE * (t->p + t->q);
     int32_t *level = (int32_t *)(scratch + CRAFT_TILE * t->p);
     SIMD_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost,
                                  (ptrdiff_t *)(cost + CRAFT_TILE * t->lanes)));
-    for (int r = 0; r < CRAFT_TILE; r++)
-        arg[r] = -1;
-    SIMD_DISPATCH(craft_cheapest, (t, cost, best, arg));
+    SIMD_DISPATCH(least, (t->lanes, CRAFT_TILE, cost, best));
+    return cost;
+}
+
+/* the cluster of least cost of every row of a tile (ties: the lowest); -1 if no cluster has a finite cost, or if NaN leaves only the
+ * padding lanes to compare */
+static inline void craft_cheapest(const craft_tables *t, const double *cost, const double *best, int32_t *arg)
+{
+    SIMD_DISPATCH(cheapest, (t->lanes, CRAFT_TILE, cost, best, arg));
     for (int r = 0; r < CRAFT_TILE; r++)
         if (arg[r] >= t->n_clusters)
             arg[r] = -1;
-    return cost;
 }
 
 #endif

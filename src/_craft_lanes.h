@@ -1,8 +1,29 @@
 /* One clone of the leaves of _craft.h, included once per instruction set by _lanes.h. */
 
+#include "_cheapest_lanes.h"
+
 /* rows whose accumulators fit the register file together with the tables of one column */
 #define ROWS (W == 8 ? 8 : 4)
 
+/* z of the cells x[from + j] of a run, W at a time */
+#if defined(__GNUC__)
+#define FILL_VECTORS(type)                                                                                  \
+    {                                                                                                       \
+        typedef type cells __attribute__((vector_size(W * sizeof(type)), aligned(sizeof(type)), may_alias));    \
+        BITS lacking = {0};                                                                                 \
+        for (; j + W <= run; j += W) {                                                                      \
+            LANE cell = __builtin_convertvector(*(const cells *)(x + from + j), LANE);                      \
+            LANE own = (cell - *(const LANE *)(centre + j)) * *(const LANE *)(scale + j);                   \
+            own = SMALLER(LARGER(own, ALL(LANE, -CRAFT_FAR)), ALL(LANE, CRAFT_FAR));                        \
+            *(LANE *)(z + from + j) = PICK(cell == cell, own);                                              \
+            lacking |= cell != cell;                                                                        \
+        }                                                                                                   \
+        for (int v = 0; v < W; v++)                                                                         \
+            missing |= lacking[v] != 0;                                                                     \
+    }
+#else
+#define FILL_VECTORS(type)
+#endif
 /* z of the selected numeric columns, each in its own place; returns whether a cell is missing. Unless few columns are selected it is
  * cheaper to fill in all of them: `repeat` rows are one run of cells (the centres are repeated `repeat` times), so that even few
  * columns fill the vectors. */
@@ -15,12 +36,15 @@ TARGET static int THIS(craft_fill_##type)(const craft_tables *t, const type *res
     int missing = 0;                                                                    \
     if (CRAFT_DENSE * selected >= p) {                                                  \
         ptrdiff_t run = rows == CRAFT_TILE ? p * t->repeat : p;                         \
-        for (ptrdiff_t from = 0; from < rows * p; from += run)                          \
-            for (ptrdiff_t j = 0; j < run; j++) {                                       \
+        for (ptrdiff_t from = 0; from < rows * p; from += run) {                        \
+            ptrdiff_t j = 0;                                                            \
+            FILL_VECTORS(type)                                                          \
+            for (; j < run; j++) {                                                      \
                 double cell = x[from + j];                                              \
                 missing |= cell != cell;                                                \
                 z[from + j] = CRAFT_Z(cell, centre[j], scale[j]);                       \
             }                                                                           \
+        }                                                                               \
         return missing;                                                                 \
     }                                                                                   \
     for (ptrdiff_t r = 0; r < rows; r++)                                                \
@@ -154,59 +178,8 @@ TARGET static void THIS(craft_costs)(const craft_tables *t, const void *x, int s
     }
 }
 
-/* The cheapest lane of every row and the lowest number that has it: first the minimum, then who equals it, 64 lanes in one word, so
- * that no branch depends on the winner. */
-TARGET static void THIS(craft_cheapest)(const craft_tables *t, const double *cost, double *best, int32_t *arg)
-{
-    const ptrdiff_t lanes = t->lanes;
-    for (int r = 0; r < CRAFT_TILE; r++, cost += lanes) {
-#if W == 8
-        __m512d least = _mm512_loadu_pd(cost);
-        for (ptrdiff_t k = 8; k < lanes; k += 8)
-            least = _mm512_min_pd(least, _mm512_loadu_pd(cost + k));
-        best[r] = _mm512_reduce_min_pd(least);
-        least = _mm512_set1_pd(best[r]);
-#define EQUALS(k) _mm512_cmp_pd_mask(_mm512_loadu_pd(cost + (k)), least, _CMP_EQ_OQ)
-#elif W == 4
-        __m256d least = _mm256_loadu_pd(cost);
-        for (ptrdiff_t k = 4; k < lanes; k += 4)
-            least = _mm256_min_pd(least, _mm256_loadu_pd(cost + k));
-        __m128d pair = _mm_min_pd(_mm256_castpd256_pd128(least), _mm256_extractf128_pd(least, 1));
-        best[r] = _mm_cvtsd_f64(_mm_min_sd(pair, _mm_unpackhi_pd(pair, pair)));
-        least = _mm256_set1_pd(best[r]);
-#define EQUALS(k) _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(cost + (k)), least, _CMP_EQ_OQ))
-#elif CRAFTC_CLONES
-        __m128d least = _mm_loadu_pd(cost);
-        for (ptrdiff_t k = 2; k < lanes; k += 2)
-            least = _mm_min_pd(least, _mm_loadu_pd(cost + k));
-        best[r] = _mm_cvtsd_f64(_mm_min_sd(least, _mm_unpackhi_pd(least, least)));
-        least = _mm_set1_pd(best[r]);
-#define EQUALS(k) _mm_movemask_pd(_mm_cmpeq_pd(_mm_loadu_pd(cost + (k)), least))
-#endif
-#ifdef EQUALS
-        for (ptrdiff_t from = 0; from < lanes; from += 64) {
-            uint64_t equal = 0;
-            for (ptrdiff_t k = from; k < lanes && k < from + 64; k += W)
-                equal |= (uint64_t)(unsigned)EQUALS(k) << (k - from);
-            if (equal) {
-                arg[r] = (int32_t)(from + __builtin_ctzll(equal));
-                break;
-            }
-        }
-#undef EQUALS
-#else
-        best[r] = cost[0];
-        arg[r] = 0;
-        for (ptrdiff_t k = 1; k < lanes; k++)
-            if (cost[k] < best[r]) {
-                best[r] = cost[k];
-                arg[r] = (int32_t)k;
-            }
-#endif
-    }
-}
-
 #undef ROWS
+#undef FILL_VECTORS
 #undef FILL_NUMERIC
 #undef FILL_LEVELS
 #undef CRAFT_Z

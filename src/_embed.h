@@ -131,7 +131,8 @@ static int embed_craft_assign(const craftc_costs *model, const void *x, int x_ty
                 memcpy(tile_codes + r * t->q * code_type, code + r * code_stride * code_type, (size_t)(t->q * code_type));
             code = tile_codes;
         }
-        cost = craft_tile(t, row, x_type == CRAFTC_FLOAT32, code, code_type == CRAFTC_UINT16, 0, n, scratch, best, arg);
+        cost = craft_tile(t, row, x_type == CRAFTC_FLOAT32, code, code_type == CRAFTC_UINT16, 0, n, scratch, best);
+        craft_cheapest(t, cost, best, arg);
         memcpy(labels + first, arg, sizeof(int32_t) * (size_t)n);
         if (least)
             memcpy(least + first, best, sizeof(double) * (size_t)n);

@@ -19,7 +19,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
-from craftc._kernels.craft cimport CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, craft_scratch_size, craft_tables, craft_tile
+from craftc._kernels.craft cimport CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, craft_cheapest, craft_scratch_size, craft_tables, craft_tile
 from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_numeric, rows_of, rows_weight, table_rows,
@@ -165,22 +165,28 @@ cdef Py_ssize_t assign_block(
     """Assign the rows at positions start..stop-1 to their cheapest clusters; a row moves only if that saves more than 1e-12 nats."""
     cdef Py_ssize_t tile, first, n, r, i, moved = 0
     cdef double[TILE] least
-    cdef int32_t[TILE] arg
+    cdef int32_t[TILE] cheapest
     cdef const double *cost
     cdef int32_t old, new
     cdef double c
+    cdef bint found
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
         n = min(TILE, stop - first)
-        cost = tile_costs(table, rows, t, first, n, scratch, least, arg)
+        cost = tile_costs(table, rows, t, first, n, scratch, least)
+        found = False
         for r in range(n):
-            i, old, new, c = first + r, labels[first + r], arg[r], least[r]
+            i, old, c = first + r, labels[first + r], least[r]
             if old >= 0 and cost[r * t.lanes + old] <= c + 1e-12:
-                new, c = old, cost[r * t.lanes + old]
-            elif new < 0:       # no cluster has a finite cost
-                new = max(old, 0)
+                if best.shape[0] > 0:
+                    best[i] = cost[r * t.lanes + old]
+                continue
             if best.shape[0] > 0:
                 best[i] = c
+            if not found:       # in most tiles of late passes no row moves
+                craft_cheapest(t, cost, least, cheapest)
+                found = True
+            new = cheapest[r] if cheapest[r] >= 0 else max(old, 0)      # the latter where no cluster has a finite cost
             if new != old:
                 moved += move_row(table, grid, rows[i] if rows.shape[0] else i, &labels[i], new, moving, groups)
     return moved
@@ -188,7 +194,7 @@ cdef Py_ssize_t assign_block(
 
 cdef inline const double *tile_costs(
     const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
-    double *least, int32_t *arg,
+    double *least,
 ) noexcept nogil:
     """Costs of n <= TILE rows from position `first` on, of the table or of the listed rows (copied to the end of the scratch)."""
     cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
@@ -196,7 +202,7 @@ cdef inline const double *tile_costs(
     cdef char *code
     if rows.shape[0] == 0:
         return craft_tile(t, table.numeric if t.p else NULL, table.single, table.codes if t.q else NULL, table.wide, first, n, scratch,
-                          least, arg)
+                          least)
     x = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
     code = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
     for r in range(n):
@@ -204,7 +210,7 @@ cdef inline const double *tile_costs(
             memcpy(x + r * row_bytes, rows_numeric(table, rows[first + r]), row_bytes)
         if t.q:
             memcpy(code + r * code_bytes, rows_codes(table, rows[first + r]), code_bytes)
-    return craft_tile(t, x, table.single, code, table.wide, 0, n, scratch, least, arg)
+    return craft_tile(t, x, table.single, code, table.wide, 0, n, scratch, least)
 
 
 cdef inline Py_ssize_t move_row(
@@ -292,11 +298,10 @@ cdef Py_ssize_t _reassign_block(
 ) noexcept nogil:
     cdef Py_ssize_t tile, first, n, r, moved = 0
     cdef double[TILE] least
-    cdef int32_t[TILE] arg
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
         n = min(TILE, stop - first)
-        tile_costs(table, all_rows, &tables.c, first, n, scratch, least, arg)
+        tile_costs(table, all_rows, &tables.c, first, n, scratch, least)
         for r in range(n):
             if least[r] < best[first + r]:
                 best[first + r] = least[r]
@@ -321,13 +326,12 @@ def costs(
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     cdef double[TILE] least
-    cdef int32_t[TILE] arg
     cdef const double *cost
     with nogil:
         for tile in range((n + TILE - 1) // TILE):
             first = tile * TILE
             m = min(TILE, n - first)
-            cost = tile_costs(&table, all_rows, &tables.c, first, m, &scratch[0, 0], least, arg)
+            cost = tile_costs(&table, all_rows, &tables.c, first, m, &scratch[0, 0], least)
             for r in range(m):
                 for k in range(out.shape[1]):
                     out[first + r, k] = cost[r * tables.c.lanes + k]

@@ -436,10 +436,9 @@ cdef const double *_tile_costs(
     cdef Py_ssize_t f, r, b
     cdef double cell
     cdef double[TILE] total
-    cdef int32_t[TILE] arg
     cdef double *cost = <double *> craft_tile(
         &tables.c, table.numeric if tables.c.p else NULL, table.single, table.codes if tables.c.q else NULL, table.wide, first, n, scratch,
-        total, arg,
+        total,
     )
     cdef double *z = scratch + craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
     cdef double *background = z + TILE * B.P

@@ -63,7 +63,8 @@ def propose_splits(
 
 def screen_splits(
     const double[:, ::1] cells not None,    # IN  (m, W) weighted cells, integers
-    const uint8_t[:, ::1] leaving not None,  # IN  (m, C) 1: the row leaves under the candidate
+    const int32_t[::1] rows not None,       # IN  the rows that leave under the candidates, one candidate after the other
+    const Py_ssize_t[::1] begin not None,   # IN  (C + 1,) their first positions
     const double[::1] sums not None,        # IN  (W,) of the columns of cells
     const double[::1] size not None,        # IN  (C,) weight of the rows that leave
     double total,                           # weight of all rows
@@ -71,38 +72,89 @@ def screen_splits(
     const double[::1] per_split not None,   # IN  (C,) factor of the squared excess: half a chi-squared in steps, scaled to the cluster
     const Py_ssize_t[::1] first not None,   # IN  (D + 1,) columns of cells of every feature
     const double[::1] floor not None,       # IN  (D,) price of every feature, steps
-    double[::1] work not None,              # WORK (W,)
+    double[:, ::1] work not None,           # WORK (m + 1, columns of cells that are screened at once, at least those of a feature)
     int64_t[::1] score not None,            # OUT (C,) sum over the features of what exceeds their prices, steps
 ):
-    """Net gains of many candidate splits by chi-squared. The sums over rows are sums of integers below 2^53, hence exact."""
-    cdef Py_ssize_t c, i, j, d, W = cells.shape[1]
-    cdef double excess, gain
-    check(leaving.shape[0] == cells.shape[0], "leaving")
+    """Net gains of many candidate splits by chi-squared. The sums over rows are sums of integers below 2^53, hence exact.
+
+    All candidates are screened against a few columns at a time, whose cells are copied so that they stay in cache.
+    """
+    cdef Py_ssize_t c, i, d, m = cells.shape[0], D = floor.shape[0], C = size.shape[0], width = work.shape[1], last, at, n
+    check(begin.shape[0] == C + 1 and begin[0] >= 0 and begin[C] <= rows.shape[0], "begin")
     check(sums.shape[0] == cells.shape[1], "sums")
-    check(size.shape[0] == leaving.shape[1], "size")
     check(per_column.shape[0] == cells.shape[1], "per_column")
-    check(per_split.shape[0] == leaving.shape[1], "per_split")
-    check(first.shape[0] == floor.shape[0] + 1, "first")
-    check(work.shape[0] >= cells.shape[1], "work")
-    check(score.shape[0] == leaving.shape[1], "score")
-    for d in range(first.shape[0]):
+    check(per_split.shape[0] == C, "per_split")
+    check(first.shape[0] == D + 1, "first")
+    check(work.shape[0] > m, "work")
+    check(score.shape[0] == C, "score")
+    check_indices(rows, 0, m, "rows")
+    for c in range(C):
+        check(begin[c] <= begin[c + 1], "begin")
+    for d in range(D + 1):
         check((first[d - 1] if d > 0 else 0) <= first[d] <= cells.shape[1], "first")
-    with nogil:
-        for c in range(leaving.shape[1]):
-            memset(&work[0], 0, W * sizeof(double))
-            for i in range(cells.shape[0]):
-                if leaving[i, c]:
-                    for j in range(W):
-                        work[j] += cells[i, j]
+        check(d == 0 or first[d] - first[d - 1] <= width, "work")
+    if D == 0 or C == 0 or m == 0 or width == 0 or cells.shape[1] == 0:
+        for c in range(C):
             score[c] = 0
-            for d in range(floor.shape[0]):
-                gain = 0.0
-                for j in range(first[d], first[d + 1]):
-                    excess = total * work[j] - size[c] * sums[j]
-                    gain += excess * excess * per_column[j]
-                gain = gain * per_split[c] - floor[d]
-                if gain > 0:
-                    score[c] += <int64_t> gain
+        return
+    cdef const int32_t *row = &rows[0] if rows.shape[0] else NULL
+    cdef double *block = &work[0, 0] + width
+    with nogil:
+        for c in range(C):
+            score[c] = 0
+        d = 0
+        while d < D:
+            last = d + 1
+            while last < D and first[last + 1] - first[d] <= width:
+                last += 1
+            at, n = first[d], first[last] - first[d]
+            for i in range(m):
+                memcpy(block + i * width, &cells[i, 0] + at, n * sizeof(double))
+            for c in range(C):
+                _add_rows(block, width, n, row + begin[c], begin[c + 1] - begin[c], &work[0, 0])
+                score[c] += _net_gain(&work[0, 0], &sums[0] + at, &per_column[0] + at, &first[d], &floor[d], last - d, size[c], total,
+                                      per_split[c])
+            d = last
+
+
+cdef void _add_rows(
+    const double *cells, Py_ssize_t width, Py_ssize_t n, const int32_t *rows, Py_ssize_t n_rows, double *out,
+) noexcept nogil:
+    """Sums of some rows of n cells; four rows at a time, so that the sums are loaded and stored less often."""
+    cdef Py_ssize_t r, j
+    cdef const double *a
+    cdef const double *b
+    cdef const double *c
+    cdef const double *d
+    memset(out, 0, n * sizeof(double))
+    for r in range(0, n_rows - 3, 4):
+        a, b = cells + rows[r] * width, cells + rows[r + 1] * width
+        c, d = cells + rows[r + 2] * width, cells + rows[r + 3] * width
+        for j in range(n):
+            out[j] += (a[j] + b[j]) + (c[j] + d[j])
+    for r in range(n_rows - n_rows % 4, n_rows):
+        a = cells + rows[r] * width
+        for j in range(n):
+            out[j] += a[j]
+
+
+cdef int64_t _net_gain(
+    const double *leaving, const double *sums, const double *per_column, const Py_ssize_t *first, const double *floor, Py_ssize_t n,
+    double size, double total, double per_split,
+) noexcept nogil:
+    """Sum over n features of what exceeds their prices."""
+    cdef Py_ssize_t d, j
+    cdef double excess, gain
+    cdef int64_t score = 0
+    for d in range(n):
+        gain = 0.0
+        for j in range(first[d] - first[0], first[d + 1] - first[0]):
+            excess = total * leaving[j] - size * sums[j]
+            gain += excess * excess * per_column[j]
+        gain = gain * per_split - floor[d]
+        if gain > 0:
+            score += <int64_t> gain
+    return score
 
 
 def split_moments(

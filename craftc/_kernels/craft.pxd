@@ -23,7 +23,8 @@ cdef extern from "_craft.h" nogil:
         const int32_t *level_offset
     Py_ssize_t craft_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
     const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
-                             Py_ssize_t rows, double *scratch, double *best, int32_t *arg)
+                             Py_ssize_t rows, double *scratch, double *best)
+    void craft_cheapest(const craft_tables *t, const double *cost, const double *best, int32_t *arg)
 
 cdef enum:
     TILE = 8            # CRAFT_TILE

@@ -14,7 +14,8 @@ def propose_splits(
 ) -> int: ...
 def screen_splits(
     cells: NDArray[np.float64],
-    leaving: NDArray[np.uint8],
+    rows: NDArray[np.int32],
+    begin: NDArray[np.intp],
     sums: NDArray[np.float64],
     size: NDArray[np.float64],
     total: float,

@@ -20,6 +20,7 @@ _UNIT = 2.0**8  # grid steps of a numeric cell to a standard deviation of the ta
 _LARGEST = 2.0**15  # grid steps: cells further away are clipped
 _HEAVIEST = 2**10  # weights are clipped
 _STEPS = 2.0**10  # steps of a score to a nat
+_COLUMNS_AT_ONCE = 64  # whose cells stay in the second-level cache
 
 
 def net_gains(
@@ -69,5 +70,8 @@ def net_gains(
     divides = (size > 0) & (size < total)
     per_split = np.divide(_STEPS * 0.5 * cluster_weight, size * (total - size), out=np.zeros(len(size)), where=divides)
     scores = np.empty(len(size), np.int64)
-    screen_splits(weighted, leaving, sums, size, total, per_column, per_split, first, _STEPS * price, np.empty(len(sums)), scores)
+    rows = np.nonzero(leaving.T)[1].astype(np.int32)
+    begin = np.concatenate([[0], np.cumsum(np.count_nonzero(leaving, axis=0))]).astype(np.intp)
+    work = np.empty((len(z) + 1, max(_COLUMNS_AT_ONCE, int(np.diff(first).max(initial=0)))))
+    screen_splits(weighted, rows, begin, sums, size, total, per_column, per_split, first, _STEPS * price, work, scores)
     return scores

@@ -51,7 +51,7 @@ CHECKED = {
     "craft_covariance.assign": (5,),
     "craft_cross_products.cross_products": (2, 4),
     "craft_passes.passes": (3, 4),
-    "craft_splits.screen_splits": (7,),
+    "craft_splits.screen_splits": (1, 2, 8),
     "craft_splits.split_moments": (3, 5, 6),
     "dpmeans.accumulate": (1,),
     "dpmeans.farthest": (3,),
