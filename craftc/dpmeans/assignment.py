@@ -183,8 +183,9 @@ class LocalAssignment(Assignment):
 
     def __init__(self, data: DenseData, limit: float, cap: int, labels: Labels, order: NDArray[np.int32]) -> None:
         self.data = data
+        geometry, _ = data.geometry, data.scatter  # moments of the table take labels of their own: before the bounds exist
         upper, lower = np.empty((2, len(data)), np.float32)
-        self.rows = BoundedRows(data.X, data.geometry, labels, upper, lower, order, data.n_threads)
+        self.rows = BoundedRows(data.X, geometry, labels, upper, lower, order, data.n_threads)
         K = int(labels.max()) + 1
         super().__init__(data, limit, cap, K, data.sums_of(labels, K))
 

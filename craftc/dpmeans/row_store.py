@@ -16,6 +16,8 @@ from craftc.dpmeans.descent import Descent, SphericalFit
 from craftc.dpmeans.penalty import farthest_first
 from craftc.dpmeans.seeding import random_row
 
+_ROWS_AT_ONCE = 1 << 17  # of which distances are kept: 12 bytes each
+
 
 class LocalRows:
     """The rows of a fit, in memory.
@@ -56,11 +58,16 @@ class LocalRows:
 
     def farthest(self, centers: Floats) -> tuple[float, NDArray[Any]]:
         """The largest squared distance of a row to its nearest centre, and the cells of the row (ties: the first)."""
-        squared = nearest(self.data.X, centers, self.data.n_threads)[1]
-        if self._counted is not None:
-            squared[self.data.weight == 0] = 0.0
-        row = int(squared.argmax())
-        return float(squared[row]), self.data.X[row]
+        X, weight, largest, row = self.data.X, self.data.weight, -1.0, 0
+        for first in range(0, len(X), _ROWS_AT_ONCE):
+            some = slice(first, first + _ROWS_AT_ONCE)
+            squared = nearest(X[some], centers, self.data.n_threads)[1]
+            if len(weight):
+                squared[weight[some] == 0] = 0.0
+            at = int(squared.argmax())
+            if squared[at] > largest:
+                largest, row = float(squared[at]), first + at
+        return largest, X[row]
 
     def sweeps(self, penalty: float, cap: int, labels: Labels, seed: int, number: int) -> Descent:
         """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
