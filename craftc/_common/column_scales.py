@@ -15,6 +15,7 @@ COMMENSURATE = 10.0  # ratio of standard deviations from which on a column hardl
 _NARROW = 0.1  # quantile of the deviations: a few unusually narrow columns among many are no sign of different units
 _FEWEST = 20  # rows: deviations of fewer are too uncertain
 ROWS_COMPARED = 10_000  # at most, spread evenly over the table, are looked at
+_COLUMNS_AT_ONCE = 32  # of which float64 copies exist at a time
 _CENTRED = 0.25  # standard deviations by which the means of centred columns differ from 0, at most (root of the mean square)
 
 
@@ -38,16 +39,13 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any]) -> None:
     """
     if len(X) < _FEWEST:
         return
-    rows = (X if len(X) <= ROWS_COMPARED else X[spread(len(X), ROWS_COMPARED, 0)]).astype(np.float64)
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    compared = np.flatnonzero(((rows > low) & (rows < high)).any(axis=0))
+    rows: Any = slice(None) if len(X) <= ROWS_COMPARED else spread(len(X), ROWS_COMPARED, 0)
+    blocks = [slice(first, first + _COLUMNS_AT_ONCE) for first in range(0, X.shape[1], _COLUMNS_AT_ONCE)]
+    scales = np.concatenate([_scales(X[rows, block].astype(np.float64)) for block in blocks], axis=1)
+    compared = np.flatnonzero(scales[3])
     if len(compared) < 2:
         return
-    rows, low, high = rows[:, compared], low[compared], high[compared]
-    reach = high / 2 - low / 2  # in units of which squares do not overflow
-    step = (rows / 2 - low / 2) / reach
-    deviation: Floats = 2.0 * reach * step.std(axis=0)
-    mean = low + 2.0 * reach * step.mean(axis=0)
+    low, deviation, mean = scales[:3, compared]
     narrow, wide = int(deviation.argmin()), int(deviation.argmax())
     least = np.exp(np.quantile(np.log(deviation), _NARROW))
     commensurate = deviation[wide] <= COMMENSURATE * least or (low == low[0]).all() or (np.mean((mean / deviation) ** 2) <= _CENTRED**2)
@@ -60,3 +58,12 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any]) -> None:
         f"{deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own units, so that {narrow_name} has hardly any "
         "influence. Scale the columns, for example with sklearn.preprocessing.StandardScaler, or use CRAFT, which needs no scaling.",
     )
+
+
+def _scales(rows: Floats) -> Floats:
+    """(4, D) smallest value, standard deviation and mean of every column, and whether it has more than two values."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    reach = high / 2 - low / 2  # in units of which squares do not overflow
+    step = (rows / 2 - low / 2) / np.where(reach > 0, reach, 1.0)
+    mean, deviation = low + 2.0 * reach * step.mean(axis=0), 2.0 * reach * step.std(axis=0)
+    return np.array([low, deviation, mean, ((rows > low) & (rows < high)).any(axis=0)])
