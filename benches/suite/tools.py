@@ -1,10 +1,12 @@
-"""What the benchmarks share: imports that a past commit may lack, quiet fits, and kernels called again as a fit called them."""
+"""What the benchmarks share: imports that a past commit may lack, quiet fits, peak memory, kernels called again as a fit called them."""
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -116,3 +118,29 @@ def quietly(model: Any, *given: Any, **named: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(*given, **named)
+
+
+def peak_beyond(run: Callable[[], Any]) -> int:
+    """Bytes by which the resident memory of this process grows at most during `run`; Linux.
+
+    The allocator maps arrays from 64 kB on and unmaps them at once, so that the peak is memory in use.
+    """
+    reset = Path("/proc/self/clear_refs")
+    if not reset.exists():
+        raise NotImplementedError("Peak memory of a part of a process is measured on Linux alone.")
+    allocator = ctypes.CDLL(None)
+    if hasattr(allocator, "mallopt"):
+        trim_threshold, mmap_threshold = -1, -3
+        allocator.mallopt(trim_threshold, 0)
+        allocator.mallopt(mmap_threshold, 1 << 16)
+    if hasattr(allocator, "malloc_trim"):
+        allocator.malloc_trim(0)
+    before = _resident("VmRSS")
+    reset.write_text("5")
+    run()
+    return _resident("VmHWM") - before
+
+
+def _resident(field: str) -> int:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(field)) * 1024
