@@ -207,7 +207,8 @@ def _floor_in(title: str) -> tuple[str, float] | None:
     return (found[1], float(found[2]) * {"s": 1.0, "ms": 1e-3}[found[3]]) if found else None
 
 
-def _as_table(table: Table) -> str:
+def as_table(table: Table) -> str:
+    """The table in Markdown."""
     lines = [table.header, ["---"] * len(table.header), *table.rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
 
@@ -240,7 +241,7 @@ def page(text: str, pictures: Path | None = None) -> str:
                 caption = f"{above}: the times of the table below." + (f" {machine[0]}." if machine else "")
                 options = ":alt: Times of the table below as bars\n:width: 100%"
                 out.append(f":::{{figure}} /generated/performance/{name}\n{options}\n\n{caption}\n:::")
-            out.append(_as_table(part))
+            out.append(as_table(part))
     return "\n\n".join(out) + "\n"
 
 

@@ -21,7 +21,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(HERE), str(ROOT)]
 
-import _methods  # noqa: E402 (in this folder)
+import _growth  # noqa: E402 (in this folder)
+import _methods  # noqa: E402
 import _performance  # noqa: E402
 
 # ---- project ----
@@ -47,7 +48,13 @@ extensions = [
 ]
 html_math_renderer = "mathml"
 templates_path = ["_templates"]
-exclude_patterns = ["generated/**/*.ipynb", "generated/**/*.py", "generated/performance.md", "generated/gallery/GALLERY_HEADER.rst"]
+exclude_patterns = [
+    "generated/**/*.ipynb",
+    "generated/**/*.py",
+    "generated/performance.md",
+    "generated/growth.md",
+    "generated/gallery/GALLERY_HEADER.rst",
+]
 nitpicky = True
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -83,6 +90,7 @@ sphinx_gallery_conf = {
 }
 
 _performance.write(ROOT / "benches" / "peers" / "README.md", HERE / "generated")
+_growth.write(ROOT / "benches" / "growth.md", HERE / "generated")
 
 # ---- theme ----
 

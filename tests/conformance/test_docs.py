@@ -40,6 +40,31 @@ def performance(monkeypatch):
     return importlib.import_module("_performance")
 
 
+def test_growth_page_draws_the_tables_with_slopes(performance, tmp_path):
+    pytest.importorskip("matplotlib", reason="the page's plots are drawn with matplotlib")
+    growth = importlib.import_module("_growth")
+    text = """Measured once.
+
+### Seconds against the number of rows
+
+| fit | 1,000 | 10,000 | slope |
+| --- | --- | --- | --- |
+| `CRAFT()` | 0.1 | 1.2 | 1.08 |
+| `DPMeans()` | 0.01 | - | - |
+
+### Bytes per row
+
+| fit | 1,000 rows |
+| --- | --- |
+| `CRAFT()` | 12 |
+"""
+    page = growth.page("# Growth\n\n" + text, tmp_path)
+    table = performance.sections_of("# Growth\n\n" + text)[1].parts[0]
+    assert growth.curves(table) == [("CRAFT()", [(1000, 0.1), (10000, 1.2)], "1.08"), ("DPMeans()", [(1000, 0.01)], "-")]
+    assert re.findall(r"/generated/growth/(\S+)", page) == ["growth-rows.svg"] == [path.name for path in tmp_path.iterdir()]
+    assert all(line in page for line in text.splitlines())
+
+
 def test_every_public_name_is_in_the_reference():
     reference = text_of(DOCS / "api.rst")
     listed = set(re.findall(r"^   ([\w.]+)$", reference, flags=re.MULTILINE))
