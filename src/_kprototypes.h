@@ -68,6 +68,9 @@ static inline const double *kp_tile(const kp_tables *t, const void *x, int singl
     SIMD_DISPATCH(kp_costs, (t, x, single, codes, wide, first, rows, scratch, entry, cost, cost + KP_TILE * t->lanes));
     SIMD_DISPATCH(least, (t->lanes, rows, cost, best));
     SIMD_DISPATCH(cheapest, (t->lanes, rows, cost, best, arg));
+    for (ptrdiff_t r = 0; r < rows; r++)
+        if (arg[r] >= t->n_clusters)        /* NaN: no prototype compares as nearest */
+            arg[r] = 0;
     return cost;
 }
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.estimator import MixedInput, all_or_nothing, column_names, warn_not_converged
 from craftc._common.random import rng_of
+from craftc._common.shown import shown
 from craftc._common.threads import effective_n_threads, parallel_map
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Number, check_countable, check_parameters, check_weight
@@ -132,7 +133,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         if isinstance(self.init, str):
             init: Any = {name.lower(): name for name in INITS}.get(self.init.lower())
             if init is None:
-                raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or initial centroids, got {self.init!r}.")
+                raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or initial centroids, got {shown(self.init)}.")
         else:
             init = given_prototypes(self.init, problem, K, self._mixed)
         rows = problem.distinct_rows(K + 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.shown import shown
+from craftc._common.shown import array_of, shown
 from craftc._common.typing import Floats, Ints
 from craftc.kprototypes.problem import MATCHING, NG, Problem
 
@@ -123,59 +123,65 @@ def given_prototypes(init: Any, problem: Problem, n_clusters: int, numeric: bool
     """
     p, q = problem.grid.p, problem.grid.q
     if not numeric:
-        return np.empty((n_clusters, 0)), _given_modes(init, problem, n_clusters, q)
+        return np.empty((n_clusters, 0)), _given_modes("init", init, problem, n_clusters, q)
     if not isinstance(init, list | tuple) or len(init) != 2:
         raise ValueError(
-            f"init must be {', '.join(map(repr, INITS))}, or a list of two arrays: means ({n_clusters}, {p}) and codes of modes "
-            f"({n_clusters}, {q}), got {shown(init)}."
+            f"init must be one of {', '.join(map(repr, INITS))} or a list of two arrays, means ({n_clusters}, {p}) and modes ({n_clusters}, "
+            f"{q}), got {shown(init)}."
         )
-    return _given_means(init[0], n_clusters, p), _given_modes(init[1], problem, n_clusters, q)
+    return _given_means("init[0]", init[0], n_clusters, p), _given_modes("init[1]", init[1], problem, n_clusters, q)
 
 
-def _given_means(init: Any, n_clusters: int, p: int) -> Floats:
-    means = _array(init, "the means in init", n_clusters, p)
-    if means.dtype.kind not in "fiub" or not np.isfinite(means.astype(np.float64)).all():
-        raise ValueError(f"The means in init must be finite numbers, got {shown(init)}.")
+def _given_means(name: str, init: Any, n_clusters: int, p: int) -> Floats:
+    means = _array(name, init, n_clusters, p)
+    if means.dtype.kind == "O":
+        means = _numbers_in(name, means)
+    if means.dtype.kind not in "fiub" or not np.isfinite(means).all():
+        raise ValueError(f"{name} must be finite numbers, the initial means, got {shown(init)}.")
     return np.ascontiguousarray(means, np.float64)
 
 
-def _given_modes(init: Any, problem: Problem, n_clusters: int, q: int) -> Modes:
-    given = _array(init, "the modes in init", n_clusters, q)
+def _numbers_in(name: str, array: NDArray[Any]) -> Floats:
+    """An array of objects as float64."""
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be finite numbers, the initial means, got {shown(array.tolist())}.") from error
+
+
+def _given_modes(name: str, init: Any, problem: Problem, n_clusters: int, q: int) -> Modes:
+    given = _array(name, init, n_clusters, q)
     if given.dtype.kind in "OUS":
-        return _codes(given, problem)
-    numbers = given.astype(np.float64)
-    if not ((numbers >= 0) & (numbers < problem.n_levels) & (numbers == np.floor(numbers))).all():
+        return _codes(name, given, problem)
+    if not ((given >= 0) & (given < problem.n_levels) & (given == np.floor(given))).all():
         raise ValueError(
-            "The modes in init must be codes, which are positions among the sorted levels of a column, or levels as text; these columns "
-            f"have {problem.n_levels.tolist()} levels, got {shown(init)}."
+            f"{name} must be codes, which are positions among the sorted levels of a column, or levels as text; these columns have "
+            f"{problem.n_levels.tolist()} levels, got {shown(init)}."
         )
     return np.ascontiguousarray(given, np.int32)
 
 
-def _codes(given: NDArray[Any], problem: Problem) -> Modes:
+def _codes(name: str, given: NDArray[Any], problem: Problem) -> Modes:
     """Codes of levels."""
     modes = np.empty(given.shape, np.int32)
     for d, levels in enumerate(problem.table.levels):
         code = {str(level): c for c, level in enumerate(levels)}
         for k, value in enumerate(given[:, d]):
             if str(value) not in code:
-                name = problem.table.categorical_names[d]
-                raise ValueError(f"init has the level {shown(value)}, which column {name!r} does not have; pass one of its levels.")
+                column = problem.table.categorical_names[d]
+                raise ValueError(f"{name} must have levels of the columns, but column {column!r} has no level {shown(value)}.")
             modes[k, d] = code[str(value)]
     return modes
 
 
-def _array(value: Any, name: str, n_clusters: int, width: int) -> NDArray[Any]:
+def _array(name: str, value: Any, n_clusters: int, width: int) -> NDArray[Any]:
     """An array (K, width); one axis is one column."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name[0].upper()}{name[1:]} must be an array ({n_clusters}, {width}), got {shown(value)}.") from error
+    array = array_of(name, value, f"an array ({n_clusters}, {width})")
     if array.ndim == 1:
         array = array[:, None]
     if array.shape != (n_clusters, width) or array.dtype.kind not in "fiubOUS":
         raise ValueError(
-            f"{name[0].upper()}{name[1:]} must have shape ({n_clusters}, {width}), one line for each of n_clusters={n_clusters} clusters, "
-            f"got {array.dtype} of shape {array.shape}."
+            f"{name} must have shape ({n_clusters}, {width}), one line for each of n_clusters={n_clusters} clusters, got {array.dtype} of "
+            f"shape {array.shape}."
         )
     return array

@@ -22,6 +22,7 @@ BLOBS = np.concatenate([RNG.normal(mean, 1.0, (40, 4)) for mean in (0, 6, 12)])
 NAMES = np.repeat(["a", "b", "c"], 40)
 COUNTS = np.floor(np.abs(BLOBS))
 BINARY = (BLOBS > 5).astype(float)
+LEVELS = np.floor(BLOBS / 3)
 CONSTANT = np.column_stack([BLOBS, np.full(120, 1.5)])
 
 
@@ -47,6 +48,10 @@ def spectral(**parameters):
     return craftc.GraphSpectralFeatures(3, random_state=0, **parameters).fit(heart()), heart()
 
 
+def prototypes(**parameters):
+    return craftc.KPrototypes(3, n_init=2, random_state=0, **parameters).fit(heart()), heart()
+
+
 def updated():
     model = craftc.DPMeans(random_state=0).fit(BLOBS.astype(np.float32))
     return model.partial_fit(BLOBS[:50].astype(np.float32) + 30), BLOBS.astype(np.float32)
@@ -62,6 +67,11 @@ CASES = {
     "dp, known covariances": lambda: dp_means(covariance=np.stack([np.eye(4)] * 3), n_clusters=3),
     "dp, updated": updated,
     "k-features": lambda: (craftc.KFeatures(3, random_state=0).fit(BLOBS), BLOBS),
+    "k-modes": lambda: (craftc.KModes(3, random_state=0).fit(LEVELS), LEVELS),
+    "k-modes, Ng": lambda: (craftc.KModes(3, cat_dissim="ng", random_state=0).fit(LEVELS), LEVELS),
+    "k-prototypes": prototypes,
+    "k-prototypes, Jaccard": lambda: prototypes(cat_dissim="jaccard-label", missing="category"),
+    "k-prototypes, Ng": lambda: prototypes(cat_dissim="ng", update="batch", gamma=2.0),
     "bp": lambda: (craftc.BPMeans(random_state=0).fit(BLOBS), BLOBS),
     "bp, no features": lambda: (craftc.BPMeans(1e9, random_state=0).fit(BLOBS - BLOBS.mean(axis=0)), BLOBS),
     "convex": lambda: (craftc.ConvexClustering().fit(BLOBS), BLOBS),
