@@ -291,12 +291,12 @@ def assign(
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK, min((b + 1) * COST_BLOCK, n), &scratch[0, 0], &cost[b],
-                                      moving, groups)
+                moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK, min((b + 1) * COST_BLOCK, n), &scratch[0, 0],
+                                      &cost[b], moving, groups)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK, min((b + 1) * COST_BLOCK, n), &scratch[omp_get_thread_num(), 0],
-                              &cost[b], moving, partial[omp_get_thread_num()] if moving else groups)
+        moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK, min((b + 1) * COST_BLOCK, n),
+                              &scratch[omp_get_thread_num(), 0], &cost[b], moving, partial[omp_get_thread_num()] if moving else groups)
     if moving:
         merge_partial(partial, groups, t.grid.first_numeric)
     return moved

@@ -15,7 +15,7 @@ from craftc._common.estimator import MixedInput, all_or_nothing, column_names, w
 from craftc._common.random import rng_of
 from craftc._common.shown import shown
 from craftc._common.threads import effective_n_threads, parallel_map
-from craftc._common.typing import Floats, Labels
+from craftc._common.typing import Labels
 from craftc._common.validation import Choice, Constraint, Number, check_countable, check_parameters, check_weight
 from craftc._common.weights import integer_weights
 from craftc.kprototypes.centroids import centroid_array, centroid_columns

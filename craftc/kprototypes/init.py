@@ -126,8 +126,8 @@ def given_prototypes(init: Any, problem: Problem, n_clusters: int, numeric: bool
         return np.empty((n_clusters, 0)), _given_modes("init", init, problem, n_clusters, q)
     if not isinstance(init, list | tuple) or len(init) != 2:
         raise ValueError(
-            f"init must be one of {', '.join(map(repr, INITS))} or a list of two arrays, means ({n_clusters}, {p}) and modes ({n_clusters}, "
-            f"{q}), got {shown(init)}."
+            f"init must be one of {', '.join(map(repr, INITS))} or a list of two arrays, means ({n_clusters}, {p}) and modes "
+            f"({n_clusters}, {q}), got {shown(init)}."
         )
     return _given_means("init[0]", init[0], n_clusters, p), _given_modes("init[1]", init[1], problem, n_clusters, q)
 

@@ -61,7 +61,8 @@ def restored(archive: Archive) -> PrototypeClustering:
     model._set_prototypes(prototypes)
     model.labels_ = archive.labels("labels", (None,), model.n_clusters_)
     model.epoch_costs_ = archive.floats("epoch_costs", (None,), least=0.0).tolist()
-    demand(model.cost_ >= 0.0, "the cost is negative")
+    complete = len(model.epoch_costs_) == model.n_iter_ + 1 and model.epoch_costs_[-1] == model.cost_
+    demand(complete, "the costs of the passes do not lead to the cost")
     return model
 
 
@@ -87,8 +88,13 @@ def _prototypes(archive: Archive, kind: int, model: PrototypeClustering) -> Prot
 
 
 def _sums(archive: Archive, name: str, grid: Grid, n_clusters: int) -> Integers:
-    """Moments of the clusters: the weights are not negative, and those of cells no larger than those of the rows."""
+    """Moments of the clusters: no weight is negative, those of the levels of a column sum to that of the rows, missing cells included."""
     groups: Integers = archive.array(name, "int64", (n_clusters, grid.width))
-    counts = np.concatenate([groups[:, 1 : grid.first_numeric], groups[:, grid.first_numeric :: NUMERIC_CELLS]], axis=1)
-    demand(bool((groups[:, 0] >= 0).all() and (counts >= 0).all() and (counts <= groups[:, :1]).all()), f"{name} are not possible")
+    rows, levels, present = groups[:, :1], groups[:, 1 : grid.first_numeric], groups[:, grid.first_numeric :: NUMERIC_CELLS]
+    possible = [(rows >= 0).all(), (levels >= 0).all(), (levels <= rows).all(), (present >= 0).all(), (present <= rows).all()]
+    if grid.q:
+        possible.append((np.add.reduceat(levels, grid.level_start, axis=1) == rows).all())
+    sums = groups[:, grid.first_numeric :].reshape(n_clusters, grid.p, NUMERIC_CELLS)
+    possible.append((np.abs(sums[:, :, 2].astype(np.float64)) <= 1.0 + rows * 2.0**-24).all())  # upper half of a sum of numbers up to 2^39
+    demand(all(bool(each) for each in possible), f"{name} are not possible")
     return groups

@@ -13,6 +13,7 @@ import pytest
 
 import craftc
 from craftc import load_model, save_model
+from craftc._kernels.moments import Grid
 from craftc.cli import main
 from craftc.datasets import load_heart
 from tests.app.model_members import arrays_of, write_arrays
@@ -121,6 +122,8 @@ def check_same(a, b, name=""):
         assert len(a) == len(b), name
         for i, (left, right) in enumerate(zip(a, b, strict=True)):
             check_same(left, right, f"{name}[{i}]")
+    elif isinstance(a, Grid):
+        check_same(a.__reduce__()[1], b.__reduce__()[1], name)
     elif is_dataclass(a):  # without what it computes when it is first asked
         for field in fields(a):
             check_same(getattr(a, field.name), getattr(b, field.name), f"{name}.{field.name}")

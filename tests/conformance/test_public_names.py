@@ -57,7 +57,8 @@ SIGNATURES = {
     ),
     "KPrototypes": (
         "(n_clusters=8, *, gamma=None, num_dissim='euclidean', init='Huang', n_init=10, max_iter=100, cat_dissim='matching', "
-        "update='online', categorical='auto', missing='ignore', unknown='ignore', random_state=None, n_threads=None, n_jobs=None, verbose=0)"
+        "update='online', categorical='auto', missing='ignore', unknown='ignore', random_state=None, n_threads=None, n_jobs=None, "
+        "verbose=0)"
     ),
     "MixedTable": "(numeric, codes, schema)",
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None)",
@@ -161,11 +162,12 @@ ATTRIBUTES = {
         "penalty_interval_"
     ),
     "KModes": (
-        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ labels_ n_clusters_ n_features_in_ n_iter_ schema_"
+        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ labels_ n_clusters_ n_features_in_ n_iter_ "
+        "schema_"
     ),
     "KPrototypes": (
-        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ gamma_ labels_ n_clusters_ n_features_in_ n_iter_ "
-        "schema_"
+        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ gamma_ labels_ n_clusters_ n_features_in_ "
+        "n_iter_ schema_"
     ),
 }
 
