@@ -141,7 +141,7 @@ cdef class Prototypes:
     @property
     def means(self):
         """(K, p) means, a copy."""
-        return np.ascontiguousarray(self.mean_table[:, :self.c.n_clusters].T)
+        return np.array(self.mean_table[:, :self.c.n_clusters].T, order="C")
 
     @property
     def modes(self):
