@@ -115,8 +115,8 @@ cdef class Prototypes:
             for k in range(K):
                 check(0 <= self.modes_[k, d] < counts[d], "modes")
         entries = most + 1 if kind == KP_LABELS else grid.n_levels
-        self.mean_table, self.level_table = _aligned(grid.p, lanes), _aligned(entries + 1, lanes)
-        self.sizes, self.bases = _aligned(1, lanes)[0], _aligned(1, lanes)[0]
+        self.mean_table, self.level_table = aligned(grid.p, lanes), aligned(entries + 1, lanes)
+        self.sizes, self.bases = aligned(1, lanes)[0], aligned(1, lanes)[0]
         self.bases[K:] = INFINITY
         self.means_, self.levels_, self.sizes_ = self.mean_table, self.level_table, self.sizes
         for k in range(K):
@@ -165,7 +165,7 @@ cdef class Prototypes:
         return kp_scratch_size(self.c.p, self.c.q, self.c.lanes)
 
 
-def _aligned(rows, lanes):
+cdef object aligned(Py_ssize_t rows, Py_ssize_t lanes):
     """Zeros (rows, lanes) on a cache line."""
     room = np.zeros(rows * lanes + 8)
     skip = (64 - room.ctypes.data % 64) % 64 // 8
