@@ -55,6 +55,14 @@ static inline ptrdiff_t kp_entry(const kp_tables *t, const ptrdiff_t *code, ptrd
     return code[d];
 }
 
+#define KP_SETS(t) ((t)->kind == KP_BINARY || (t)->kind == KP_LABELS)
+
+#if defined(__GNUC__)
+#define KP_UNROLL _Pragma("GCC unroll 8")
+#else
+#define KP_UNROLL
+#endif
+
 #define LEAVES "_kprototypes_lanes.h"
 #include "_lanes.h"
 

@@ -2,30 +2,36 @@
 
 #include "_cheapest_lanes.h"
 
-/* cells as float64; returns whether one is missing */
-#define FILL_NUMBERS(type)                                                                                  \
-TARGET static int THIS(kp_fill_##type)(const type *restrict x, ptrdiff_t n, double *restrict cells)         \
-{                                                                                                           \
-    int missing = 0;                                                                                        \
-    for (ptrdiff_t j = 0; j < n; j++) {                                                                     \
-        cells[j] = x[j];                                                                                    \
-        missing |= x[j] != x[j];                                                                            \
-    }                                                                                                       \
-    return missing;                                                                                         \
-}
-FILL_NUMBERS(float)
-FILL_NUMBERS(double)
+/* rows whose sums fit the register file */
+#define ROWS_AT_ONCE (W == 8 ? 8 : 4)
 
-/* positions in the level table; `size`: of the set of each row */
+/* whether one of n cells is missing */
+TARGET static int THIS(kp_lacks)(const double *restrict x, ptrdiff_t n)
+{
+    int missing = 0;
+    ptrdiff_t j = 0;
+#if defined(__GNUC__)
+    BITS lacking = {0};
+    for (; j + W <= n; j += W)
+        lacking |= *(const LANE *)(x + j) != *(const LANE *)(x + j);
+    for (int v = 0; v < W; v++)
+        missing |= lacking[v] != 0;
+#endif
+    for (; j < n; j++)
+        missing |= x[j] != x[j];
+    return missing;
+}
+
+/* Positions in the level table, relative to the first entry of the column in a sum; `size`: of the set of each row. One loop over all
+ * cells of a tile fills the vectors even if columns are few. */
 #define FILL_ENTRIES(type)                                                                                  \
 TARGET static void THIS(kp_fill_##type)(const kp_tables *t, const type *restrict codes, ptrdiff_t rows,     \
                                         ptrdiff_t *restrict entry, double *restrict size)                   \
 {                                                                                                           \
-    const ptrdiff_t q = t->q, lanes = t->lanes, *restrict start = t->level_start;                           \
-    if (t->kind == KP_MATCHING || t->kind == KP_NG) {                                                       \
-        for (ptrdiff_t r = 0; r < rows; r++)                                                                \
-            for (ptrdiff_t d = 0; d < q; d++)                                                               \
-                entry[r * q + d] = (start[d] + (ptrdiff_t)codes[r * q + d]) * lanes;                        \
+    const ptrdiff_t q = t->q, lanes = t->lanes;                                                             \
+    if (!KP_SETS(t)) {                                                                                      \
+        for (ptrdiff_t j = 0; j < rows * q; j++)                                                            \
+            entry[j] = (ptrdiff_t)codes[j] * lanes;                                                         \
         return;                                                                                             \
     }                                                                                                       \
     for (ptrdiff_t r = 0; r < rows; r++) {                                                                  \
@@ -40,36 +46,43 @@ TARGET static void THIS(kp_fill_##type)(const kp_tables *t, const type *restrict
 FILL_ENTRIES(uint8_t)
 FILL_ENTRIES(uint16_t)
 
-/* ROWS rows from `r0` on, VECTORS vectors of lanes from lane `k` on; SQUARE(d): the square of a difference, 0 where the cell is missing */
+/* ROWS rows from `r0` on, VECTORS vectors of lanes from lane `k` on; SQUARE(d): the square of a difference, 0 where the cell is missing.
+ * Numbers and categories are summed one after the other, so that either sums fit the register file. */
 #define ACCUMULATE(ROWS, VECTORS, SQUARE)                                               \
     {                                                                                   \
-        LANE sum[ROWS][VECTORS], other[ROWS][VECTORS];                                  \
-        for (int r = 0; r < ROWS; r++)                                                  \
-            for (int v = 0; v < VECTORS; v++) {                                         \
+        LANE sum[ROWS][VECTORS];                                                        \
+        KP_UNROLL for (int r = 0; r < ROWS; r++)                                        \
+            KP_UNROLL for (int v = 0; v < VECTORS; v++)                                 \
                 sum[r][v] = *(const LANE *)(t->base + k + v * W);                       \
-                other[r][v] = ALL(LANE, 0.0);                                           \
-            }                                                                           \
-        for (ptrdiff_t d = 0; d < p; d++)                                               \
-            for (int v = 0; v < VECTORS; v++) {                                         \
+        for (ptrdiff_t d = 0; d < p; d++) {                                             \
+            const double *own = cells + r0 * p + d;                                     \
+            KP_UNROLL for (int v = 0; v < VECTORS; v++) {                               \
                 LANE mean = *(const LANE *)(t->mean + d * lanes + k + v * W);           \
-                for (int r = 0; r < ROWS; r++) {                                        \
-                    LANE step = mean - cells[(r0 + r) * p + d];                         \
+                KP_UNROLL for (int r = 0; r < ROWS; r++) {                              \
+                    LANE step = mean - own[r * p];                                      \
                     sum[r][v] += SQUARE(step * step);                                   \
                 }                                                                       \
             }                                                                           \
-        for (ptrdiff_t d = 0; d < q; d++)                                               \
-            for (int r = 0; r < ROWS; r++) {                                            \
-                const double *from = t->level + entry[(r0 + r) * q + d] + k;            \
-                for (int v = 0; v < VECTORS; v++)                                       \
-                    other[r][v] += *(const LANE *)(from + v * W);                       \
+        }                                                                               \
+        KP_UNROLL for (int r = 0; r < ROWS; r++)                                        \
+            KP_UNROLL for (int v = 0; v < VECTORS; v++) {                               \
+                *(LANE *)(cost + (r0 + r) * lanes + k + v * W) = sum[r][v];             \
+                sum[r][v] = ALL(LANE, 0.0);                                             \
             }                                                                           \
-        for (int r = 0; r < ROWS; r++)                                                  \
-            for (int v = 0; v < VECTORS; v++) {                                         \
+        for (ptrdiff_t d = 0; d < q; d++) {                                             \
+            const double *table = t->level + (sets ? 0 : t->level_start[d] * lanes) + k;    \
+            const ptrdiff_t *own = entry + r0 * q + d;                                  \
+            KP_UNROLL for (int r = 0; r < ROWS; r++)                                    \
+                KP_UNROLL for (int v = 0; v < VECTORS; v++)                             \
+                    sum[r][v] += *(const LANE *)(table + own[r * q] + v * W);           \
+        }                                                                               \
+        KP_UNROLL for (int r = 0; r < ROWS; r++)                                        \
+            KP_UNROLL for (int v = 0; v < VECTORS; v++) {                               \
                 if (sets) {                                                             \
-                    LANE both = *(const LANE *)(t->size + k + v * W) + size[r0 + r] - other[r][v];                  \
-                    other[r][v] = PICK(both > ALL(LANE, 0.0), ALL(LANE, 1.0) - other[r][v] / both);                 \
+                    LANE either = *(const LANE *)(t->size + k + v * W) + size[r0 + r] - sum[r][v];                  \
+                    sum[r][v] = PICK(either > ALL(LANE, 0.0), ALL(LANE, 1.0) - sum[r][v] / either);                 \
                 }                                                                       \
-                *(LANE *)(cost + (r0 + r) * lanes + k + v * W) = sum[r][v] + t->gamma * other[r][v];                \
+                *(LANE *)(cost + (r0 + r) * lanes + k + v * W) += t->gamma * sum[r][v];     \
             }                                                                           \
     }
 #define PLAIN(square) (square)
@@ -84,17 +97,21 @@ FILL_ENTRIES(uint16_t)
     }
 
 TARGET static void THIS(kp_costs)(const kp_tables *t, const void *x, int single, const void *codes, int wide, ptrdiff_t first,
-                                  ptrdiff_t rows, double *restrict cells, ptrdiff_t *restrict entry, double *restrict cost,
+                                  ptrdiff_t rows, double *restrict widened, ptrdiff_t *restrict entry, double *restrict cost,
                                   double *restrict size)
 {
     const ptrdiff_t lanes = t->lanes, p = t->p, q = t->q;
-    const int sets = t->kind == KP_BINARY || t->kind == KP_LABELS;
-    int missing = 0;
+    const int sets = KP_SETS(t);
+    const double *cells = (const double *)x + first * p;
     ptrdiff_t r0 = 0;
-    if (p && single)
-        missing = THIS(kp_fill_float)((const float *)x + first * p, rows * p, cells);
-    else if (p)
-        missing = THIS(kp_fill_double)((const double *)x + first * p, rows * p, cells);
+    for (ptrdiff_t j = 0; j < rows * p; j += 8)
+        __builtin_prefetch((const char *)(cells + j) + 2048);
+    if (p && single) {
+        const float *narrow = (const float *)x + first * p;
+        for (ptrdiff_t j = 0; j < rows * p; j++)
+            widened[j] = narrow[j];
+        cells = widened;
+    }
     if (q && wide)
         THIS(kp_fill_uint16_t)(t, (const uint16_t *)codes + first * q, rows, entry, size);
     else if (q)
@@ -102,18 +119,18 @@ TARGET static void THIS(kp_costs)(const kp_tables *t, const void *x, int single,
     else
         for (ptrdiff_t r = 0; r < rows; r++)
             size[r] = 0.0;
-    if (missing) {
+    if (p && THIS(kp_lacks)(cells, rows * p)) {
         for (; r0 < rows; r0++)
             TILE_OF(1, PRESENT)
         return;
     }
-    for (; r0 + 4 <= rows; r0 += 4)
-        TILE_OF(4, PLAIN)
+    for (; r0 + ROWS_AT_ONCE <= rows; r0 += ROWS_AT_ONCE)
+        TILE_OF(ROWS_AT_ONCE, PLAIN)
     for (; r0 < rows; r0++)
         TILE_OF(1, PLAIN)
 }
 
-#undef FILL_NUMBERS
+#undef ROWS_AT_ONCE
 #undef FILL_ENTRIES
 #undef ACCUMULATE
 #undef PLAIN
