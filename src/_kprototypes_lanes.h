@@ -104,8 +104,8 @@ TARGET static void THIS(kp_costs)(const kp_tables *t, const void *x, int single,
     const int sets = KP_SETS(t);
     const double *cells = (const double *)x + first * p;
     ptrdiff_t r0 = 0;
-    for (ptrdiff_t j = 0; j < rows * p; j += 8)
-        __builtin_prefetch((const char *)(cells + j) + 2048);
+    KP_PREFETCH(x, first * p, rows * p, single ? 4 : 8)
+    KP_PREFETCH(codes, first * q, rows * q, wide ? 2 : 1)
     if (p && single) {
         const float *narrow = (const float *)x + first * p;
         for (ptrdiff_t j = 0; j < rows * p; j++)
