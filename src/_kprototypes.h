@@ -1,8 +1,8 @@
 /* Dissimilarities between a tile of rows and all prototypes at once.
  *
  * A row costs sum (x - mean)^2 over its present numbers, plus gamma times the dissimilarity of its categories. The tables store the
- * clusters ("lanes") contiguously, padded to a multiple of KP_PAD with base = +inf, so that one load serves several clusters. The costs of
- * a row are one fixed sequence of operations: they do not depend on the tile, the block, the clone or the other rows. */
+ * clusters ("lanes") contiguously, padded to a multiple of KP_PAD with base = +inf: one load serves several clusters. The costs of a row
+ * are one fixed sequence of operations: they do not depend on the tile, the block, the clone or the other rows. */
 #ifndef CRAFTC_KPROTOTYPES_H
 #define CRAFTC_KPROTOTYPES_H
 

@@ -47,7 +47,7 @@ FILL_ENTRIES(uint8_t)
 FILL_ENTRIES(uint16_t)
 
 /* ROWS rows from `r0` on, VECTORS vectors of lanes from lane `k` on; SQUARE(d): the square of a difference, 0 where the cell is missing.
- * Numbers and categories are summed one after the other, so that either sums fit the register file. */
+ * The sums of the numbers are stored before those of the categories begin: either fit the register file. */
 #define ACCUMULATE(ROWS, VECTORS, SQUARE)                                               \
     {                                                                                   \
         LANE sum[ROWS][VECTORS];                                                        \

@@ -227,7 +227,7 @@ class KModes(PrototypeClustering):
     """k-modes: k-means for categorical columns.
 
     Minimises the sum over all rows of the number of cells that differ from the mode of their cluster. The interface, and with
-    ``update="online"`` the results, are those of the package kmodes 0.12; see its replacement in the documentation for what differs.
+    ``update="online"`` the results from equal initial centroids, are those of the package kmodes 0.12.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class KModes(PrototypeClustering):
         by the nearest row. "random": random rows. Array: initial modes, as codes (positions among the sorted levels of the column) or as
         levels (text).
     n_init : int, default=10
-        Number of starts; the lowest cost is kept (ties: the earlier start). One start, if `init` has no random numbers.
+        Number of starts; the lowest cost is kept (ties: the earlier start). One start, if `init` is "Cao" or an array.
     max_iter : int, default=100
         Largest number of passes per start.
     cat_dissim : {"matching", "ng", "jaccard", "jaccard-label"} or function of kmodes, default="matching"
@@ -246,8 +246,9 @@ class KModes(PrototypeClustering):
         "jaccard": columns of two levels, as the set of those with the second level; "jaccard-label": rows as sets of codes. Both are 1 less
         the share of common elements among all of a row and a mode.
     update : {"online", "batch"}, default="online"
-        "online": rows are visited in order, and a row that moves changes its two modes at once (Huang 1998, kmodes); starts run in
-        parallel. "batch": Lloyd's algorithm, parallel over rows. Neither raises the cost.
+        "online": rows are visited in order, and a row that moves changes its two modes at once (Huang 1998); starts run in parallel. As in
+        kmodes, a pass that does not lower the cost is the last one, and its modes are kept. "batch": Lloyd's algorithm, parallel over rows;
+        the cost never rises.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         All columns are categorical; a list must name all of them.
     missing : {"ignore", "category", "error"}, default="ignore"
@@ -357,9 +358,8 @@ class KPrototypes(PrototypeClustering):
     """k-prototypes: k-means for numeric and categorical columns.
 
     Minimises the sum over all rows of the squared distances of the numbers to the mean of their cluster, plus gamma times the number of
-    cells that differ from its mode. The interface, and with ``update="online"`` the results, are those of the package kmodes 0.12; see its
-    replacement in the documentation for what differs. Numeric columns are not scaled. :class:`CRAFT` needs neither scaling, nor gamma, nor
-    the number of clusters.
+    cells that differ from its mode. The interface, and with ``update="online"`` the results from equal initial centroids, are those of the
+    package kmodes 0.12. Numeric columns are not scaled. :class:`CRAFT` needs neither scaling, nor gamma, nor the number of clusters.
 
     Parameters
     ----------
@@ -381,8 +381,9 @@ class KPrototypes(PrototypeClustering):
     cat_dissim : {"matching", "ng", "jaccard", "jaccard-label"} or function of kmodes, default="matching"
         As in :class:`KModes`.
     update : {"online", "batch"}, default="online"
-        "online": rows are visited in order, and a row that moves changes its two prototypes at once (Huang 1998, kmodes); starts run in
-        parallel. "batch": Lloyd's algorithm, parallel over rows. Neither raises the cost.
+        "online": rows are visited in order, and a row that moves changes its two prototypes at once (Huang 1998); starts run in parallel.
+        As in kmodes, a pass that does not lower the cost is the last one, and its prototypes are kept. "batch": Lloyd's algorithm, parallel
+        over rows; the cost never rises.
     categorical : "auto", list of names or positions, or boolean mask, default="auto"
         Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an array.
     missing : {"ignore", "category", "error"}, default="ignore"

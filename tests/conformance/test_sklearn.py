@@ -64,7 +64,7 @@ def expected_failures(estimator):
         weight = {
             "check_sample_weight_equivalence_on_dense_data": (
                 "the check reorders the rows, which are visited one after the other and drawn by number. In the same order weights equal "
-                "repeated rows: test_kprototypes_estimator.py"
+                "repeated rows, if the passes are those of Lloyd: test_kprototypes_estimator.py"
             ),
         }
         numbers = dict.fromkeys(

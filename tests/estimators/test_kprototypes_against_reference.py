@@ -59,7 +59,9 @@ def check(seed, kind, update, weighted, p_most=4, gamma=1.5):
         return False  # its distinct rows are the prototypes
     parameters = {"n_clusters": len(modes), "cat_dissim": kind, "update": update}
     model = (
-        KPrototypes(init=[means, modes], gamma=gamma, random_state=0, **parameters) if p else KModes(init=modes, random_state=0, **parameters)
+        KPrototypes(init=[means, modes], gamma=gamma, random_state=0, **parameters)
+        if p
+        else KModes(init=modes, random_state=0, **parameters)
     )
     try:
         found = reference.fit(numbers, rows, means, modes, weights=weight, kind=kind, gamma=gamma if p else 1.0, update=update)

@@ -106,23 +106,23 @@ def test_gamma():
 @pytest.mark.parametrize("missing", ["ignore", "category"])
 @pytest.mark.parametrize("update", UPDATES)
 def test_missing_cells(update, missing):
-    holes = FRAME.mask(np.random.default_rng(1).random(FRAME.shape) < 0.2)
-    model = KPrototypes(3, n_init=3, update=update, missing=missing, random_state=0).fit(holes)
+    gaps = FRAME.mask(np.random.default_rng(1).random(FRAME.shape) < 0.2)
+    model = KPrototypes(3, n_init=3, update=update, missing=missing, random_state=0).fit(gaps)
     assert np.isfinite(model.cost_)
-    np.testing.assert_array_equal(model.predict(holes), model.labels_)
+    np.testing.assert_array_equal(model.predict(gaps), model.labels_)
     nothing = model.predict(pd.DataFrame({"age": [np.nan], "town": [None], "size": [np.nan], "colour": [None]}))
     assert missing == "category" or nothing[0] == 0  # all prototypes are equally near
-    modes = KModes(3, missing=missing, update=update).fit(holes[["town", "colour"]])
+    modes = KModes(3, missing=missing, update=update).fit(gaps[["town", "colour"]])
     assert ("(missing)" in modes.schema_.levels[0]) == (missing == "category")
 
 
 def test_missing_cells_may_be_an_error():
-    holes = FRAME.mask(np.random.default_rng(1).random(FRAME.shape) < 0.2)
+    gaps = FRAME.mask(np.random.default_rng(1).random(FRAME.shape) < 0.2)
     for model in MODELS:
         with pytest.raises(ValueError, match="missing value"):
-            type(model)(3, missing="error").fit(holes)
+            type(model)(3, missing="error").fit(gaps)
     with pytest.raises(ValueError, match="missing value"):
-        KModes(3, missing="error").fit(FRAME).predict(holes)
+        KModes(3, missing="error").fit(FRAME).predict(gaps)
 
 
 def test_a_missing_cell_costs_nothing():
@@ -144,8 +144,10 @@ def test_levels_that_fit_has_not_seen():
 @pytest.mark.parametrize("init", ["Huang", "Cao", "random"])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_weights_are_repeated_rows(init, kind, missing):
-    """From the same draws: rows are drawn in proportion to their weights. In order, a row of weight 2 moves at once, not one after the other,
-    which other dissimilarities than "matching" can show."""
+    """From the same draws: rows are drawn in proportion to their weights.
+
+    With "online" a row of weight 2 moves at once, not one copy after the other, which dissimilarities other than "matching" can show.
+    """
     table = random_table(4, n=120, p=2, q=3, missing=missing)
     weight = np.random.default_rng(3).integers(0, 4, 120)
     repeated = table.take(np.repeat(np.arange(120), weight))
