@@ -20,6 +20,8 @@ _NAMES = {
     "FeatureSelectionMixture": "craftc.mixture",
     "GraphSpectralFeatures": "craftc.spectral",
     "KFeatures": "craftc.bpmeans",
+    "KModes": "craftc.kprototypes",
+    "KPrototypes": "craftc.kprototypes",
     "MixedTable": "craftc.table",
     "compare": "craftc.craft.comparison",
     "get_include": "craftc._about",

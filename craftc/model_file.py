@@ -21,6 +21,8 @@ _PACKAGES = {
     "FeatureSelectionMixture": "mixture",
     "GraphSpectralFeatures": "spectral",
     "KFeatures": "bpmeans",
+    "KModes": "kprototypes",
+    "KPrototypes": "kprototypes",
 }
 
 

@@ -27,6 +27,10 @@ def dpmeans() -> tuple[Any, Any]:
     return craftc.DPMeans(80.0, mode="delayed"), blobs("16 columns", "float32")
 
 
+def k_prototypes() -> tuple[Any, Any]:
+    return craftc.KPrototypes(16, update="batch", init="random", n_init=1, max_iter=20, random_state=0), mixed_table(50_000, 8, 8)
+
+
 def k_features() -> tuple[Any, Any]:
     return craftc.KFeatures(8, n_init=1, random_state=0), long_table(20_000, 64, 8, "float32")[0]
 
@@ -44,6 +48,7 @@ FITS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "CRAFT": craft,
     "DPMeans": dpmeans,
     "KFeatures": k_features,
+    "KPrototypes": k_prototypes,
     "FeatureSelectionMixture": mixture,
     "GraphSpectralFeatures": spectral,
 }

@@ -115,5 +115,6 @@ class MixedInput:
         tags.input_tags.allow_nan = self.missing != "error"
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -19,7 +19,8 @@ from craftc.craft.probabilities import is_a_density
 from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, extremes_of
 from craftc.craft.similarity import bhattacharyya
 from craftc.craft.stability import Stability, refits
-from craftc.craft.summary import cluster_summary, differing_features, distributions, typical_values
+from craftc.craft.summary import cluster_summary, differing_features, distributions
+from craftc.table.cluster_summary import typical_values
 from craftc.table.frame_output import output_frame
 from craftc.table.html_overview import HtmlOverview, Overview
 

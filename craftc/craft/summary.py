@@ -11,9 +11,7 @@ from craftc._common.merge_path import objectives_of
 from craftc.craft.covariance import too_many_columns
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.description_length import feature_prices
-from craftc.table.cluster_summary import LEADING, number, summary_frame
-from craftc.table.column_statistics import in_units
-from craftc.table.moments import Moments
+from craftc.table.cluster_summary import summary_frame, typical_values
 
 
 def cluster_summary(model: Any) -> Any:
@@ -55,30 +53,3 @@ def differing_features(model: Any) -> NDArray[np.bool_]:
         for d, column in enumerate(model._encoding.source):
             listed[:, column] |= pays[:, d]
     return np.asarray(listed)
-
-
-def typical_values(moments: Moments, schema: Any) -> list[list[str]]:
-    """Per group and input column: "mean ± sd" of a numeric column, the leading levels and their shares of a categorical one."""
-    grid, counts = moments.grid, moments.counts
-    means, deviations = in_units(moments)
-    out = [[""] * schema.n_columns for _ in range(moments.n_clusters)]
-    for j, d in enumerate(schema.numeric_index):
-        for k, (mean, deviation) in enumerate(zip(means[:, j], deviations[:, j], strict=True)):
-            out[k][d] = "(all missing)" if np.isnan(mean) else f"{number(mean)} ± {number(deviation)}"
-    for j, d in enumerate(schema.categorical_index):
-        start, levels = grid.level_start[j], schema.levels[j]
-        for k in range(moments.n_clusters):
-            out[k][d] = leading_levels(counts[k, start : start + len(levels)], levels)
-    return out
-
-
-def leading_levels(counts: NDArray[np.float64], levels: tuple[Any, ...]) -> str:
-    """The most frequent levels with their shares of the present cells, e.g. ``"4 91 %, 3 6 %"``."""
-    total = counts.sum()
-    if total == 0:
-        return "(all missing)"
-    order = [t for t in np.argsort(-counts, kind="stable")[:LEADING] if counts[t] > 0]
-    # one level that accounts for nearly all cells is named alone
-    if counts[order[0]] >= 0.995 * total:
-        order = order[:1]
-    return ", ".join(f"{levels[t]} {100 * counts[t] / total:.0f} %" for t in order)

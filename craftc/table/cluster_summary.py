@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.estimator import column_names
+from craftc.table.column_statistics import in_units
 from craftc.table.frame_output import output_frame
+from craftc.table.moments import Moments
 
 #: Levels named in a cell of the summary.
 LEADING = 3
@@ -99,6 +101,33 @@ def typical_numbers(moments: ClusterMoments) -> list[list[str]]:
         [f"{number(mean)} ± {number(deviation)}" for mean, deviation in zip(means, deviations, strict=True)]
         for means, deviations in zip(moments.means.tolist(), np.sqrt(moments.variances).tolist(), strict=True)
     ]
+
+
+def typical_values(moments: Moments, schema: Any) -> list[list[str]]:
+    """Per group and input column: "mean ± sd" of a numeric column, the leading levels and their shares of a categorical one."""
+    grid, counts = moments.grid, moments.counts
+    means, deviations = in_units(moments)
+    out = [[""] * schema.n_columns for _ in range(moments.n_clusters)]
+    for j, d in enumerate(schema.numeric_index):
+        for k, (mean, deviation) in enumerate(zip(means[:, j], deviations[:, j], strict=True)):
+            out[k][d] = "(all missing)" if np.isnan(mean) else f"{number(mean)} ± {number(deviation)}"
+    for j, d in enumerate(schema.categorical_index):
+        start, levels = grid.level_start[j], schema.levels[j]
+        for k in range(moments.n_clusters):
+            out[k][d] = leading_levels(counts[k, start : start + len(levels)], levels)
+    return out
+
+
+def leading_levels(counts: NDArray[np.float64], levels: tuple[Any, ...]) -> str:
+    """The most frequent levels with their shares of the present cells, e.g. ``"4 91 %, 3 6 %"``."""
+    total = counts.sum()
+    if total == 0:
+        return "(all missing)"
+    order = [t for t in np.argsort(-counts, kind="stable")[:LEADING] if counts[t] > 0]
+    # one level that accounts for nearly all cells is named alone
+    if counts[order[0]] >= 0.995 * total:
+        order = order[:1]
+    return ", ".join(f"{levels[t]} {100 * counts[t] / total:.0f} %" for t in order)
 
 
 def short_number(value: float) -> str:

@@ -97,6 +97,8 @@ class Column:
                 value = MISSING_LEVEL
             c = code.get(value, code_of_text.get(str(value)))
             if c is None:
+                if isinstance(value, float) and np.isinf(value):  # as in `learn`
+                    raise ValueError(_INFINITE.format(self.name, "a level"))
                 unseen.append(value)
             else:
                 codes[i] = c

@@ -10,8 +10,8 @@ import pytest
 import sklearn
 
 from craftc import CRAFT, FeatureSelectionMixture
-from craftc.craft.summary import typical_values
 from craftc.datasets import load_heart, make_mixed
+from craftc.table.cluster_summary import typical_values
 
 
 class Table(HTMLParser):

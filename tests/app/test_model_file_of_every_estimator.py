@@ -13,6 +13,7 @@ import pytest
 
 import craftc
 from craftc import load_model, save_model
+from craftc._kernels.moments import Grid
 from craftc.cli import main
 from craftc.datasets import load_heart
 from tests.app.model_members import arrays_of, write_arrays
@@ -22,6 +23,7 @@ BLOBS = np.concatenate([RNG.normal(mean, 1.0, (40, 4)) for mean in (0, 6, 12)])
 NAMES = np.repeat(["a", "b", "c"], 40)
 COUNTS = np.floor(np.abs(BLOBS))
 BINARY = (BLOBS > 5).astype(float)
+LEVELS = np.floor(BLOBS / 3)
 CONSTANT = np.column_stack([BLOBS, np.full(120, 1.5)])
 
 
@@ -47,6 +49,10 @@ def spectral(**parameters):
     return craftc.GraphSpectralFeatures(3, random_state=0, **parameters).fit(heart()), heart()
 
 
+def prototypes(**parameters):
+    return craftc.KPrototypes(3, n_init=2, random_state=0, **parameters).fit(heart()), heart()
+
+
 def updated():
     model = craftc.DPMeans(random_state=0).fit(BLOBS.astype(np.float32))
     return model.partial_fit(BLOBS[:50].astype(np.float32) + 30), BLOBS.astype(np.float32)
@@ -62,6 +68,11 @@ CASES = {
     "dp, known covariances": lambda: dp_means(covariance=np.stack([np.eye(4)] * 3), n_clusters=3),
     "dp, updated": updated,
     "k-features": lambda: (craftc.KFeatures(3, random_state=0).fit(BLOBS), BLOBS),
+    "k-modes": lambda: (craftc.KModes(3, random_state=0).fit(LEVELS), LEVELS),
+    "k-modes, Ng": lambda: (craftc.KModes(3, cat_dissim="ng", random_state=0).fit(LEVELS), LEVELS),
+    "k-prototypes": prototypes,
+    "k-prototypes, Jaccard": lambda: prototypes(cat_dissim="jaccard-label", missing="category"),
+    "k-prototypes, Ng": lambda: prototypes(cat_dissim="ng", update="batch", gamma=2.0),
     "bp": lambda: (craftc.BPMeans(random_state=0).fit(BLOBS), BLOBS),
     "bp, no features": lambda: (craftc.BPMeans(1e9, random_state=0).fit(BLOBS - BLOBS.mean(axis=0)), BLOBS),
     "convex": lambda: (craftc.ConvexClustering().fit(BLOBS), BLOBS),
@@ -111,6 +122,8 @@ def check_same(a, b, name=""):
         assert len(a) == len(b), name
         for i, (left, right) in enumerate(zip(a, b, strict=True)):
             check_same(left, right, f"{name}[{i}]")
+    elif isinstance(a, Grid):
+        check_same(a.__reduce__()[1], b.__reduce__()[1], name)
     elif is_dataclass(a):  # without what it computes when it is first asked
         for field in fields(a):
             check_same(getattr(a, field.name), getattr(b, field.name), f"{name}.{field.name}")

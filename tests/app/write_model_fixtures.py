@@ -63,6 +63,11 @@ MODELS = {
     "spectral-3": ("mixed", craftc.GraphSpectralFeatures(2, categorical=["colour", "sold"], random_state=0)),
 }
 MODELS |= {f"{name[:-1]}4": model for name, model in MODELS.items()}
+MODELS |= {
+    "kmodes-4": ("indicators", craftc.KModes(3, random_state=0)),
+    "kprototypes-4": ("mixed", craftc.KPrototypes(3, n_init=2, random_state=0)),
+    "kprototypes-ng-4": ("mixed", craftc.KPrototypes(3, cat_dissim="ng", update="batch", missing="category", n_init=2, random_state=0)),
+}
 
 
 def results(model, X):

@@ -19,6 +19,8 @@ from craftc import (
     FeatureSelectionMixture,
     GraphSpectralFeatures,
     KFeatures,
+    KModes,
+    KPrototypes,
 )
 from craftc._common import threads
 from craftc._kernels import parallel
@@ -31,6 +33,7 @@ HOLES = np.where(_rng.random(ROWS.shape) < 0.05, np.nan, ROWS)
 TABLE = random_table(3, n=900, p=4, q=3)
 SUMS = (_rng.random((150, 4)) < 0.4) @ _rng.normal(size=(4, 20)) * 3 + _rng.normal(size=(150, 20))
 CLASSES = GROUPS[:80] % 2
+LEVELS = np.floor(ROWS[:, :6])
 NARROW = ROWS[:80].astype(np.float32)
 
 #: Every estimator and what is worth a kernel of its own: an unfitted model, its rows, its classes.
@@ -52,6 +55,11 @@ MODELS = {
         (ROWS > 1.0).astype(np.float64),
         None,
     ),
+    "k-modes": (KModes(5, init="Huang", n_init=3, random_state=0), LEVELS, None),
+    "k-modes, Ng": (KModes(9, cat_dissim="ng", random_state=0), LEVELS, None),
+    "k-prototypes": (KPrototypes(5, n_init=3, random_state=0), TABLE, None),
+    "k-prototypes, batch": (KPrototypes(17, update="batch", n_init=1, random_state=0), TABLE, None),
+    "k-prototypes, labels": (KPrototypes(9, cat_dissim="jaccard-label", n_init=2, random_state=0), TABLE, None),
     "covariates": (ConvexCovariateClustering(1.0, sparsity=0.1), ROWS[:80], CLASSES),
     "convex": (ConvexClustering(n_clusters=4), NARROW, None),
     "spectral": (GraphSpectralFeatures(3, random_state=0), TABLE, None),

@@ -15,6 +15,8 @@ COUNTS = {
     "CRAFT": ("n_clusters", "max_clusters", "n_init", "max_iter"),
     "DPMeans": ("n_clusters", "max_clusters", "n_init", "max_iter"),
     "KFeatures": ("n_features", "n_init", "max_iter", "n_trials"),
+    "KModes": ("n_clusters", "n_init", "max_iter"),
+    "KPrototypes": ("n_clusters", "n_init", "max_iter"),
     "BPMeans": ("max_features", "n_init", "max_iter", "n_trials"),
     "FeatureSelectionMixture": ("n_components", "n_init", "max_iter"),
     "ConvexClustering": ("n_clusters", "n_neighbors", "max_iter"),
@@ -99,6 +101,12 @@ def test_more_components_than_rows():
         ("GraphSpectralFeatures", "sign"),
         ("GraphSpectralFeatures", "unary"),
         ("CRAFT", "missing"),
+        ("KModes", "init"),
+        ("KModes", "cat_dissim"),
+        ("KPrototypes", "init"),
+        ("KPrototypes", "gamma"),
+        ("KPrototypes", "num_dissim"),
+        ("KPrototypes", "update"),
     ],
 )
 def test_arrays(name, parameter):

@@ -35,6 +35,8 @@ ESTIMATORS = {
     "FeatureSelectionMixture": ["mixture.Fit", "mixture.Kinds"],
     "GraphSpectralFeatures": ["spectral.Fit", "spectral.Options"],
     "KFeatures": ["bpmeans.LongTable", "bpmeans.Start"],
+    "KModes": ["kprototypes.Fit"],
+    "KPrototypes": ["kprototypes.Fit"],
 }
 KERNELS = {  # where the hot steps of a kernel module are timed alone
     "bpmeans": ["bpmeans.Sweep"],
@@ -53,6 +55,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "dpmeans": ["dpmeans.Distances", "dpmeans.NewRows"],
     "dpmeans_sweep": ["dpmeans.Sweep", "dpmeans.Fit"],
     "embed": ["embed.Nearest", "embed.CraftAssign"],
+    "kprototypes": ["kprototypes.Pass"],
     "mixture": ["mixture.Sweep"],
     "mixture_full": ["mixture.Switches"],
     "mixture_moves": ["mixture.Moves"],

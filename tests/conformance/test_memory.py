@@ -18,6 +18,8 @@ from craftc import (
     FeatureSelectionMixture,
     GraphSpectralFeatures,
     KFeatures,
+    KModes,
+    KPrototypes,
     MixedTable,
 )
 from tests.common import random_table
@@ -44,6 +46,10 @@ MIXED = {
     "craft, paper-fixed": CRAFT(model="paper-fixed", cluster_price=2.0, selection="fixed", n_init=2, max_clusters=6, random_state=0),
     "craft, raw": CRAFT(numeric="raw", n_init=2, random_state=0),
     "craft, rank": CRAFT(numeric="rank", n_init=2, random_state=0),
+    "kprototypes": KPrototypes(3, n_init=2, random_state=0),
+    "kprototypes, batch": KPrototypes(3, update="batch", n_init=2, random_state=0),
+    "kprototypes, Cao, Ng": KPrototypes(3, init="Cao", cat_dissim="ng", n_init=2, random_state=0),
+    "kprototypes, labels": KPrototypes(3, init="random", cat_dissim="jaccard-label", n_init=2, random_state=0),
     "spectral": GraphSpectralFeatures(2, random_state=0),
     "spectral, dense": GraphSpectralFeatures(2, conditionals="dense", random_state=0),
     "spectral, logistic": GraphSpectralFeatures(2, groups="logistic", unary=False, random_state=0),
@@ -59,6 +65,7 @@ ROWS = {
     "dpmeans, collapsed": DPMeans(5.0, mode="collapsed", random_state=0),
     "dpmeans, full": DPMeans(5.0, covariance="full", covariance_prior=1.0, random_state=0),
     "dpmeans, full-sized": DPMeans(5.0, covariance="full-sized", covariance_prior=1.0, random_state=0),
+    "kmodes": KModes(3, random_state=0),
     "bpmeans": BPMeans(n_init=2, random_state=0),
     "bpmeans, exact": BPMeans(2.0, assignment="exact", max_features=6, n_init=2, random_state=0),
     "bpmeans, collapsed": BPMeans(2.0, collapsed=True, max_features=6, n_init=2, random_state=0),
@@ -95,7 +102,7 @@ def check_answers(model, X):
                 values = np.asarray(getattr(model, name)(some))
                 assert len(values) == len(some), name
                 assert not np.isnan(values).any(), name
-    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.cost_ if hasattr(model, "cost_") else model.objective_)
 
 
 def rows(n, D, dtype=np.float64):

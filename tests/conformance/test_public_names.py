@@ -51,6 +51,15 @@ SIGNATURES = {
         "(n_features=None, *, feature_penalty=None, assignment='auto', base='mean', init='greedy', n_init=10, exchanges=True, "
         "max_iter=1000, random_state=None, n_threads=None, verbose=0, n_trials=None, empty='drop')"
     ),
+    "KModes": (
+        "(n_clusters=8, *, init='Cao', n_init=10, max_iter=100, cat_dissim='matching', update='online', categorical='auto', "
+        "missing='ignore', unknown='ignore', random_state=None, n_threads=None, n_jobs=None, verbose=0)"
+    ),
+    "KPrototypes": (
+        "(n_clusters=8, *, gamma=None, num_dissim='euclidean', init='Huang', n_init=10, max_iter=100, cat_dissim='matching', "
+        "update='online', categorical='auto', missing='ignore', unknown='ignore', random_state=None, n_threads=None, n_jobs=None, "
+        "verbose=0)"
+    ),
     "MixedTable": "(numeric, codes, schema)",
     "MixedTable.from_data": "(X, *, categorical='auto', missing='ignore', dtype=None)",
     "get_include": "()",
@@ -115,6 +124,8 @@ METHODS = {
     "FeatureSelectionMixture": "fit predict predict_proba sample score score_samples summary",
     "GraphSpectralFeatures": "edges fit inverse_transform score transform",
     "KFeatures": "fit inverse_transform predict reconstruct summary transform",
+    "KModes": "centroids fit predict summary",
+    "KPrototypes": "centroids fit predict summary",
     "MixedTable": "from_data from_parquet take",
 }
 ATTRIBUTES = {
@@ -149,6 +160,14 @@ ATTRIBUTES = {
     "KFeatures": (
         "assignments_ converged_ feature_names_in_ features_ inertia_ n_features_ n_features_in_ n_iter_ objective_ objective_path_ "
         "penalty_interval_"
+    ),
+    "KModes": (
+        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ labels_ n_clusters_ n_features_in_ n_iter_ "
+        "schema_"
+    ),
+    "KPrototypes": (
+        "cluster_centroids_ cluster_sizes_ converged_ cost_ epoch_costs_ feature_names_in_ gamma_ labels_ n_clusters_ n_features_in_ "
+        "n_iter_ schema_"
     ),
 }
 

@@ -17,6 +17,8 @@ from craftc import (
     FeatureSelectionMixture,
     GraphSpectralFeatures,
     KFeatures,
+    KModes,
+    KPrototypes,
 )
 
 AUTOMATIC = CRAFT(n_init=2)
@@ -33,6 +35,13 @@ MIXTURES = [
 ]  # not component="poisson" or "bernoulli": the checks' tables hold fractions, which they refuse
 COVARIATES = [ConvexCovariateClustering(), ConvexCovariateClustering(1.0, sparsity=1.0), ConvexCovariateClustering(1.0, solver="admm")]
 ROWS = [ConvexClustering(), ConvexClustering(n_clusters=3), ConvexClustering(0.1, solver="ama"), ConvexClustering(0.1, solver="admm")]
+PROTOTYPES = [
+    KModes(),
+    KModes(3, update="batch", missing="error"),
+    KPrototypes(n_init=2),
+    KPrototypes(3, update="batch", init="Cao", n_init=2),
+    KPrototypes(missing="error", n_init=2),
+]
 GRAPHS = [
     GraphSpectralFeatures(),
     GraphSpectralFeatures(objective="observed"),
@@ -48,9 +57,21 @@ WHOLE_NUMBERS = parse_version(sklearn.__version__) < parse_version("1.8")
 
 def expected_failures(estimator):
     """Checks that fail for a reason (2026-11)."""
-    if WHOLE_NUMBERS and isinstance(estimator, (CRAFT, GraphSpectralFeatures)) and estimator.missing == "error":
+    if WHOLE_NUMBERS and isinstance(estimator, (CRAFT, GraphSpectralFeatures, KModes, KPrototypes)) and estimator.missing == "error":
         others = expected_failures(clone(estimator).set_params(missing="ignore"))
         return others | {"check_positive_only_tag_during_fit": "the check itself fails"}
+    if isinstance(estimator, (KModes, KPrototypes)):
+        weight = {
+            "check_sample_weight_equivalence_on_dense_data": (
+                "the check reorders the rows, which are visited one after the other and drawn by number. In the same order weights equal "
+                "repeated rows, if the passes are those of Lloyd: test_kprototypes_estimator.py"
+            ),
+        }
+        numbers = dict.fromkeys(
+            ("check_clustering", "check_clustering(readonly_memmap=True)"),
+            "the check's columns are numbers, and to k-modes different numbers are unrelated levels",
+        )
+        return weight | numbers if isinstance(estimator, KModes) else weight
     if isinstance(estimator, CRAFT) and estimator.cluster_price == "auto":
         return {
             "check_sample_weight_equivalence_on_dense_data": (
@@ -97,7 +118,7 @@ def expected_failures(estimator):
 @pytest.mark.slow_except(220)
 @pytest.mark.filterwarnings("ignore:Columns .* are near-duplicates:UserWarning")  # some checks round their columns into each other
 @parametrize_with_checks(
-    [AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL, *FEATURES, *MIXTURES, *COVARIATES, *ROWS, *GRAPHS],
+    [AUTOMATIC, PRICED, STRICT, *SPHERICAL, FULL, *FEATURES, *MIXTURES, *COVARIATES, *ROWS, *GRAPHS, *PROTOTYPES],
     expected_failed_checks=expected_failures,
 )
 def test_estimator_contract(estimator, check):

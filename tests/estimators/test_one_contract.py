@@ -21,6 +21,8 @@ from craftc import (
     FeatureSelectionMixture,
     GraphSpectralFeatures,
     KFeatures,
+    KModes,
+    KPrototypes,
 )
 from tests.fuzz.invariants import copied, difference
 
@@ -34,7 +36,8 @@ NUMBERS_ONLY = [
     ConvexCovariateClustering(1.0),
     ConvexClustering(0.1),
 ]
-ALL = [*NUMBERS_ONLY, CRAFT(random_state=0, n_init=1), GraphSpectralFeatures(2, random_state=0)]
+PROTOTYPES = [KModes(2), KPrototypes(2, n_init=1, random_state=0)]
+ALL = [*NUMBERS_ONLY, CRAFT(random_state=0, n_init=1), GraphSpectralFeatures(2, random_state=0), *PROTOTYPES]
 
 
 def name_of(model):

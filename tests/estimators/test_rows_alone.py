@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from craftc import CRAFT, BPMeans, ConvexCovariateClustering, DPMeans, FeatureSelectionMixture, GraphSpectralFeatures, KFeatures
+from craftc import (
+    CRAFT,
+    BPMeans,
+    ConvexCovariateClustering,
+    DPMeans,
+    FeatureSelectionMixture,
+    GraphSpectralFeatures,
+    KFeatures,
+    KModes,
+    KPrototypes,
+)
 from craftc._common.row_products import row_products, row_sums
 
 _rng = np.random.default_rng(0)
@@ -22,6 +32,8 @@ CASES = {
     "dp-means, known": (DPMeans(n_clusters=3, covariance=np.cov(ROWS.T)), ROWS),
     "bp-means": (BPMeans(n_init=1, random_state=0), ROWS),
     "k-features": (KFeatures(3, n_init=1, random_state=0), ROWS),
+    "k-modes": (KModes(4, n_init=1, random_state=0), COUNTS),
+    "k-prototypes": (KPrototypes(9, categorical=[0, 3, 4], n_init=1, random_state=0), COUNTS),
     "mixture": (FeatureSelectionMixture(4, n_init=1, random_state=0), ROWS),
     "mixture, full": (FeatureSelectionMixture(4, covariance="full", n_init=1, max_iter=20, tol=1e-3, random_state=0), CORRELATED),
     "mixture, counts": (FeatureSelectionMixture(4, component="poisson", n_init=1, random_state=0), COUNTS),

@@ -23,17 +23,19 @@ SHARE = 6.0
 
 #: Estimators, and the share of the cases of each.
 NAMES = {
-    "CRAFT": 0.22,
-    "DPMeans": 0.2,
-    "BPMeans": 0.1,
-    "KFeatures": 0.1,
-    "FeatureSelectionMixture": 0.12,
-    "ConvexCovariateClustering": 0.08,
-    "ConvexClustering": 0.08,
+    "CRAFT": 0.2,
+    "DPMeans": 0.16,
+    "BPMeans": 0.08,
+    "KFeatures": 0.08,
+    "KModes": 0.06,
+    "KPrototypes": 0.08,
+    "FeatureSelectionMixture": 0.1,
+    "ConvexCovariateClustering": 0.07,
+    "ConvexClustering": 0.07,
     "GraphSpectralFeatures": 0.1,
 }
-WEIGHTED = ("CRAFT", "DPMeans", "FeatureSelectionMixture")
-MIXED = ("CRAFT", "GraphSpectralFeatures")  # estimators of tables with categories
+WEIGHTED = ("CRAFT", "DPMeans", "FeatureSelectionMixture", "KModes", "KPrototypes")
+MIXED = ("CRAFT", "GraphSpectralFeatures", "KModes", "KPrototypes")  # estimators of tables with categories
 #: Methods of a fitted model and the kinds of their arguments: X a table, k a number of clusters or rows, Z a result of transform.
 METHODS = {
     "CRAFT": {
@@ -53,6 +55,8 @@ METHODS = {
         "predict": "X", "transform": "X", "reconstruct": "X", "inverse_transform": "Z", "summary": "", "get_feature_names_out": "",
         "_repr_html_": "",
     },
+    "KModes": {"predict": "X", "centroids": "", "summary": "", "_repr_html_": ""},
+    "KPrototypes": {"predict": "X", "centroids": "", "summary": "", "_repr_html_": ""},
     "FeatureSelectionMixture": {
         "predict": "X", "predict_proba": "X", "score_samples": "X", "score": "X", "sample": "k", "summary": "", "_repr_html_": "",
     },
@@ -191,7 +195,7 @@ def _call(found: Problems, rng: np.random.Generator, model: Any, method: str, ta
         found.finite(what, value)
     if method == "predict_proba":
         found.check((np.asarray(value) >= 0).all() and np.allclose(np.sum(value, axis=1), 1.0, atol=1e-9), what, "do not sum to 1")
-    if method == "predict" and name in ("CRAFT", "DPMeans", "FeatureSelectionMixture"):
+    if method == "predict" and name in WEIGHTED:
         found.check(not len(value) or (np.min(value) >= -1 and np.max(value) < model.n_clusters_), what, "no such cluster")
     if method == "cut":
         check_labels(found, what, value, int(np.max(value)) + 1 if len(value) else 0)

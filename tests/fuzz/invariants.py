@@ -28,9 +28,10 @@ NOT_FINITE = {
     "ConvexCovariateClustering.path_": "no evidence without a path",
 }
 _ROUNDING = 1e-9
+_BY_PROTOTYPE = ("KModes", "KPrototypes")  # clusters are numbered as their prototypes
 _LABELS = ("labels_", "covariate_labels_")
 #: Estimators whose objective never rises; for the others the condition on the parameters.
-_MONOTONE = ("DPMeans", "BPMeans", "KFeatures", "FeatureSelectionMixture", "GraphSpectralFeatures", "CRAFT")
+_MONOTONE = ("DPMeans", "BPMeans", "KFeatures", "KModes", "KPrototypes", "FeatureSelectionMixture", "GraphSpectralFeatures", "CRAFT")
 
 
 def difference(a: Any, b: Any, path: str = "") -> str | None:
@@ -102,7 +103,7 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
                     break
     for attribute in _LABELS:
         if hasattr(model, attribute):
-            check_labels(found, f"{name}.{attribute}", getattr(model, attribute), model.n_clusters_)
+            check_labels(found, f"{name}.{attribute}", getattr(model, attribute), model.n_clusters_, name.startswith(_BY_PROTOTYPE))
     rows = numbers_of(X)
     check_path(found, model, rows, 1.0 if weight is None else float(np.asarray(weight, dtype=np.float64).max(initial=1.0)))
     if rows is not None and rows.size:
@@ -114,9 +115,13 @@ def check_fitted(found: Problems, model: Any, X: Any, weight: Any) -> None:
             found.check(close, f"{name}.cluster_sizes_", f"{model.cluster_sizes_} for {sizes}")
 
 
-def check_labels(found: Problems, what: str, labels: Any, n_clusters: int) -> None:
-    """Collect labels that are not 0..K-1, numbered by first appearance."""
+def check_labels(found: Problems, what: str, labels: Any, n_clusters: int, any_order: bool = False) -> None:
+    """Collect labels that are not 0..K-1, numbered by first appearance; `any_order`: some of them, numbered as the prototypes."""
     labels = np.asarray(labels)
+    if any_order:
+        inside = labels.dtype == np.int32 and (not len(labels) or (labels.min() >= 0 and labels.max() < n_clusters))
+        found.check(inside, what, f"labels of {n_clusters} clusters: {np.unique(labels)[:5]}")
+        return
     if found.check(labels.dtype.kind == "i", what, f"dtype {labels.dtype}") and len(labels):
         values, first = np.unique(labels, return_index=True)
         found.check(np.array_equal(values, np.arange(n_clusters)), what, f"labels {values[:5]}... for {n_clusters} clusters")
@@ -128,7 +133,7 @@ def check_path(found: Problems, model: Any, rows: Any, most: float) -> None:
     name = type(model).__name__
     if name not in _MONOTONE or not _monotone(model):
         return
-    path = np.asarray(model.objective_path_, dtype=np.float64)
+    path = np.asarray(model.epoch_costs_ if name.startswith(_BY_PROTOTYPE) else model.objective_path_, dtype=np.float64)
     if len(path) < 2 or not np.isfinite(path).all():
         return
     allowed = _ROUNDING * float(np.abs(path).max())
@@ -148,6 +153,8 @@ def _monotone(model: Any) -> bool:
         return bool(not forced and model.model == "likelihood" and model.selection in ("priced", "fixed", "global"))
     if name == "DPMeans":
         return isinstance(model.covariance, str) and model.covariance == "spherical" and np.isfinite(model.cluster_penalty_)
+    if name.startswith(_BY_PROTOTYPE):
+        return bool(model.update == "batch")
     if name == "KFeatures":
         return bool(model.empty == "drop")
     if name == "GraphSpectralFeatures":

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from craftc import CRAFT, BPMeans, DPMeans, _kernels
+from craftc import CRAFT, BPMeans, DPMeans, KPrototypes, _kernels
 from tests.app.write_model_fixtures import CLASSES, MODELS, table_of
 from tests.fuzz.problems import Problem, Problems
 
@@ -61,10 +61,12 @@ CHECKED = {
     "dpmeans_sweep.loosen": (0,),
     "dpmeans_sweep.open_at": (4,),
     "dpmeans_sweep.reassign_to_new": (8,),
+    "kprototypes.assign": (4,),
+    "kprototypes.move_in_order": (6,),
     "moments.accumulate": (3,),
     "spectral.hals_rows": (1,),
 }
-MADE = ("Centres", "Conditionals", "Mixture", "Rows", "Run", "Sums")  # types that cannot be pickled: made again to be copied
+MADE = ("Centres", "Conditionals", "Mixture", "Prototypes", "Rows", "Run", "Sums")  # types that cannot be pickled: made again to be copied
 
 
 class Call(NamedTuple):
@@ -83,6 +85,7 @@ def prepare() -> list[Call]:
     models += [("mixed", CRAFT(2, background="table", selection="fixed", numeric="raw", cluster_price=9.0, n_init=2, random_state=0))]
     models += [("numbers", CRAFT(2, covariance="full", n_init=2, random_state=0))]
     models += [("numbers", DPMeans(8.0, mode="collapsed", polish=True, n_init=2, random_state=0))]
+    models += [("mixed", KPrototypes(3, init="Huang", cat_dissim=kind, n_init=1, random_state=0)) for kind in ("matching", "jaccard-label")]
     models += [("numbers", BPMeans(9.0, collapsed=True, shuffle=True, random_state=0))]
     with _recording(calls), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -57,6 +57,8 @@ def _fixed(rng: np.random.Generator, name: str) -> dict[str, Any]:
         "DPMeans": {},
         "BPMeans": {"n_init": 1, "feature_penalty": float(rng.choice([0.1, 1.0, 10.0])), "max_features": 6},
         "KFeatures": {"n_init": 1, "n_features": int(rng.integers(1, 5))},
+        "KModes": {"n_clusters": int(rng.integers(1, 6)), "n_init": 2},
+        "KPrototypes": {"n_clusters": int(rng.integers(1, 6)), "n_init": 2},
         "FeatureSelectionMixture": {"n_components": int(rng.integers(1, 6)), "n_init": 1, "max_iter": 50},
         "ConvexCovariateClustering": {"fusion_penalty": float(rng.choice([0.1, 1.0, 10.0, 100.0])), "max_iter": 300},
         "ConvexClustering": {"fusion_penalty": float(rng.choice([0.01, 0.1, 1.0, 10.0])), "max_iter": 300},
@@ -121,6 +123,24 @@ def _values(rng: np.random.Generator, name: str, n: int, d: int) -> dict[str, li
         else:
             own = {"n_features": [None, 1, 2, 12, 20, 64], "feature_penalty": [None, 0.1, 1.0, 1e300], "empty": ["drop", "reseed"]}
         return shared | features | own
+    if name in ("KModes", "KPrototypes"):
+        modes = np.zeros((2, d), int)
+        own: dict[str, list[Any]] = {"init": ["Huang", "Cao", "random", "cao", modes, modes + 7, [[0.0] * d] * 2]}
+        if name == "KPrototypes":
+            own = {
+                "init": ["Huang", "Cao", "random", [rng.normal(size=(2, d)), np.empty((2, 0))], [modes, modes], modes],
+                "gamma": [None, 0.0, 1.0, 1e-300, 1e100],
+                "num_dissim": ["euclidean", "manhattan"],
+            }
+        return shared | own | {
+            "n_clusters": [1, 2, 3, 9, n, n + 1, 10**6],
+            "cat_dissim": ["matching", "ng", "jaccard", "jaccard-label"],
+            "update": ["online", "batch"],
+            "categorical": ["auto", [0], [d - 1], ["c0"], [True] + [False] * (d - 1), [True] * d, 0, [d]],
+            "missing": ["ignore", "category", "error"],
+            "unknown": ["ignore", "error"],
+            "n_jobs": [None, 1, 2, -1],
+        }
     if name == "FeatureSelectionMixture":
         responsibilities = rng.dirichlet(np.ones(2), n)
         return shared | {

@@ -17,10 +17,12 @@ from craftc import (
     FeatureSelectionMixture,
     GraphSpectralFeatures,
     KFeatures,
+    KModes,
+    KPrototypes,
 )
 from tests.conformance.fingerprints import digest, fitted_numbers
 
-KINDS = 10
+KINDS = 12
 
 
 def hash_of_fit(number: int, n_threads: int = 1) -> str:
@@ -51,6 +53,10 @@ def hash_of_fit(number: int, n_threads: int = 1) -> str:
             model = ConvexCovariateClustering(1.0, n_threads=n_threads, max_iter=200).fit(X, np.arange(n) % 2)
         elif kind == 8:
             model = ConvexClustering(0.5, n_threads=n_threads, max_iter=200).fit(X)
+        elif kind == 9:
+            model = KPrototypes(3, n_init=2, update=("online", "batch")[number // KINDS % 2], **seed).fit(_frame(rng, X))
+        elif kind == 10:
+            model = KModes(3, init="Huang", n_init=2, **seed).fit(np.floor(X))
         else:
             model = GraphSpectralFeatures(2, grid_size=8, max_iter=50, **seed).fit(_frame(rng, X))
     return digest(fitted_numbers(model))

@@ -1,0 +1,492 @@
+"""KModes and KPrototypes: the interface of the package kmodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from craftc._common.estimator import MixedInput, all_or_nothing, column_names, warn_not_converged
+from craftc._common.random import rng_of
+from craftc._common.shown import shown
+from craftc._common.threads import effective_n_threads, parallel_map
+from craftc._common.typing import Labels
+from craftc._common.validation import Choice, Constraint, Number, check_countable, check_parameters, check_weight
+from craftc._common.weights import integer_weights
+from craftc.kprototypes.centroids import centroid_array, centroid_columns
+from craftc.kprototypes.descent import Descent, Plan, descend
+from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
+from craftc.kprototypes.fitted import Prototypes
+from craftc.kprototypes.init import INITS, given_prototypes
+from craftc.kprototypes.problem import Problem
+from craftc.kprototypes.summary import prototype_summary
+from craftc.table import MixedTable, Schema
+from craftc.table.fit_input import set_input_attributes
+from craftc.table.frame_output import output_frame
+from craftc.table.frames import column_mask, open_source
+from craftc.table.moments import integer_grid
+
+_UPDATES = ("online", "batch")
+
+
+class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
+    """What KModes and KPrototypes share."""
+
+    n_clusters: int
+    init: Any
+    n_init: int
+    max_iter: int
+    cat_dissim: Any
+    update: str
+    categorical: Any
+    unknown: str
+    random_state: Any
+    n_threads: int | None
+    n_jobs: int | None
+    verbose: int
+
+    schema_: Schema
+    labels_: Labels
+    cost_: float
+    n_iter_: int
+    n_clusters_: int
+    epoch_costs_: list[float]
+    cluster_sizes_: NDArray[Any]
+    _prototypes: Prototypes
+    _frame_library: str | None
+    _mixed: ClassVar[bool]  # whether there are numeric columns
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "n_clusters": Number(least=1, whole=True),
+        "max_iter": Number(least=1, whole=True),
+        "cat_dissim": Dissimilarity(CATEGORICAL),
+        "update": Choice(_UPDATES),
+        "missing": Choice(("ignore", "category", "error")),
+        "unknown": Choice(("ignore", "error")),
+    }
+    _of_fit = ("init", "random_state", "labels_", "epoch_costs_")
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, categorical: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : data frame, dict of columns, array (n, D) or MixedTable
+            pandas, polars or pyarrow frame, dict of columns, array of numbers, of text or of objects, or MixedTable.
+        y : ignored
+        categorical : int, or list of names or positions, optional
+            As the parameter of this name, in place of it.
+        sample_weight : array (n,), optional
+            Weight >= 0 of every row. Weight 2 counts as the row twice.
+
+        Returns
+        -------
+        KModes or KPrototypes
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A parameter, the table or the weights are invalid. A fitted estimator keeps its fitted attributes.
+        """
+        check_parameters(self)
+        n_threads = self._threads()
+        table = MixedTable.from_data(X, categorical=self._categorical(X, categorical), missing=self.missing)
+        weights = check_weight(sample_weight, len(table))
+        check_countable(weights)
+        weight, unit = integer_weights(weights)
+        kind = name_of(self.cat_dissim)
+        if kind == "jaccard":
+            check_binary(table)
+        grid = integer_grid(table, weight)
+        problem = Problem(table, weight, unit, grid, CATEGORICAL.index(kind), self._factor(), n_threads)
+        best = self._best(problem, self._plan(problem))
+        set_input_attributes(self, X, table)
+        self.schema_ = table.schema
+        self.labels_, self.cost_, self.n_iter_, self.epoch_costs_ = best.labels, best.cost, best.n_iter, best.epoch_costs
+        self.converged_ = best.converged
+        self._set_prototypes(Prototypes.of(problem, best))
+        if not best.converged:
+            warn_not_converged(self, best.n_iter, "passes", f"raise max_iter (now {self.max_iter})")
+        return self
+
+    def _threads(self) -> int:
+        return effective_n_threads(self.n_jobs if self.n_threads is None else self.n_threads)
+
+    def _factor(self) -> float | None:
+        """gamma; None: from the table."""
+        return 1.0
+
+    def _categorical(self, X: Any, given: Any) -> Any:
+        """The argument `categorical` of MixedTable.from_data."""
+        given = self.categorical if given is None else given
+        return [int(given)] if isinstance(given, int | np.integer) and not isinstance(given, bool) else given
+
+    def _plan(self, problem: Problem) -> Plan:
+        """The starts of a fit; where the table has no more distinct rows than `n_clusters`, these are the prototypes."""
+        K, online = int(self.n_clusters), self.update == "online"
+        if isinstance(self.init, str):
+            init: Any = {name.lower(): name for name in INITS}.get(self.init.lower())
+            if init is None:
+                raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or initial centroids, got {shown(self.init)}.")
+        else:
+            init = given_prototypes(self.init, problem, K, self._mixed)
+        rows = problem.distinct_rows(K + 1)
+        if len(rows) <= K:
+            return Plan(len(rows), (problem.numbers_of(rows), problem.codes_of(rows)), online, False, 0)
+        return Plan(K, init, online, self._mixed, int(self.max_iter))
+
+    def _best(self, problem: Problem, plan: Plan) -> Descent:
+        """The start of the lowest cost; of equal ones the first."""
+        n_init = 1 if plan.deterministic else int(self.n_init)
+        seeds = rng_of(self.random_state).randint(np.iinfo(np.int32).max, size=n_init)
+        stop, threads = Event(), problem.n_threads if n_init == 1 else 1
+
+        def run(start: int) -> Descent:
+            result = descend(problem, plan, int(seeds[start]), threads, stop, self._line_of_pass(start))
+            if self.verbose:
+                print(f"start {start}: cost {result.cost:.6g} after {result.n_iter} passes")
+            return result
+
+        return min(parallel_map(run, range(n_init), problem.n_threads, stop), key=lambda result: result.cost)
+
+    def _line_of_pass(self, start: int) -> Callable[[int, float], None] | None:
+        if self.verbose < 2:
+            return None
+        return lambda n_iter, cost: print(f"start {start}, pass {n_iter}: cost {cost:.6g}")
+
+    def _set_prototypes(self, prototypes: Prototypes) -> None:
+        """Set the attributes that follow from the prototypes and the moments of the clusters."""
+        self._prototypes = prototypes
+        sizes = prototypes.moments.sizes
+        self.n_clusters_ = len(sizes)
+        self.cluster_sizes_ = sizes.astype(np.int64) if prototypes.moments.unit == 1.0 else sizes
+        self.cluster_centroids_ = centroid_array(prototypes, self.schema_)
+
+    def predict(self, X: Any, categorical: Any = None) -> Labels:
+        """The nearest prototype of every row; columns and levels are matched by name.
+
+        Parameters
+        ----------
+        X : data frame, dict of columns, array (n, D) or MixedTable
+            The columns of `fit`, in any order if they have names.
+        categorical : int, or list of names or positions, optional
+            The categorical columns; must be those of `fit`. Needed by kmodes, but not here.
+
+        Returns
+        -------
+        ndarray (n,) of int32
+        """
+        check_is_fitted(self)
+        if categorical is not None:
+            self._check_same_columns(categorical)
+        table = self.schema_.encode(X, unknown=self.unknown, estimator_name=type(self).__name__)
+        return self._prototypes.nearest(table, self._threads())
+
+    def _check_same_columns(self, categorical: Any) -> None:
+        mask = column_mask(PrototypeClustering._categorical(self, None, categorical), self.schema_.columns)
+        if mask is not None and list(np.flatnonzero(mask)) != list(self.schema_.categorical_index):
+            raise ValueError(
+                f"categorical must name the categorical columns of fit, {list(self.schema_.categorical_names)}, got {categorical!r}; leave "
+                "it out."
+            )
+
+    def centroids(self) -> Any:
+        """The prototypes as a table with the columns of the input.
+
+        Returns
+        -------
+        pandas.DataFrame, or polars.DataFrame where `fit` received one
+            One row per cluster: means of numeric and modes of categorical columns.
+        """
+        check_is_fitted(self)
+        columns = centroid_columns(self._prototypes, self.schema_)
+        return output_frame(dict(zip(column_names(self), columns, strict=True)), self._frame_library)
+
+    def summary(self) -> Any:
+        """Size and typical values of every cluster, compared with the whole table.
+
+        Returns
+        -------
+        pandas.DataFrame, or polars.DataFrame where `fit` received one
+            One row per cluster and column, the largest difference first: ``cluster``, ``rows`` (sum of their weights), ``share``,
+            ``feature``, ``difference`` from the whole table (categorical columns: share of the rows whose level would have to change, 0
+            to 1; numeric columns: of the means, in standard deviations of the whole table), and typical values in the cluster and in the
+            whole table.
+        """
+        check_is_fitted(self)
+        return prototype_summary(self)
+
+
+class KModes(PrototypeClustering):
+    """k-modes: k-means for categorical columns.
+
+    Minimises the sum over all rows of the number of cells that differ from the mode of their cluster. The interface, and with
+    ``update="online"`` the results from equal initial centroids, are those of the package kmodes 0.12.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters K. A table of fewer distinct rows has one cluster for each of them.
+    init : {"Cao", "Huang", "random"} or array (K, D), default="Cao"
+        "Cao": dense rows far from each other, without random numbers. "Huang": random levels in proportion to their frequencies, replaced
+        by the nearest row. "random": random rows. Array: initial modes, as codes (positions among the sorted levels of the column) or as
+        levels (text).
+    n_init : int, default=10
+        Number of starts; the lowest cost is kept (ties: the earlier start). One start, if `init` is "Cao" or an array.
+    max_iter : int, default=100
+        Largest number of passes per start.
+    cat_dissim : {"matching", "ng", "jaccard", "jaccard-label"} or function of kmodes, default="matching"
+        "matching": number of differing cells. "ng": a cell that equals the mode costs 1 less its share in the cluster (Ng et al. 2007).
+        "jaccard": columns of two levels, as the set of those with the second level; "jaccard-label": rows as sets of codes. Both are 1 less
+        the share of common elements among all of a row and a mode.
+    update : {"online", "batch"}, default="online"
+        "online": rows are visited in order, and a row that moves changes its two modes at once (Huang 1998); starts run in parallel. As in
+        kmodes, a pass that does not lower the cost is the last one, and its modes are kept. "batch": Lloyd's algorithm, parallel over rows;
+        the cost never rises.
+    categorical : "auto", list of names or positions, or boolean mask, default="auto"
+        All columns are categorical; a list must name all of them.
+    missing : {"ignore", "category", "error"}, default="ignore"
+        Missing cells: they cost and count nothing; they are a level of their own; or they are an error.
+    unknown : {"ignore", "error"}, default="ignore"
+        A level that `fit` has not seen differs from all modes and changes no label, or it is an error.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the starts. The same seed gives the same bits for any number of threads.
+    n_threads : int, optional
+        Threads; None: `n_jobs`, else OMP_NUM_THREADS or all processors of this process; -1: all.
+    n_jobs : int, optional
+        The name of kmodes for `n_threads`.
+    verbose : int, default=0
+        1: one line per start; 2: also one line per pass.
+
+    Attributes
+    ----------
+    cluster_centroids_ : ndarray (K, D)
+        The modes: levels of the columns.
+    labels_ : ndarray (n,) of int32
+        Cluster of every row: its nearest mode, of equally near ones the lowest number. Numbered as the modes.
+    cost_ : float
+        Weighted sum of the dissimilarities of the rows and the modes of their clusters.
+    epoch_costs_ : list of float
+        The cost at the start and after every pass.
+    n_iter_ : int
+        Passes of the start that was kept.
+    converged_ : bool
+        Whether its last pass moved no row or did not lower the cost.
+    n_clusters_ : int
+        Number of modes.
+    cluster_sizes_ : ndarray (K,)
+        Rows (with weights: their sum) per cluster.
+    schema_ : Schema
+        The columns and their levels.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number and (for data frames) names of the input columns.
+
+    References
+    ----------
+    .. [1] Z. Huang, "Extensions to the k-means algorithm for clustering large data sets with categorical values", Data Mining and Knowledge
+       Discovery 2, 1998.
+    .. [2] F. Cao, J. Liang, L. Bai, "A new initialization method for categorical data clustering", Expert Systems with Applications 36,
+       2009.
+    .. [3] M. K. Ng, M. J. Li, J. Z. Huang, Z. He, "On the impact of dissimilarity measure in k-modes clustering algorithm", IEEE TPAMI 29,
+       2007.
+
+    Examples
+    --------
+    >>> from craftc import KModes
+    >>> X = [["red", "round"], ["red", "round"], ["blue", "square"], ["blue", "round"], ["blue", "square"]]
+    >>> model = KModes(n_clusters=2).fit(X)
+    >>> model.labels_
+    array([1, 1, 0, 0, 0], dtype=int32)
+    >>> model.cluster_centroids_
+    array([['blue', 'square'],
+           ['red', 'round']], dtype='<U6')
+    """
+
+    _mixed = False
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "Cao",
+        n_init: int = 10,
+        max_iter: int = 100,
+        cat_dissim: Any = "matching",
+        update: str = "online",
+        categorical: Any = "auto",
+        missing: str = "ignore",
+        unknown: str = "ignore",
+        random_state: Any = None,
+        n_threads: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.cat_dissim = cat_dissim
+        self.update = update
+        self.categorical = categorical
+        self.missing = missing
+        self.unknown = unknown
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _categorical(self, X: Any, given: Any) -> Any:
+        """All columns."""
+        given = super()._categorical(X, given)
+        names = X.schema.columns if isinstance(X, MixedTable) else open_source(X).names
+        mask = column_mask(given, names)
+        if mask is not None and not mask.all():
+            raise ValueError(
+                f"KModes treats all columns as categorical, but categorical={given!r} leaves out {names[int(mask.argmin())]!r}; pass these "
+                "columns alone, or use KPrototypes."
+            )
+        return np.ones(len(names), bool)
+
+
+class KPrototypes(PrototypeClustering):
+    """k-prototypes: k-means for numeric and categorical columns.
+
+    Minimises the sum over all rows of the squared distances of the numbers to the mean of their cluster, plus gamma times the number of
+    cells that differ from its mode. The interface, and with ``update="online"`` the results from equal initial centroids, are those of the
+    package kmodes 0.12. Numeric columns are not scaled. :class:`CRAFT` needs neither scaling, nor gamma, nor the number of clusters.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters K. A table of fewer distinct rows has one cluster for each of them.
+    gamma : float, optional
+        Weight of the categories. None: half the mean standard deviation of the numeric columns (Huang 1997), 1 if none of them varies.
+        The value used is `gamma_`; kmodes overwrites the parameter.
+    num_dissim : "euclidean" or function of kmodes, default="euclidean"
+        The squared Euclidean distance.
+    init : {"Huang", "Cao", "random"} or list of two arrays, default="Huang"
+        Initial modes as in :class:`KModes`; initial means are drawn from the normal distributions of the columns. A start that leaves a
+        cluster empty is drawn again. List: initial means (K, p), and modes (K, q) as codes (positions among the sorted levels of the
+        column) or as levels (text); columns in the order of the table.
+    n_init : int, default=10
+        Number of starts; the lowest cost is kept (ties: the earlier start). One start, if `init` is given.
+    max_iter : int, default=100
+        Largest number of passes per start.
+    cat_dissim : {"matching", "ng", "jaccard", "jaccard-label"} or function of kmodes, default="matching"
+        As in :class:`KModes`.
+    update : {"online", "batch"}, default="online"
+        "online": rows are visited in order, and a row that moves changes its two prototypes at once (Huang 1998); starts run in parallel.
+        As in kmodes, a pass that does not lower the cost is the last one, and its prototypes are kept. "batch": Lloyd's algorithm, parallel
+        over rows; the cost never rises.
+    categorical : "auto", list of names or positions, or boolean mask, default="auto"
+        Categorical columns. "auto": strings, categories, enums and booleans of a data frame; none of an array.
+    missing : {"ignore", "category", "error"}, default="ignore"
+        Missing cells: they cost and count nothing; they are a level of their own (categorical columns); or they are an error.
+    unknown : {"ignore", "error"}, default="ignore"
+        A level that `fit` has not seen differs from all modes and changes no label, or it is an error.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the starts. The same seed gives the same bits for any number of threads.
+    n_threads : int, optional
+        Threads; None: `n_jobs`, else OMP_NUM_THREADS or all processors of this process; -1: all.
+    n_jobs : int, optional
+        The name of kmodes for `n_threads`.
+    verbose : int, default=0
+        1: one line per start; 2: also one line per pass.
+
+    Attributes
+    ----------
+    cluster_centroids_ : ndarray (K, D)
+        Means of the numeric columns, then modes of the categorical columns.
+    gamma_ : float
+        Weight of the categories.
+    labels_ : ndarray (n,) of int32
+        Cluster of every row: its nearest prototype, of equally near ones the lowest number. Numbered as the prototypes.
+    cost_ : float
+        Weighted sum of the dissimilarities of the rows and the prototypes of their clusters.
+    epoch_costs_ : list of float
+        The cost at the start and after every pass.
+    n_iter_ : int
+        Passes of the start that was kept.
+    converged_ : bool
+        Whether its last pass moved no row or did not lower the cost.
+    n_clusters_ : int
+        Number of prototypes.
+    cluster_sizes_ : ndarray (K,)
+        Rows (with weights: their sum) per cluster.
+    schema_ : Schema
+        The columns and their levels.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number and (for data frames) names of the input columns.
+
+    References
+    ----------
+    .. [1] Z. Huang, "Extensions to the k-means algorithm for clustering large data sets with categorical values", Data Mining and Knowledge
+       Discovery 2, 1998.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from craftc import KPrototypes
+    >>> X = np.array([[1.0, "a", "x"], [1.5, "a", "y"], [9.0, "b", "y"], [8.5, "b", "x"], [8.0, "b", "y"]], dtype=object)
+    >>> model = KPrototypes(n_clusters=2, random_state=0).fit(X, categorical=[1, 2])
+    >>> model.centroids()
+        x0 x1 x2
+    0  8.5  b  y
+    1  1.25  a  x
+    """
+
+    _mixed = True
+    gamma_: float
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **PrototypeClustering._constraints,
+        "gamma": Number(least=0.0, most=1e100, optional=True),
+        "num_dissim": Dissimilarity(NUMERIC),
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        gamma: float | None = None,
+        num_dissim: Any = "euclidean",
+        init: Any = "Huang",
+        n_init: int = 10,
+        max_iter: int = 100,
+        cat_dissim: Any = "matching",
+        update: str = "online",
+        categorical: Any = "auto",
+        missing: str = "ignore",
+        unknown: str = "ignore",
+        random_state: Any = None,
+        n_threads: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.gamma = gamma
+        self.num_dissim = num_dissim
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.cat_dissim = cat_dissim
+        self.update = update
+        self.categorical = categorical
+        self.missing = missing
+        self.unknown = unknown
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _factor(self) -> float | None:
+        return None if self.gamma is None else float(self.gamma)
+
+    def _set_prototypes(self, prototypes: Prototypes) -> None:
+        super()._set_prototypes(prototypes)
+        self.gamma_ = prototypes.gamma

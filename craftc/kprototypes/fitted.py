@@ -1,0 +1,73 @@
+"""The prototypes of a fitted model, and the nearest of them for new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.threads import aligned, threads_for
+from craftc._common.typing import Floats, Integers, Ints, Labels
+from craftc._kernels import kprototypes as _kernel
+from craftc._kernels.moments import Grid
+from craftc.kprototypes.descent import Descent
+from craftc.kprototypes.problem import NG, Problem, moments_of, prototypes_of
+from craftc.table import MixedTable
+from craftc.table.moments import Moments
+
+
+@dataclass
+class Prototypes:
+    """Means and modes of K clusters.
+
+    Parameters
+    ----------
+    kind : int
+        Position of the dissimilarity of categories in KINDS of the kernel.
+    gamma : float
+    means, modes : ndarray (K, p) of float64, (K, q) of int32
+    mean, mode : ndarray (p,), (q,)
+        Of the whole table.
+    n_levels : ndarray (q,) of intp
+    moments : Moments
+        Of the rows by their labels.
+    members : ndarray (K, width) of int64, optional
+        Moments of the clusters from which the shares of Ng's dissimilarity follow; None with other dissimilarities.
+    """
+
+    kind: int
+    gamma: float
+    means: Floats
+    modes: NDArray[np.int32]
+    mean: Floats
+    mode: NDArray[np.int32]
+    n_levels: Ints
+    moments: Moments
+    members: Integers | None
+    grid: Grid = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.grid = self.moments.grid
+
+    @classmethod
+    def of(cls, problem: Problem, best: Descent) -> Prototypes:
+        """Those of the best start."""
+        assert problem.gamma is not None
+        moments = moments_of(problem, best.labels, len(best.means))
+        members = best.groups if problem.kind == NG else None
+        return cls(
+            problem.kind, problem.gamma, best.means, best.modes, problem.mean, problem.mode, problem.n_levels, moments, members
+        )  # fmt: skip
+
+    def nearest(self, table: MixedTable, n_threads: int) -> Labels:
+        """(n,) the nearest prototype of every row."""
+        prototypes = prototypes_of(self, self.means, self.modes, self.members)
+        labels: Labels = np.zeros(len(table), np.int32)
+        threads = threads_for(n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * len(self.means))
+        no_sums = np.empty((0, 0, 0), np.int64)
+        _kernel.assign(
+            table.numeric, table.codes, np.empty(0, np.int64), prototypes, labels, np.empty(0), np.empty(-(-len(table) // _kernel.BLOCK)),
+            aligned((threads, prototypes.scratch_size())), no_sums, np.empty((0, 0), np.int64), threads,
+        )  # fmt: skip
+        return labels

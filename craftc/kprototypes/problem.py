@@ -1,0 +1,202 @@
+"""The table of a fit, and what every start needs of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.labels import chunks
+from craftc._common.threads import aligned, threads_for
+from craftc._common.typing import Floats, Integers, Ints, Labels
+from craftc._kernels import kprototypes as _kernel
+from craftc._kernels.moments import Grid
+from craftc.table import MixedTable
+from craftc.table.moments import Moments
+
+MATCHING, NG = _kernel.KINDS.index("matching"), _kernel.KINDS.index("ng")
+_NO_WEIGHT, _NO_COST = np.empty(0, np.int64), np.empty(0)
+_NO_PARTIAL, _NO_GROUPS = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
+
+
+@dataclass
+class Problem:
+    """A table, its weights, and the dissimilarity.
+
+    Parameters
+    ----------
+    table : MixedTable
+    weight : ndarray (n,) of int64
+        Empty: all one.
+    unit : float
+        Weight of one count.
+    grid : Grid
+    kind : int
+        Position of the dissimilarity of categories in KINDS of the kernel.
+    gamma : float or None
+        Factor of the dissimilarity of categories; None: half the mean standard deviation of the numeric columns (1 if none varies).
+    n_threads : int
+    """
+
+    table: MixedTable
+    weight: Integers
+    unit: float
+    grid: Grid
+    kind: int
+    gamma: float | None
+    n_threads: int
+    n_levels: Ints = field(init=False)
+    mean: Floats = field(init=False)  # (p,) of the whole table
+    deviation: Floats = field(init=False)  # (p,)
+    counts: Integers = field(init=False)  # (n_levels,) of the whole table
+    mode: NDArray[np.int32] = field(init=False)  # (q,)
+
+    def __post_init__(self) -> None:
+        table = self.table
+        self.n_levels = table.n_levels
+        everything = np.zeros(len(table), np.int32)
+        total = Moments.of_partition(self.grid, self.unit, table, self.weight, everything, 1, self.n_threads)
+        mean, squares = total.means()
+        present = np.where(total.present[0] > 0, total.present[0], 1.0)
+        self.mean = self.grid.centre + mean[0] / self.grid.scale
+        self.deviation = np.sqrt(squares[0] / present) / self.grid.scale
+        self.counts = total.groups[0, 1 : self.grid.first_numeric]
+        self.mode = np.array([int(self.counts_of(d).argmax()) for d in range(self.grid.q)], np.int32)
+        if self.gamma is None:
+            self.gamma = 0.5 * float(self.deviation.mean()) if self.deviation.any() else 1.0
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def counts_of(self, d: int) -> Integers:
+        """Weights of the levels of a categorical column."""
+        start = self.grid.level_start[d]
+        return self.counts[start : start + self.n_levels[d]]
+
+    def prototypes(self, means: Floats, modes: NDArray[np.int32], groups: Integers | None = None) -> _kernel.Prototypes:
+        """Prototypes with these means (K, p) and modes (K, q); `groups`: the moments of their clusters, under Ng's dissimilarity."""
+        return prototypes_of(self, means, modes, groups)
+
+    def codes_of(self, rows: Any) -> NDArray[np.int32]:
+        """The codes of these rows as modes; a missing cell has the mode of its column."""
+        codes = self.table.codes[rows].astype(np.int32)
+        return np.where(codes < self.n_levels, codes, self.mode).astype(np.int32)
+
+    def numbers_of(self, rows: Any) -> Floats:
+        """The numbers of these rows as means; a missing cell has the mean of its column."""
+        numbers = self.table.numeric[rows].astype(np.float64)
+        return np.where(np.isnan(numbers), self.mean, numbers)
+
+    def dissimilarities(self, mode: NDArray[np.int32], kind: int) -> Floats:
+        """(n,) dissimilarity of the categories of every row and one mode (q,)."""
+        grid = Grid(np.empty(0), np.empty(0), self.grid.level_start, self.grid.n_levels)
+        one = _kernel.Prototypes(
+            grid, self.n_levels, kind, 1.0, np.empty((1, 0)), mode[None], np.empty(0), self.mode, np.zeros((1, grid.width), np.int64)
+        )
+        n, out = len(self), np.empty(len(self))
+        threads = threads_for(self.n_threads, self.table.codes.size)
+        scratch, cost = aligned((threads, one.scratch_size())), np.empty(-(-n // _kernel.BLOCK))
+        nothing, labels = np.empty((n, 0)), np.zeros(n, np.int32)
+        _kernel.assign(nothing, self.table.codes, _NO_WEIGHT, one, labels, out, cost, scratch, _NO_PARTIAL, _NO_GROUPS, threads)
+        return out
+
+    def distinct_rows(self, most: int, order: Ints | None = None) -> Ints:
+        """Positions of the first rows of weight > 0 that differ, at most `most`, in the given order of the rows."""
+        seen: dict[bytes, int] = {}
+        numeric, codes, weight = self.table.numeric, self.table.codes, self.weight
+        for part in chunks(len(self)):
+            rows = np.arange(part.start, part.stop) if order is None else order[part]
+            if len(weight):
+                rows = rows[weight[rows] > 0]
+            if not len(rows):
+                continue
+            cells = [(numeric[rows] + 0.0).view(np.uint8).reshape(len(rows), -1), codes[rows].view(np.uint8).reshape(len(rows), -1)]
+            joined = np.ascontiguousarray(np.concatenate(cells, axis=1))
+            _, first = np.unique(joined.view(np.dtype((np.void, joined.shape[1]))).ravel(), return_index=True)
+            for i in np.sort(first):
+                seen.setdefault(joined[i].tobytes(), int(rows[i]))
+                if len(seen) == most:
+                    return np.array(list(seen.values()), np.intp)
+        return np.array(list(seen.values()), np.intp)
+
+
+class Workplace:
+    """Labels, moments and scratch of one start; `assign` and `move_in_order` call the kernels with them.
+
+    Parameters
+    ----------
+    problem : Problem
+    n_clusters : int
+    n_threads : int
+        Threads of a pass.
+    """
+
+    def __init__(self, problem: Problem, n_clusters: int, n_threads: int) -> None:
+        self.problem, table = problem, problem.table
+        self.threads = threads_for(n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * n_clusters)
+        self.labels: Labels = np.full(len(table), -1, np.int32)
+        self.groups: Integers = np.zeros((n_clusters, problem.grid.width), np.int64)
+        self.partial = np.zeros((self.threads, *self.groups.shape), np.int64)
+        self.scratch: Floats | None = None
+
+    def _scratch(self, prototypes: _kernel.Prototypes) -> Floats:
+        if self.scratch is None:
+            self.scratch = aligned((self.threads, prototypes.scratch_size()))
+        return self.scratch
+
+    def clear(self) -> None:
+        """Take all rows out of their clusters."""
+        self.labels[:] = -1
+        self.groups[:] = 0
+
+    def assign(self, prototypes: _kernel.Prototypes) -> tuple[int, float]:
+        """Assign all rows to their nearest prototypes; returns (rows that moved, cost)."""
+        return self._pass(prototypes, self.labels, self.partial, self.groups)
+
+    def nearest(self, prototypes: _kernel.Prototypes) -> tuple[Labels, float]:
+        """The nearest prototype of every row, and the cost; the partition stays as it is."""
+        labels: Labels = np.zeros(len(self.labels), np.int32)
+        return labels, self._pass(prototypes, labels, _NO_PARTIAL, _NO_GROUPS)[1]
+
+    def _pass(self, prototypes: _kernel.Prototypes, labels: Labels, partial: Integers, groups: Integers) -> tuple[int, float]:
+        problem = self.problem
+        cost = np.empty(-(-len(labels) // _kernel.BLOCK))
+        moved = _kernel.assign(
+            problem.table.numeric, problem.table.codes, problem.weight, prototypes, labels, _NO_COST, cost, self._scratch(prototypes),
+            partial, groups, self.threads,
+        )  # fmt: skip
+        return moved, math.fsum(cost) * problem.unit
+
+    def move_in_order(self, prototypes: _kernel.Prototypes, first_row: int, fixed: bool) -> tuple[int, int, int]:
+        """Rows from `first_row` on in turn; returns (next row, rows that moved, cluster that became empty or -1)."""
+        table = self.problem.table
+        return _kernel.move_in_order(
+            table.numeric, table.codes, self.problem.weight, prototypes, first_row, fixed, self.labels, self._scratch(prototypes),
+            self.groups,
+        )  # fmt: skip
+
+    def move_one(self, prototypes: _kernel.Prototypes, row: int, cluster: int) -> None:
+        """Move one row."""
+        table = self.problem.table
+        _kernel.move_one(table.numeric, table.codes, self.problem.weight, prototypes, row, cluster, self.labels, self.groups)
+
+
+def prototypes_of(
+    parts: Any, means: Floats, modes: NDArray[np.int32], groups: Integers | None = None
+) -> _kernel.Prototypes:
+    """Prototypes from the grid, n_levels, kind, gamma, mean and mode of a problem or a fitted model."""
+    if groups is None:
+        groups = np.zeros((len(means), parts.grid.width), np.int64)
+    return _kernel.Prototypes(parts.grid, parts.n_levels, parts.kind, parts.gamma, means, modes, parts.mean, parts.mode, groups)
+
+
+def moments_of(problem: Problem, labels: Labels, n_clusters: int) -> Moments:
+    """The moments of the clusters of a partition."""
+    moments = Moments.of_partition(
+        problem.grid, problem.unit, problem.table, problem.weight, labels, n_clusters, problem.n_threads
+    )
+    return moments.select(np.arange(n_clusters))
+
