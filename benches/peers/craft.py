@@ -1,9 +1,9 @@
 """CRAFT compared with its peers and the machine's floor, all in one run: ratios, objectives and memory.
 
-    python benches/peers/craft.py [--data DIR] [--rounds 9] [--no-kprototypes] [--out FILE.json]
+    python benches/peers/craft.py [--data DIR] [--rounds 9] [--out FILE.json]
 
-Times are medians of interleaved runs. Peers: scikit-learn KMeans (Lloyd) on the one-hot table; KPrototypes of kmodes where it is
-installed. The floor of a pass is the larger of bytes / read bandwidth and flops / multiply-add peak, both measured here with the C
+Times are medians of interleaved runs. Peer: scikit-learn KMeans (Lloyd) on the one-hot table; kmodes.py has the comparison with
+k-prototypes. The floor of a pass is the larger of bytes / read bandwidth and flops / multiply-add peak, both measured here with the C
 compiler (one thread each unless said).
 """
 
@@ -114,7 +114,7 @@ def one_hot(frame: Any, numeric: list[str], categorical: list[str]) -> np.ndarra
     return np.ascontiguousarray(pd.concat([numbers, pd.get_dummies(frame[categorical], dtype=float)], axis=1).to_numpy(np.float64))
 
 
-def adult(data: Path, rounds: int, kprototypes: bool) -> dict[str, Any]:
+def adult(data: Path, rounds: int) -> dict[str, Any]:
     """Adult, K = 8 cap, one start to convergence."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
@@ -151,14 +151,6 @@ def adult(data: Path, rounds: int, kprototypes: bool) -> dict[str, Any]:
         },
         rounds,
     )
-    if kprototypes:
-        from kmodes.kprototypes import KPrototypes
-
-        values = frame.fillna("?").to_numpy(object)
-        positions = [frame.columns.get_loc(name) for name in categorical]
-        times["KPrototypes (one run)"] = timed(
-            lambda: KPrototypes(8, n_init=1, random_state=0, init="Huang").fit(values, categorical=positions)
-        )
     model = models["craftc 2"]
     return {
         "times": times,
@@ -312,7 +304,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("CRAFTC_DATA", ROOT.parent / "shared" / "data")))
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--no-kprototypes", action="store_true")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -321,13 +312,7 @@ def main() -> None:
         return
     results: dict[str, Any] = {"machine": {"processor": platform.processor() or platform.machine(), "cpus": os.cpu_count()}}
     if arguments.data.is_dir():
-        try:
-            import kmodes  # noqa: F401
-
-            kprototypes = not arguments.no_kprototypes
-        except ImportError:
-            kprototypes = False
-        results["Adult, K = 8 cap, one start to convergence"] = adult(arguments.data, arguments.rounds, kprototypes)
+        results["Adult, K = 8 cap, one start to convergence"] = adult(arguments.data, arguments.rounds)
         results["Spambase, m = 0.5, K = 2, one start"] = spambase(arguments.data, arguments.rounds)
     else:
         print(f"no real tables in {arguments.data}: set CRAFTC_DATA or --data")
