@@ -126,7 +126,7 @@ def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplac
     if len(empty):
         modes = prototypes.modes
         for k in empty:
-            modes[k] = [problem.codes_of([draws.rows()])[0, d] for d in range(problem.grid.q)]
+            modes[k] = [problem.codes_of(draws.rows())[d] for d in range(problem.grid.q)]
         prototypes = problem.prototypes(prototypes.means, modes, work.groups)
     return prototypes
 

@@ -344,6 +344,8 @@ class KModes(PrototypeClustering):
     def _categorical(self, X: Any, given: Any) -> Any:
         """All columns."""
         given = super()._categorical(X, given)
+        if isinstance(X, np.ndarray) and X.ndim == 2 and isinstance(given, str) and given == "auto":
+            return np.ones(X.shape[1], bool)  # the names need no second look at the cells
         names = X.schema.columns if isinstance(X, MixedTable) else open_source(X).names
         mask = column_mask(given, names)
         if mask is not None and not mask.all():
