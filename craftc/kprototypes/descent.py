@@ -88,7 +88,7 @@ def descend(
         if plan.online:
             moved = _pass_in_order(prototypes, draws, work)
             members = work.groups.copy()
-            labels, new_cost = work.nearest(prototypes)
+            labels, new_cost = work.nearest(prototypes) if moved else (labels, cost)
         else:
             _refill(prototypes, draws, work)
             prototypes.refit(work.groups)

@@ -42,10 +42,13 @@ class Draws:
         """One of these rows."""
         return int(rows[self.rng.choice(len(rows))])
 
-    def levels(self, d: int, size: int) -> Modes:
-        """Levels of a column, drawn in proportion to their weights."""
-        running = self.problem.running[d]
-        return np.searchsorted(running, self.rng.randint(0, int(running[-1]), size), side="right").astype(np.int32)
+    def levels(self, size: int) -> Modes:
+        """(size, q) levels of the columns, drawn in proportion to their weights."""
+        problem = self.problem
+        each = [self.rng.randint(0, max(total, 1), size) for total in problem.totals.tolist()]
+        draws = np.array(each, np.int64).reshape(-1, size) + (np.cumsum(problem.totals) - problem.totals)[:, None]
+        codes = np.searchsorted(problem.running, draws, side="right") - problem.grid.level_start[:, None]
+        return np.ascontiguousarray(np.minimum(codes.T, problem.n_levels - 1), np.int32)  # a column without weight has no level to draw
 
     def means(self, n_clusters: int) -> Floats:
         """Normal numbers with the means and deviations of the columns."""
@@ -64,10 +67,7 @@ def initial_modes(init: str, problem: Problem, n_clusters: int, draws: Draws) ->
 
 def huang_modes(problem: Problem, n_clusters: int, draws: Draws) -> Modes:
     """Random levels, each prototype then replaced by the nearest row that equals none of the prototypes."""
-    q = problem.grid.q
-    modes = np.empty((n_clusters, q), np.int32)
-    for d in range(q):
-        modes[:, d] = draws.levels(d, n_clusters)
+    modes = draws.levels(n_clusters)
     kind = MATCHING if problem.kind == NG else problem.kind
     taken = np.zeros(len(problem), np.int32)  # prototypes that a row equals
     for mode in modes:
@@ -78,7 +78,7 @@ def huang_modes(problem: Problem, n_clusters: int, draws: Draws) -> Modes:
         differs = problem.mismatches(modes[k])
         distance = differs.astype(np.float64) if kind == MATCHING else problem.dissimilarities(modes[k], kind)
         free = distance.copy()
-        np.putmask(free, taken, np.inf)
+        np.putmask(free, taken != 0, np.inf)
         row = int(free.argmin())
         if taken[row]:  # all rows: the last of those farthest away
             if len(problem.weight):

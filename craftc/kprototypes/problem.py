@@ -53,7 +53,8 @@ class Problem:
     deviation: Floats = field(init=False)  # (p,)
     counts: Integers = field(init=False)  # (n_levels,) of the whole table
     mode: NDArray[np.int32] = field(init=False)  # (q,)
-    running: list[Integers] = field(init=False)  # sums of the weights of the first levels, column by column
+    totals: Integers = field(init=False)  # (q,) weights of the present cells
+    running: Integers = field(init=False)  # sums of the weights of the first levels, all columns one after the other
 
     def __post_init__(self) -> None:
         table = self.table
@@ -66,7 +67,10 @@ class Problem:
         self.deviation = np.sqrt(squares[0] / present) / self.grid.scale
         self.counts = total.groups[0, 1 : self.grid.first_numeric]
         self.mode = np.array([int(self.counts_of(d).argmax()) for d in range(self.grid.q)], np.int32)
-        self.running = [np.cumsum(self.counts_of(d)) for d in range(self.grid.q)]
+        counts = self.counts.copy()
+        counts[self.grid.level_start + self.n_levels] = 0
+        self.running = np.cumsum(counts)
+        self.totals = np.array([self.counts_of(d).sum() for d in range(self.grid.q)], np.int64)
         if self.gamma is None:
             self.gamma = 0.5 * float(self.deviation.mean()) if self.deviation.any() else 1.0
 
