@@ -87,4 +87,13 @@ static inline const double *kp_tile(const kp_tables *t, const void *x, int singl
     return cost;
 }
 
+static inline void kp_mismatches(const void *codes, int wide, ptrdiff_t n, ptrdiff_t q, const void *mode, const void *n_levels,
+                                 int32_t *out)
+{
+    if (wide)
+        SIMD_DISPATCH(kp_mismatches_uint16_t, (codes, n, q, mode, n_levels, out));
+    else
+        SIMD_DISPATCH(kp_mismatches_uint8_t, (codes, n, q, mode, n_levels, out));
+}
+
 #endif

@@ -46,6 +46,26 @@ TARGET static void THIS(kp_fill_##type)(const kp_tables *t, const type *restrict
 FILL_ENTRIES(uint8_t)
 FILL_ENTRIES(uint16_t)
 
+/* The number of present cells of every row that differ from the mode: codes below n_levels are present. Up to 128 columns are counted in
+ * the type of the codes, which fills the vectors. */
+#define MISMATCHES(type)                                                                                    \
+TARGET static void THIS(kp_mismatches_##type)(const type *restrict codes, ptrdiff_t n, ptrdiff_t q, const type *restrict mode,    \
+                                              const type *restrict n_levels, int32_t *restrict out)         \
+{                                                                                                           \
+    for (ptrdiff_t i = 0; i < n; i++, codes += q) {                                                         \
+        out[i] = 0;                                                                                         \
+        for (ptrdiff_t from = 0; from < q; from += 128) {                                                   \
+            const ptrdiff_t stop = from + 128 < q ? from + 128 : q;                                         \
+            type count = 0;                                                                                 \
+            for (ptrdiff_t d = from; d < stop; d++)                                                         \
+                count = (type)(count + ((codes[d] != mode[d]) & (codes[d] < n_levels[d])));                 \
+            out[i] += count;                                                                                \
+        }                                                                                                   \
+    }                                                                                                       \
+}
+MISMATCHES(uint8_t)
+MISMATCHES(uint16_t)
+
 /* ROWS rows from `r0` on, VECTORS vectors of lanes from lane `k` on; SQUARE(d): the square of a difference, 0 where the cell is missing.
  * The sums of the numbers are stored before those of the categories begin: either fit the register file. */
 #define ACCUMULATE(ROWS, VECTORS, SQUARE)                                               \
@@ -132,6 +152,7 @@ TARGET static void THIS(kp_costs)(const kp_tables *t, const void *x, int single,
 
 #undef ROWS_AT_ONCE
 #undef FILL_ENTRIES
+#undef MISMATCHES
 #undef ACCUMULATE
 #undef PLAIN
 #undef PRESENT

@@ -18,7 +18,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from craftc._kernels._common cimport check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_code, rows_of, rows_weight, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_code, rows_codes, rows_of, rows_weight, table_rows,
 )
 from craftc._kernels.moments import merge_partial
 
@@ -49,6 +49,7 @@ cdef extern from "_kprototypes.h" nogil:
     Py_ssize_t kp_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
     const double *kp_tile(const kp_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
                           Py_ssize_t rows, double *scratch, double *best, int32_t *arg)
+    void kp_mismatches(const void *codes, int wide, Py_ssize_t n, Py_ssize_t q, const void *mode, const void *n_levels, int32_t *out)
 
 cdef enum:
     TILE = 8                # KP_TILE
@@ -463,3 +464,22 @@ def move_one(
     cdef table_rows rows = rows_of(X, codes, weight)
     move_row(t, &rows, row, labels[row], cluster, rows_weight(&rows, row), False, groups)
     labels[row] = cluster
+
+
+def mismatches(
+    codes not None,                         # IN  (n, q)
+    limits not None,                        # IN  (2, q) of the type of the codes: the mode, and the number of levels
+    int32_t[::1] out not None,              # OUT (n,)
+):
+    """The number of present cells of every row that differ from the mode."""
+    cdef Py_ssize_t n = out.shape[0]
+    check(codes.ndim == 2 and codes.shape[0] == n and limits.ndim == 2 and limits.shape[0] == 2 and limits.shape[1] == codes.shape[1],
+          "codes")
+    check(limits.dtype == codes.dtype, "limits")
+    cdef const double[:, ::1] nothing = np.empty((n, 0)), none = np.empty((2, 0))
+    cdef table_rows rows = rows_of(nothing, codes), of_mode = rows_of(none, limits)
+    if n == 0 or rows.q == 0:
+        out[:] = 0
+        return
+    with nogil:
+        kp_mismatches(rows.codes, rows.wide, n, rows.q, rows_codes(&of_mode, 0), rows_codes(&of_mode, 1), &out[0])

@@ -60,6 +60,7 @@ def move_in_order(
     scratch: NDArray[np.float64],
     groups: NDArray[np.int64],
 ) -> tuple[int, int, int]: ...
+def mismatches(codes: NDArray[Any], limits: NDArray[Any], out: NDArray[np.int32]) -> None: ...
 def move_one(
     X: NDArray[Any],
     codes: NDArray[Any],

@@ -88,7 +88,7 @@ def descend(
         if plan.online:
             moved = _pass_in_order(prototypes, draws, work)
             members = work.groups.copy()
-            labels, new_cost = work.nearest(prototypes)
+            labels, new_cost = work.nearest(prototypes) if moved else (labels, cost)
         else:
             _refill(prototypes, draws, work)
             prototypes.refit(work.groups)
@@ -126,7 +126,7 @@ def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplac
     if len(empty):
         modes = prototypes.modes
         for k in empty:
-            modes[k] = [problem.codes_of([draws.rows()])[0, d] for d in range(problem.grid.q)]
+            modes[k] = [problem.codes_of(draws.rows())[d] for d in range(problem.grid.q)]
         prototypes = problem.prototypes(prototypes.means, modes, work.groups)
     return prototypes
 

@@ -32,6 +32,7 @@ from craftc.table.frames import column_mask, open_source
 from craftc.table.moments import integer_grid
 
 _UPDATES = ("online", "batch")
+_LONG_START = 2_000_000  # cells times clusters from which on starts run in parallel: those of shorter tables are mostly Python code
 
 
 class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
@@ -145,7 +146,9 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         """The start of the lowest cost; of equal ones the first."""
         n_init = 1 if plan.deterministic else int(self.n_init)
         seeds = rng_of(self.random_state).randint(np.iinfo(np.int32).max, size=n_init)
-        stop, threads = Event(), problem.n_threads if n_init == 1 else 1
+        long = problem.table.shape[0] * problem.table.shape[1] * plan.n_clusters >= _LONG_START
+        side_by_side = problem.n_threads if n_init > 1 and long else 1
+        stop, threads = Event(), problem.n_threads // side_by_side
 
         def run(start: int) -> Descent:
             result = descend(problem, plan, int(seeds[start]), threads, stop, self._line_of_pass(start))
@@ -153,7 +156,7 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
                 print(f"start {start}: cost {result.cost:.6g} after {result.n_iter} passes")
             return result
 
-        return min(parallel_map(run, range(n_init), problem.n_threads, stop), key=lambda result: result.cost)
+        return min(parallel_map(run, range(n_init), side_by_side, stop), key=lambda result: result.cost)
 
     def _line_of_pass(self, start: int) -> Callable[[int, float], None] | None:
         if self.verbose < 2:
@@ -344,6 +347,8 @@ class KModes(PrototypeClustering):
     def _categorical(self, X: Any, given: Any) -> Any:
         """All columns."""
         given = super()._categorical(X, given)
+        if isinstance(X, np.ndarray) and X.ndim == 2 and isinstance(given, str) and given == "auto":
+            return np.ones(X.shape[1], bool)  # the names need no second look at the cells
         names = X.schema.columns if isinstance(X, MixedTable) else open_source(X).names
         mask = column_mask(given, names)
         if mask is not None and not mask.all():

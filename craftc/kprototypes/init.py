@@ -42,10 +42,13 @@ class Draws:
         """One of these rows."""
         return int(rows[self.rng.choice(len(rows))])
 
-    def levels(self, d: int, size: int) -> Modes:
-        """Levels of a column, drawn in proportion to their weights."""
-        running = np.cumsum(self.problem.counts_of(d))
-        return np.searchsorted(running, self.rng.choice(int(running[-1]), size), side="right").astype(np.int32)
+    def levels(self, size: int) -> Modes:
+        """(size, q) levels of the columns, drawn in proportion to their weights."""
+        problem = self.problem
+        each = [self.rng.randint(0, max(total, 1), size) for total in problem.totals.tolist()]
+        draws = np.array(each, np.int64).reshape(-1, size) + (np.cumsum(problem.totals) - problem.totals)[:, None]
+        codes = np.searchsorted(problem.running, draws, side="right") - problem.grid.level_start[:, None]
+        return np.ascontiguousarray(np.minimum(codes.T, problem.n_levels - 1), np.int32)  # a column without weight has no level to draw
 
     def means(self, n_clusters: int) -> Floats:
         """Normal numbers with the means and deviations of the columns."""
@@ -64,26 +67,26 @@ def initial_modes(init: str, problem: Problem, n_clusters: int, draws: Draws) ->
 
 def huang_modes(problem: Problem, n_clusters: int, draws: Draws) -> Modes:
     """Random levels, each prototype then replaced by the nearest row that equals none of the prototypes."""
-    q = problem.grid.q
-    modes = np.empty((n_clusters, q), np.int32)
-    for d in range(q):
-        modes[:, d] = draws.levels(d, n_clusters)
+    modes = draws.levels(n_clusters)
     kind = MATCHING if problem.kind == NG else problem.kind
-    equal = np.zeros(len(problem), np.int32)  # prototypes that a row equals
+    taken = np.zeros(len(problem), np.int32)  # prototypes that a row equals
     for mode in modes:
-        equal += problem.dissimilarities(mode, MATCHING) == 0
-    left_out = problem.weight == 0 if len(problem.weight) else None
+        taken += problem.mismatches(mode) == 0
+    if len(problem.weight):
+        taken += problem.weight == 0  # no prototype
     for k in range(n_clusters):
-        distance = problem.dissimilarities(modes[k], kind)
-        differs = distance if kind == MATCHING else problem.dissimilarities(modes[k], MATCHING)
-        free = equal == 0
-        if left_out is not None:
-            free &= ~left_out
-            distance[left_out] = -1.0
-        row = int(np.where(free, distance, np.inf).argmin()) if free.any() else len(problem) - 1 - int(distance[::-1].argmax())
-        equal -= differs == 0
-        modes[k] = problem.codes_of([row])[0]
-        equal += problem.dissimilarities(modes[k], MATCHING) == 0
+        differs = problem.mismatches(modes[k])
+        distance = differs.astype(np.float64) if kind == MATCHING else problem.dissimilarities(modes[k], kind)
+        free = distance.copy()
+        np.putmask(free, taken != 0, np.inf)
+        row = int(free.argmin())
+        if taken[row]:  # all rows: the last of those farthest away
+            if len(problem.weight):
+                distance[problem.weight == 0] = -1.0
+            row = len(problem) - 1 - int(distance[::-1].argmax())
+        taken -= differs == 0
+        modes[k] = problem.codes_of(row)
+        taken += problem.mismatches(modes[k]) == 0
     return modes
 
 
@@ -99,13 +102,13 @@ def cao_modes(problem: Problem, n_clusters: int) -> Modes:
     if len(problem.weight):
         density[problem.weight == 0] = -1.0
     modes = np.empty((n_clusters, q), np.int32)
-    modes[0] = problem.codes_of([int(density.argmax())])[0]
+    modes[0] = problem.codes_of(int(density.argmax()))
     least = np.full(n, np.inf)
     for k in range(1, n_clusters):
         np.minimum(least, problem.dissimilarities(modes[k - 1], kind) * density, out=least)
         if len(problem.weight):
             least[problem.weight == 0] = -1.0
-        modes[k] = problem.codes_of([int(least.argmax())])[0]
+        modes[k] = problem.codes_of(int(least.argmax()))
     return modes
 
 

@@ -53,6 +53,8 @@ class Problem:
     deviation: Floats = field(init=False)  # (p,)
     counts: Integers = field(init=False)  # (n_levels,) of the whole table
     mode: NDArray[np.int32] = field(init=False)  # (q,)
+    totals: Integers = field(init=False)  # (q,) weights of the present cells
+    running: Integers = field(init=False)  # sums of the weights of the first levels, all columns one after the other
 
     def __post_init__(self) -> None:
         table = self.table
@@ -65,6 +67,10 @@ class Problem:
         self.deviation = np.sqrt(squares[0] / present) / self.grid.scale
         self.counts = total.groups[0, 1 : self.grid.first_numeric]
         self.mode = np.array([int(self.counts_of(d).argmax()) for d in range(self.grid.q)], np.int32)
+        counts = self.counts.copy()
+        counts[self.grid.level_start + self.n_levels] = 0
+        self.running = np.cumsum(counts)
+        self.totals = np.array([self.counts_of(d).sum() for d in range(self.grid.q)], np.int64)
         if self.gamma is None:
             self.gamma = 0.5 * float(self.deviation.mean()) if self.deviation.any() else 1.0
 
@@ -81,8 +87,8 @@ class Problem:
         return prototypes_of(self, means, modes, groups)
 
     def codes_of(self, rows: Any) -> NDArray[np.int32]:
-        """The codes of these rows as modes; a missing cell has the mode of its column."""
-        codes = self.table.codes[rows].astype(np.int32)
+        """The codes of these rows, or of one row, as modes; a missing cell has the mode of its column."""
+        codes = self.table.codes[rows]
         return np.where(codes < self.n_levels, codes, self.mode).astype(np.int32)
 
     def numbers_of(self, rows: Any) -> Floats:
@@ -92,6 +98,8 @@ class Problem:
 
     def dissimilarities(self, mode: NDArray[np.int32], kind: int) -> Floats:
         """(n,) dissimilarity of the categories of every row and one mode (q,)."""
+        if kind == MATCHING:
+            return self.mismatches(mode).astype(np.float64)
         grid = Grid(np.empty(0), np.empty(0), self.grid.level_start, self.grid.n_levels)
         one = _kernel.Prototypes(
             grid, self.n_levels, kind, 1.0, np.empty((1, 0)), mode[None], np.empty(0), self.mode, np.zeros((1, grid.width), np.int64)
@@ -101,6 +109,14 @@ class Problem:
         scratch, cost = aligned((threads, one.scratch_size())), np.empty(-(-n // _kernel.BLOCK))
         nothing, labels = np.empty((n, 0)), np.zeros(n, np.int32)
         _kernel.assign(nothing, self.table.codes, _NO_WEIGHT, one, labels, out, cost, scratch, _NO_PARTIAL, _NO_GROUPS, threads)
+        return out
+
+    def mismatches(self, mode: NDArray[np.int32]) -> NDArray[np.int32]:
+        """(n,) number of the present cells of every row that differ from a mode (q,)."""
+        codes, out = self.table.codes, np.empty(len(self), np.int32)
+        limits = np.empty((2, len(mode)), codes.dtype)
+        limits[0], limits[1] = mode, self.n_levels
+        _kernel.mismatches(codes, limits, out)
         return out
 
     def distinct_rows(self, most: int, order: Ints | None = None) -> Ints:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Number
@@ -348,10 +349,10 @@ def _array_column(cells: Array, name: str) -> Column:
     if cells.dtype != object:
         distinct, codes = np.unique(cells, return_inverse=True)
         return Column(name, codes, distinct.tolist(), declared=False, strict=True)
-    index: dict[Any, int] = {}
+    index: defaultdict[Any, int] = defaultdict()
+    index.default_factory = index.__len__  # a new value has the next number; `map` needs no Python code for a cell
     try:
-        each = (index.setdefault(cell, len(index)) for cell in cells)
-        codes = np.fromiter(each, dtype=np.intp, count=len(cells))
+        codes = np.fromiter(map(index.__getitem__, cells.tolist()), dtype=np.intp, count=len(cells))
     except TypeError as error:
         raise TypeError(_NOT_LEVELS.format(name, error)) from error
     return Column(name, codes, list(index), declared=False, strict=True)
