@@ -118,6 +118,18 @@ def dpmeans_penalty(X: Any, clusters: int) -> Any:
     return DPMeans(5.0 * X.shape[1], n_threads=1).fit(X)
 
 
+def k_prototypes(table: Any, clusters: int) -> Any:
+    from craftc import KPrototypes
+
+    return KPrototypes(clusters, update="batch", n_init=1, random_state=0, n_threads=1).fit(table)
+
+
+def k_prototypes_online(table: Any, clusters: int) -> Any:
+    from craftc import KPrototypes
+
+    return KPrototypes(clusters, n_init=1, random_state=0, n_threads=1).fit(table)
+
+
 def k_features(X: Any, clusters: int) -> Any:
     from craftc import KFeatures
 
@@ -161,6 +173,8 @@ CASES = {
     "DPMeans()": Case(blobs, dpmeans, {}),
     "DPMeans(n_clusters=K)": Case(blobs, dpmeans_capped, {}),
     "DPMeans(lambda^2)": Case(blobs, dpmeans_penalty, {}),
+    "KPrototypes(K)": Case(mixed, k_prototypes_online, {}),
+    "KPrototypes(K, update='batch')": Case(mixed, k_prototypes, {}),
     "KFeatures(K)": Case(features, k_features, {"clusters": 32}),
     "BPMeans(lambda^2)": Case(features, bp_means, {"clusters": 32}),
     "FeatureSelectionMixture(K)": Case(blobs, mixture, {}),

@@ -12,7 +12,7 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def adult(data: Path, rounds: int) -> list[_Row]:
 
 
 def soybean(rounds: int) -> list[_Row]:
-    """683 x 35 categories, K = 19, ten starts of Huang."""
+    """683 x 35 categories, K = 19, ten starts of Huang, five seeds: all seconds, passes and cost of the seed of median cost."""
     from kmodes.kmodes import KModes as Theirs
 
     from craftc import KModes
@@ -88,7 +88,10 @@ def soybean(rounds: int) -> list[_Row]:
     X = np.where(rng.random((683, 35)) < 0.8, groups[rng.integers(0, 19, 683)], rng.integers(0, levels, (683, 35)))
 
     def ours(**options: Any) -> Callable[[], Any]:
-        return lambda: KModes(19, init="Huang", n_init=10, random_state=0, **options).fit(X)
+        return lambda: median(KModes(19, init="Huang", n_init=10, random_state=seed, **options).fit(X) for seed in range(5))
+
+    def median(models: Iterable[Any]) -> Any:
+        return sorted(models, key=lambda model: model.cost_)[2]
 
     return compare(
         {
@@ -96,7 +99,7 @@ def soybean(rounds: int) -> list[_Row]:
             "craftc online, 2 threads": ours(n_threads=2),
             "craftc batch, 1 thread": ours(update="batch", n_threads=1),
         },
-        lambda: Theirs(19, init="Huang", n_init=10, random_state=0).fit(X),
+        lambda: median(Theirs(19, init="Huang", n_init=10, random_state=seed).fit(X) for seed in range(5)),
         rounds,
     )
 
@@ -145,7 +148,7 @@ def main() -> None:
     if "pass" in arguments.only:
         show("One batch pass over 1 000 000 x (8 + 8), K = 16", batch_pass(arguments.rounds))
     if "soybean" in arguments.only:
-        show("683 x 35 categories, K = 19, n_init = 10, Huang", soybean(arguments.rounds))
+        show("683 x 35 categories, K = 19, n_init = 10, Huang, five seeds", soybean(arguments.rounds))
     if "adult" in arguments.only:
         show("Adult, 48 842 x (6 + 8), K = 8, one start", adult(arguments.data, arguments.rounds))
 
