@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks
 from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Integers, Ints, Labels
 from craftc._kernels import kprototypes as _kernel
@@ -19,6 +18,7 @@ from craftc.table.moments import Moments
 
 MATCHING, NG = _kernel.KINDS.index("matching"), _kernel.KINDS.index("ng")
 _NO_WEIGHT, _NO_COST = np.empty(0, np.int64), np.empty(0)
+_CELLS_AT_ONCE = 1 << 18  # that are compared in the search for distinct rows
 _NO_PARTIAL, _NO_GROUPS = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
 
 
@@ -122,17 +122,20 @@ class Problem:
     def distinct_rows(self, most: int, order: Ints | None = None) -> Ints:
         """Positions of the first rows of weight > 0 that differ, at most `most`, in the given order of the rows."""
         seen: dict[bytes, int] = {}
-        numeric, codes, weight = self.table.numeric, self.table.codes, self.weight
-        for part in chunks(len(self)):
-            rows = np.arange(part.start, part.stop) if order is None else order[part]
+        numeric, codes, weight, n = self.table.numeric, self.table.codes, self.weight, len(self)
+        largest = max(1, _CELLS_AT_ONCE // (numeric.shape[1] + codes.shape[1]))
+        first, size = 0, min(4 * most, largest)  # a few rows have enough distinct ones in most tables
+        while first < n:
+            rows = np.arange(first, min(first + size, n)) if order is None else order[first : first + size]
+            first, size = first + size, min(2 * size, largest)
             if len(weight):
                 rows = rows[weight[rows] > 0]
             if not len(rows):
                 continue
             cells = [(numeric[rows] + 0.0).view(np.uint8).reshape(len(rows), -1), codes[rows].view(np.uint8).reshape(len(rows), -1)]
             joined = np.ascontiguousarray(np.concatenate(cells, axis=1))
-            _, first = np.unique(joined.view(np.dtype((np.void, joined.shape[1]))).ravel(), return_index=True)
-            for i in np.sort(first):
+            _, positions = np.unique(joined.view(np.dtype((np.void, joined.shape[1]))).ravel(), return_index=True)
+            for i in np.sort(positions):
                 seen.setdefault(joined[i].tobytes(), int(rows[i]))
                 if len(seen) == most:
                     return np.array(list(seen.values()), np.intp)
