@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "_simd.h"
 
-#define FLOWS_MOST 16 /* numbers per node for which a version exists */
+#define FLOWS_PARTS 8 /* fewer numbers per node have a version of their own */
 
 typedef struct {
     ptrdiff_t q;             /* numbers per node */
@@ -25,10 +25,10 @@ typedef struct {
 
 /* Edges start..stop - 1: y = lam + momentum (lam - previous); new = Proj(y - step (potential_i - potential_j)).
  * Returns sum (y - new) (new - lam), which is positive where the step goes against the momentum. */
-ALWAYS_INLINE double flows_of(const ptrdiff_t q, const Flows *c, ptrdiff_t start, ptrdiff_t stop, double *restrict y, double *restrict x)
+ALWAYS_INLINE double flows_of(const ptrdiff_t q, const Flows *c, ptrdiff_t start, ptrdiff_t stop)
 {
     const double momentum = c->momentum;
-    double uphill = 0.0;
+    double uphill = 0.0, y[FLOWS_PARTS], x[FLOWS_PARTS];
     for (ptrdiff_t e = start; e < stop; e++) {
         const ptrdiff_t i = c->edge[2 * e] * q, j = c->edge[2 * e + 1] * q;
         const double *restrict lam = c->lam + e * q, step = c->step[e], radius = c->radius[e];
@@ -56,15 +56,20 @@ ALWAYS_INLINE double flows_of(const ptrdiff_t q, const Flows *c, ptrdiff_t start
     return uphill;
 }
 
-static double flows_step(const Flows *c, ptrdiff_t start, ptrdiff_t stop)
+#define LEAVES "_flows_lanes.h"
+#include "_lanes.h"
+
+static inline double flows_step(const Flows *c, ptrdiff_t start, ptrdiff_t stop)
 {
-    double y[FLOWS_MOST], x[FLOWS_MOST];
     switch (c->q) {
-#define FLOWS_CASE(n) case n: return flows_of(n, c, start, stop, y, x);
-    FLOWS_CASE(1) FLOWS_CASE(2) FLOWS_CASE(3) FLOWS_CASE(4) FLOWS_CASE(5) FLOWS_CASE(6) FLOWS_CASE(7) FLOWS_CASE(8)
-    FLOWS_CASE(9) FLOWS_CASE(10) FLOWS_CASE(11) FLOWS_CASE(12) FLOWS_CASE(13) FLOWS_CASE(14) FLOWS_CASE(15) FLOWS_CASE(16)
-#undef FLOWS_CASE
-    default: return flows_of(c->q, c, start, stop, c->row, c->row + c->q);
+    case 1: return flows_of(1, c, start, stop);
+    case 2: return flows_of(2, c, start, stop);
+    case 3: return flows_of(3, c, start, stop);
+    case 4: return flows_of(4, c, start, stop);
+    case 5: return flows_of(5, c, start, stop);
+    case 6: return flows_of(6, c, start, stop);
+    case 7: return flows_of(7, c, start, stop);
+    default: return SIMD_DISPATCH(flows_wide, (c, start, stop));
     }
 }
 

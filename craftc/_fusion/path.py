@@ -10,6 +10,7 @@ import numpy as np
 
 from craftc._common.estimator import warn_not_converged
 from craftc._common.typing import Flags, Floats, Labels
+from craftc._fusion.aggregates import MIN_NODES
 from craftc._fusion.datafits import Datafit, Evaluation
 from craftc._fusion.first_order import Admm, Ama
 from craftc._fusion.graph import Graph, components, differences, lengths, with_zero_node, zero_node_last
@@ -20,6 +21,7 @@ from craftc._kernels import covariates as _kernel
 
 _ROUNDS = 60  # of splits at one penalty
 _FLOW_STEPS = 4000  # FISTA steps of a certificate's flows
+_PLAIN_STEPS = 64  # of them before those that move flow between distant parts of a cluster
 _APART = 0.05  # of the largest difference of residuals in a cluster
 _CLOSE = 1e-6  # of the largest coefficient: columns nearer than this are tried as one
 _EXACT = 1e-3  # of `_SHARE`, for optima whose objectives are compared
@@ -51,6 +53,15 @@ class Optimum(NamedTuple):
     def columns(self) -> Floats:
         """(d, q) coefficients of every node."""
         return np.asarray(with_zero_node(self.theta[:-1])[self.label[:-1]])
+
+
+class Flows(NamedTuple):
+    """What is known about the flows inside clusters."""
+
+    saturated: Flags  # (edges,) whether the last projection shrank the edge
+    residual: Floats  # (d + 1, q) load and flows
+    potential: Floats  # (d + 1, q) the residual; where steps used aggregates, preconditioned
+    status: Labels  # (m + 1,)
 
 
 class Certified:
@@ -280,23 +291,41 @@ class RegularizationPath:
         ends = self.graph.edge[coarsening.between]
         np.add.at(whole, ends[:, 0], self.dual[coarsening.between])
         np.subtract.at(whole, ends[:, 1], self.dual[coarsening.between])
-        load = np.ascontiguousarray(whole[:-1])
-        inner = np.ascontiguousarray(self.dual[coarsening.inside])
-        saturated, residual = np.zeros(len(inner), np.uint8), with_zero_node(load)
-        status = np.zeros(coarsening.m + 1, np.int32)
-        _kernel.flows(load, coarsening.inner_edge, radius[coarsening.inside], coarsening.first_edge, coarsening.node, coarsening.first_node,
-                      self._flow_tolerance(columns, objective, share), _FLOW_STEPS, inner, saturated, residual, status,
-                      np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(d + 1))
+        inner, flows = self._flows(np.ascontiguousarray(whole[:-1]), radius, self._flow_tolerance(columns, objective, share))
         self.dual[coarsening.inside] = inner
-        nodes = residual[:-1]
+        nodes = flows.residual[:-1]
         if self.ridge > 0:
             bound = point.entropy - float(((nodes - 2.0 * self.ridge * columns) ** 2).sum()) / (4.0 * self.ridge)
         else:
             apart = differences(columns, self.graph.edge)
             edge_gap = float((radius * lengths(apart)).sum() - (self.dual * apart).sum())
             bound = objective - edge_gap - node_gap(nodes, columns, 0.0, np.ones(d), self.coefficient_scale)
-        torn = status == _kernel.NO_FLOW if proved_only else status != _kernel.FLOW_FOUND
-        return bound, self._split(torn, saturated > 0, residual)
+        torn = flows.status == _kernel.NO_FLOW if proved_only else flows.status != _kernel.FLOW_FOUND
+        return bound, self._split(torn, flows.saturated > 0, flows.potential)
+
+    def _flows(self, load: Floats, radius: Floats, tolerance: Floats) -> tuple[Floats, Flows]:
+        """The dual variables inside clusters whose flows come closest to cancelling the load.
+
+        Clusters that need many steps take the rest of them with aggregates.
+        """
+        coarsening = self.coarsening
+        inside = radius[coarsening.inside]
+        inner = np.ascontiguousarray(self.dual[coarsening.inside])
+        flows = Flows(np.zeros(len(inner), np.uint8), with_zero_node(load), with_zero_node(load), np.zeros(coarsening.m + 1, np.int32))
+        graph = coarsening.inner_edge, inside, coarsening.first_edge, coarsening.node, coarsening.first_node
+        work = np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(len(load) + 1)
+        large = np.diff(coarsening.first_node) >= MIN_NODES
+        steps = _PLAIN_STEPS if large.any() else _FLOW_STEPS
+        _kernel.flows(load, *graph, tolerance, steps, inner, flows.saturated, flows.residual, flows.status, *work, potential=flows.potential)
+        undecided = flows.status == _kernel.FLOW_UNDECIDED
+        if steps < _FLOW_STEPS and undecided.any():
+            known = flows.status.copy()
+            rest = np.where(undecided, tolerance, np.inf)
+            aggregates = coarsening.aggregates(inside)
+            _kernel.flows(load, *graph, rest, _FLOW_STEPS, inner, flows.saturated, flows.residual, flows.status, *work,
+                          aggregates.label, aggregates.parts, aggregates.inverse, flows.potential)  # fmt: skip
+            flows.status[~undecided] = known[~undecided]
+        return inner, flows
 
     def _flow_tolerance(self, columns: Floats, objective: float, share: float) -> Floats:
         """(m + 1,) squared residuals of the clusters' flows that the duality gap may contain."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from craftc._common.typing import Flags, Floats, Labels
+from craftc._fusion.aggregates import Aggregates
 from craftc._fusion.datafits import Datafit, Evaluation
 from craftc._fusion.graph import Graph, differences, lengths
 
@@ -52,6 +53,13 @@ class Coarsening:
         self.hessian: Floats | None = None
         self.factor: Floats | None = None
         self.sigma_scale = 1.0
+        self._aggregates: Aggregates | None = None
+
+    def aggregates(self, radius: Floats) -> Aggregates:
+        """Aggregates of the nodes inside large clusters, for edges inside clusters of these radii."""
+        if self._aggregates is None or self.graph.group_lasso_edges.any():  # otherwise radii change by a common factor only
+            self._aggregates = Aggregates.of(self.inner_edge, radius, self.label, self.first_node)
+        return self._aggregates
 
     def radius(self, radius: Floats) -> Floats:
         """Radii of the edges between clusters: sums of the radii of the graph's edges that they merge."""
