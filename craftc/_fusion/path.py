@@ -16,12 +16,12 @@ from craftc._fusion.first_order import Admm, Ama
 from craftc._fusion.graph import Graph, components, differences, lengths, with_zero_node, zero_node_last
 from craftc._fusion.newton import Newton
 from craftc._fusion.paper_admm import PaperAdmm
-from craftc._fusion.problem import Coarsening, Solver, SolverResult, Subproblem, node_gap
+from craftc._fusion.problem import Coarsening, Solver, SolverResult, Subproblem, node_gap, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
 _ROUNDS = 60  # of splits at one penalty
 _FLOW_STEPS = 4000  # FISTA steps of a certificate's flows
-_PLAIN_STEPS = 64  # of them before those that move flow between distant parts of a cluster
+_PLAIN_STEPS = 8  # of them before those that move flow between distant parts of a cluster
 _APART = 0.05  # of the largest difference of residuals in a cluster
 _CLOSE = 1e-6  # of the largest coefficient: columns nearer than this are tried as one
 _EXACT = 1e-3  # of `_SHARE`, for optima whose objectives are compared
@@ -155,7 +155,10 @@ class RegularizationPath:
         if not self._solver.on_clusters:
             self._refine(np.arange(self.graph.d + 1, dtype=np.int32))
         if np.isfinite(self.nu):
-            self.dual[~self.graph.group_lasso_edges] *= nu / self.nu if self.nu > 0 else 0.0
+            shrunk = np.zeros(len(self.dual), bool)
+            shrunk[self.coarsening.between] = True
+            self.dual[shrunk & ~self.graph.group_lasso_edges] *= nu / self.nu if self.nu > 0 else 0.0
+            project_onto_balls(self.dual, radius)
             self._extrapolate(nu)
         self.nu = nu
         share = _SHARE
