@@ -139,7 +139,7 @@ class Multinomial:
         return np.asarray(point.proba @ self.products - mean[:, self.pairs[0]] * mean[:, self.pairs[1]])
 
     def hessian_diagonal(self, X: Any, point: Evaluation) -> Floats:
-        weight = self._curvature(point)[:, self.pairs[0] == self.pairs[1]]
+        weight = point.proba @ self.basis**2 - (point.proba @ self.basis) ** 2
         return np.asarray(squares(X).T @ weight)
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
@@ -211,7 +211,9 @@ def column_sums(X: Any, label: Labels, m: int, last: float = 1.0) -> Any:
     out[:, -1] = last
     order = np.argsort(label, kind="stable")
     first = np.searchsorted(label[order], np.arange(m))
-    if m:
+    if m == X.shape[1]:
+        out[:, :m] = X[:, order]
+    elif m:
         out[:, :m] = np.add.reduceat(X[:, order[: np.searchsorted(label[order], m)]], first, axis=1)
     return out
 

@@ -81,7 +81,7 @@ class Certified:
         return gap <= tol
 
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
-        if self.newton.fits(subproblem):
+        if self.newton.fits(subproblem) or not len(dual):
             return self.newton.solve(subproblem, theta, dual)
         return self.admm.solve(subproblem, theta, dual)._replace(final=self.newton.exhausted)
 
