@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -228,19 +229,19 @@ def newton_direction(
     inverse = 1.0 / np.maximum(diagonal + weight, np.finfo(np.float64).tiny)  # columns whose squares underflow
     solution, residual = np.zeros_like(gradient), -gradient
     scaled = inverse * residual
-    direction, product = scaled, float((residual * scaled).sum())
+    direction, product = scaled, float(np.vdot(residual, scaled))
     for _ in range(max_products if product > 0 else 0):
         image = datafit.hessian_product(X, point, direction) + weight * direction
-        curvature = float((direction * image).sum())
+        curvature = float(np.vdot(direction, image))
         if not curvature > 0:  # underflow: nothing is left to gain
             break
         alpha = product / curvature
         solution = solution + alpha * direction
         residual = residual - alpha * image
-        if float(np.sqrt((residual**2).sum())) <= tolerance:
+        if math.sqrt(np.vdot(residual, residual)) <= tolerance:
             break
         scaled = inverse * residual
-        product, last = float((residual * scaled).sum()), product
+        product, last = float(np.vdot(residual, scaled)), product
         if not product > 0:
             break
         direction = scaled + (product / last) * direction
