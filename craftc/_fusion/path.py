@@ -259,7 +259,9 @@ class RegularizationPath:
         theta /= np.bincount(group, size[:, 0], minlength=len(theta))[:, None]
         theta[-1] = self.theta[-1]
         self.theta, self.label = theta, group[self.label]
+        hessian = self.coarsening.merged_hessian(group)
         self.coarsening = Coarsening(self.X, self.datafit, self.graph, self.label)
+        self.coarsening.hessian = hessian
 
     # ---- the subproblem ----
 

@@ -61,6 +61,25 @@ class Coarsening:
             self._aggregates = Aggregates.of(self.inner_edge, radius, self.label, self.first_node)
         return self._aggregates
 
+    def merged_hessian(self, group: Labels) -> Floats | None:
+        """The Hessian of the data fit for groups of the clusters, if that of the clusters is known: sums of its blocks."""
+        if self.hessian is None:
+            return None
+        q, m = self.datafit.q, int(group[-1])
+        place = np.append(group[:-1], m)  # the last column is the intercept's; clusters joined to the zero node have none
+        _, first = np.unique(np.append(group[:-1], m + 1), return_index=True)
+        first = np.append(first[:m], self.m)
+        entries = np.arange(q)
+        kept = (first[:, None] * q + entries).ravel()
+        out = self.hessian[:, kept]
+        rest = [i for i in np.setdiff1d(np.arange(self.m), first) if group[i] < m]
+        for i in rest:
+            out[:, place[i] * q + entries] += self.hessian[:, i * q + entries]
+        rows = out[kept]
+        for i in rest:
+            rows[place[i] * q + entries] += out[i * q + entries]
+        return rows
+
     def radius(self, radius: Floats) -> Floats:
         """Radii of the edges between clusters: sums of the radii of the graph's edges that they merge."""
         return np.asarray(np.bincount(self.merged, radius[self.between], minlength=len(self.edge)), dtype=np.float64)
