@@ -13,6 +13,7 @@ from craftc._common.typing import Floats, Labels
 
 _DENSE = 0.25  # density from which sums are kept as a dense array
 _SMALL_CHANGE = 1e-3  # of a logit: a coefficient that changes a logit by this is the scale of coefficients that are all zero
+_PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
 _INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
 
 
@@ -126,12 +127,18 @@ class Multinomial:
         q, width = self.q, X.shape[1]
         weight = self._curvature(point)
         out = np.empty((width, q, width, q))
-        if not sparse.issparse(X):
-            blocks = X.T @ (X[:, None, :] * weight[:, :, None]).reshape(len(X), -1)
-        for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
-            block = gram(X, weight[:, k]) if sparse.issparse(X) else blocks[:, k * width : (k + 1) * width]
-            out[:, a, :, b] = block
-            out[:, b, :, a] = block
+        if sparse.issparse(X):
+            for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
+                out[:, a, :, b] = out[:, b, :, a] = gram(X, weight[:, k])
+            return out.reshape(width * q, width * q)
+        # blocks are symmetric: columns of the first part against all, then those of each part against the columns from there on
+        bounds = np.linspace(0, width, 1 + min(_PARTS, 1 + width // _PART_WIDTH), dtype=int)
+        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+            blocks = X[:, start:].T @ (X[:, None, start:stop] * weight[:, :, None]).reshape(len(X), -1)
+            for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
+                block = blocks[:, k * (stop - start) : (k + 1) * (stop - start)]
+                out[start:, a, start:stop, b] = out[start:, b, start:stop, a] = block
+                out[start:stop, a, stop:, b] = out[start:stop, b, stop:, a] = block[stop - start :].T
         return out.reshape(width * q, width * q)
 
     def _curvature(self, point: Evaluation) -> Floats:
