@@ -12,7 +12,7 @@ from craftc._kernels import covariates as _kernel
 
 MIN_NODES = 64  # of a cluster that has aggregates
 _MOST = 200  # aggregates of a cluster
-_SHIFT = 1e-10  # of the diagonal, relative, which keeps the Laplacian regular where weights underflow
+_SHIFT = 1e-10  # of the diagonal, relative, which keeps the Laplacian regular in rounding
 
 
 class Aggregates(NamedTuple):
@@ -53,7 +53,8 @@ class Aggregates(NamedTuple):
         place = np.empty(len(owner), np.int32)
         place[order] = np.arange(len(owner)) - first[owner[order]]
         parts = np.where(size >= MIN_NODES, count, 0).astype(np.intp)
-        inverse = [_inverse(edge, _weights(edge, radius, d), place[group], cluster, c, int(parts[c])) for c in np.flatnonzero(parts)]
+        weight = _weights(edge, radius, d)
+        inverse = [_inverse(edge, weight, place[group], cluster, int(c), int(parts[c])) for c in np.flatnonzero(parts)]
         return Aggregates(place[group], parts, np.concatenate(inverse) if inverse else np.empty(0))
 
 
@@ -78,18 +79,16 @@ def _weights(edge: Edges, radius: Floats, d: int) -> Floats:
 
 def _inverse(edge: Edges, weight: Floats, group: Labels, cluster: Labels, own: int, parts: int) -> Floats:
     """The inverse of the Laplacian of one cluster's aggregates, flattened."""
-    d = len(group)
-    some = (cluster[edge[:, 0]] == own)
-    i, j = edge[some].T
-    grounded = j == d
+    some = cluster[edge[:, 0]] == own
+    (i, j), weight = edge[some].T, weight[some]
+    to_zero_node = j == len(group)
+    a, b = group[i], group[np.where(to_zero_node, i, j)]
+    apart = a != b
     laplacian = np.zeros((parts, parts))
-    diagonal = laplacian.reshape(-1)[:: parts + 1]
-    a, b, w = group[i], group[np.where(grounded, 0, j)], weight[some]
-    inner = ~grounded & (a != b)
-    np.add.at(laplacian, (a[inner], b[inner]), -w[inner])
+    np.add.at(laplacian, (a[apart], b[apart]), -weight[apart])
     laplacian += laplacian.T
-    diagonal[:] = np.bincount(a[inner | grounded], w[inner | grounded], minlength=parts) + np.bincount(b[inner], w[inner], minlength=parts)
-    if not grounded.any():
-        laplacian += diagonal.mean() / parts  # constants are in the null space otherwise
-    diagonal += _SHIFT * diagonal.max() + 1e-300
-    return np.linalg.inv(laplacian).ravel()
+    diagonal = np.bincount(a, weight * (apart | to_zero_node), minlength=parts) + np.bincount(b, weight * apart, minlength=parts)
+    laplacian[np.diag_indices(parts)] = (1.0 + _SHIFT) * diagonal + 1e-300
+    if not to_zero_node.any():
+        laplacian += diagonal.mean() / parts  # its null space are the constants
+    return np.asarray(np.linalg.inv(laplacian), dtype=np.float64).ravel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -133,7 +134,7 @@ class Multinomial:
             return out.reshape(width * q, width * q)
         # blocks are symmetric: columns of the first part against all, then those of each part against the columns from there on
         bounds = np.linspace(0, width, 1 + min(_PARTS, 1 + width // _PART_WIDTH), dtype=int)
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        for start, stop in pairwise(bounds.tolist()):
             blocks = X[:, start:].T @ (X[:, None, start:stop] * weight[:, :, None]).reshape(len(X), -1)
             for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
                 block = blocks[:, k * (stop - start) : (k + 1) * (stop - start)]

@@ -155,9 +155,9 @@ class RegularizationPath:
         if not self._solver.on_clusters:
             self._refine(np.arange(self.graph.d + 1, dtype=np.int32))
         if np.isfinite(self.nu):
-            shrunk = np.zeros(len(self.dual), bool)
-            shrunk[self.coarsening.between] = True
-            self.dual[shrunk & ~self.graph.group_lasso_edges] *= nu / self.nu if self.nu > 0 else 0.0
+            # between clusters duals lie on the spheres, which shrink; inside, those that fit remain flows that hold the cluster together
+            between = self.coarsening.between[~self.graph.group_lasso_edges[self.coarsening.between]]
+            self.dual[between] *= nu / self.nu if self.nu > 0 else 0.0
             project_onto_balls(self.dual, radius)
             self._extrapolate(nu)
         self.nu = nu
@@ -321,14 +321,14 @@ class RegularizationPath:
         work = np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(len(load) + 1)
         large = np.diff(coarsening.first_node) >= MIN_NODES
         steps = _PLAIN_STEPS if large.any() else _FLOW_STEPS
-        _kernel.flows(load, *graph, tolerance, steps, inner, flows.saturated, flows.residual, flows.status, *work, potential=flows.potential)
+        out = inner, flows.saturated, flows.residual, flows.status
+        _kernel.flows(load, *graph, tolerance, steps, *out, *work, potential=flows.potential)
         undecided = flows.status == _kernel.FLOW_UNDECIDED
         if steps < _FLOW_STEPS and undecided.any():
             known = flows.status.copy()
             rest = np.where(undecided, tolerance, np.inf)
             aggregates = coarsening.aggregates(inside)
-            _kernel.flows(load, *graph, rest, _FLOW_STEPS, inner, flows.saturated, flows.residual, flows.status, *work,
-                          aggregates.label, aggregates.parts, aggregates.inverse, flows.potential)  # fmt: skip
+            _kernel.flows(load, *graph, rest, _FLOW_STEPS, *out, *work, *aggregates, flows.potential)
             flows.status[~undecided] = known[~undecided]
         return inner, flows
 

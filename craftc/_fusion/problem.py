@@ -78,7 +78,7 @@ class Coarsening:
         rows = out[kept]
         for i in rest:
             rows[place[i] * q + entries] += out[i * q + entries]
-        return rows
+        return np.asarray(rows)
 
     def radius(self, radius: Floats) -> Floats:
         """Radii of the edges between clusters: sums of the radii of the graph's edges that they merge."""
