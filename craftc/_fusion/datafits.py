@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -56,6 +55,9 @@ class Datafit(Protocol):
 
     def hessian_diagonal(self, X: Any, point: Evaluation) -> Floats:
         """(m + 1, q)."""
+
+    def mean_hessian(self, X: Any, point: Evaluation) -> Floats | None:
+        """(m + 1, m + 1) mean of the Hessian over the q numbers of a node; None: it is diagonal."""
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         """(m + 1, q) product of the Hessian and a direction (m + 1, q)."""
@@ -151,6 +153,10 @@ class Multinomial:
         weight = point.proba @ self.basis**2 - (point.proba @ self.basis) ** 2
         return np.asarray(squares(X).T @ weight)
 
+    def mean_hessian(self, X: Any, point: Evaluation) -> Floats:
+        weight = (point.proba - point.proba**2).sum(axis=1) / self.q  # the trace, which no basis changes
+        return gram(X, weight) if sparse.issparse(X) else np.asarray(X.T @ (X * weight[:, None]))
+
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         change = point.proba * (self.basis @ (X @ direction).T).T
         change -= point.proba * change.sum(axis=1, keepdims=True)
@@ -198,6 +204,9 @@ class Squares:
         out[-1] = 1.0  # keeps the Hessian regular without an intercept
         return out
 
+    def mean_hessian(self, X: Any, point: Evaluation) -> Floats | None:
+        return None
+
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         return self.hessian_diagonal(X, point) * direction
 
@@ -225,35 +234,6 @@ def column_sums(X: Any, label: Labels, m: int, last: float = 1.0) -> Any:
     elif m:
         out[:, :m] = np.add.reduceat(X[:, order[: np.searchsorted(label[order], m)]], first, axis=1)
     return out
-
-
-def newton_direction(
-    datafit: Datafit, X: Any, point: Evaluation, weight: Floats, diagonal: Floats, gradient: Floats, tolerance: float, max_products: int
-) -> Floats:
-    """-(H + diag(weight))^-1 gradient by preconditioned conjugate gradients, until the norm of the residual is below the tolerance.
-
-    `diagonal` approximates that of H.
-    """
-    inverse = 1.0 / np.maximum(diagonal + weight, np.finfo(np.float64).tiny)  # columns whose squares underflow
-    solution, residual = np.zeros_like(gradient), -gradient
-    scaled = inverse * residual
-    direction, product = scaled, float(np.vdot(residual, scaled))
-    for _ in range(max_products if product > 0 else 0):
-        image = datafit.hessian_product(X, point, direction) + weight * direction
-        curvature = float(np.vdot(direction, image))
-        if not curvature > 0:  # underflow: nothing is left to gain
-            break
-        alpha = product / curvature
-        solution = solution + alpha * direction
-        residual = residual - alpha * image
-        if math.sqrt(np.vdot(residual, residual)) <= tolerance:
-            break
-        scaled = inverse * residual
-        product, last = float(np.vdot(residual, scaled)), product
-        if not product > 0:
-            break
-        direction = scaled + (product / last) * direction
-    return solution
 
 
 def squares(X: Any) -> Any:

@@ -7,7 +7,8 @@ from scipy import sparse
 from scipy.linalg import lapack
 
 from craftc._common.typing import Floats
-from craftc._fusion.datafits import Evaluation, newton_direction
+from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, newton_direction
+from craftc._fusion.datafits import Evaluation
 from craftc._fusion.problem import SolverResult, Subproblem, node_gap, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
@@ -23,7 +24,6 @@ _LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrea
 _INEXACT, _PRODUCTS = 0.3, 300  # without edges: share of the gradient that conjugate gradients leave at most, and their products
 _MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
 _MULTIPLIER_UPDATES = 40
-_SHIFTS = 30  # of the diagonal, each ten times the last
 _SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
 
 
@@ -138,7 +138,7 @@ class Newton:
             size = float(np.sqrt((gradient**2).sum()))
             start = start or size
             share = min(_INEXACT, float(np.sqrt(size / max(start, np.finfo(np.float64).tiny))))
-            scale = datafit.hessian_diagonal(X, point)
+            scale = Preconditioner(datafit, X, point).scale(weight)
             direction = newton_direction(datafit, X, point, weight, scale, gradient, share * size, _PRODUCTS)
             steps += 1
             decrease = -float((gradient * direction).sum())
@@ -156,24 +156,3 @@ class Newton:
         theta, point = datafit.with_best_intercept(X, theta, point)
         self.n_iter += steps
         return SolverResult(theta, point, dual, np.zeros(0, np.uint8), steps, self.exhausted)
-
-
-def cholesky(matrix: Floats, max_curvature: float) -> Floats:
-    """Lower Cholesky factor of a Hessian; one that is not positive definite in rounding gets a larger diagonal.
-
-    `max_curvature` bounds the curvature of the data fit. Where the fitted probabilities are all 0 or 1 the Hessian itself is 0, and
-    the diagonal is enlarged by a share of that bound.
-
-    Raises
-    ------
-    ValueError
-        The Hessian is not finite.
-    """
-    extra = 0.0
-    for _ in range(_SHIFTS):
-        factor, info = lapack.dpotrf(matrix, lower=1)
-        if info == 0 and np.isfinite(factor[-1, -1]):
-            return np.asarray(factor)
-        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()), 1e-18 * max_curvature)
-        matrix[np.diag_indices(len(matrix))] += extra
-    raise ValueError("The Hessian of the loss is not finite: scale the covariates, or raise ridge.")

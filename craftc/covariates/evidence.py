@@ -10,9 +10,9 @@ from scipy.linalg import cho_solve
 from sklearn.model_selection import StratifiedKFold
 
 from craftc._common.typing import Floats, Labels
-from craftc._fusion.datafits import Multinomial, gram, newton_direction, squares
+from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, newton_direction
+from craftc._fusion.datafits import Multinomial, gram, squares
 from craftc._fusion.graph import with_zero_node
-from craftc._fusion.newton import cholesky
 
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
 _FOLDS = 5
@@ -45,7 +45,8 @@ def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = N
         gradient = X.T @ point.residual + weight * theta
         if theta.size > _LARGE:
             size = float(np.sqrt((gradient**2).sum()))
-            direction = newton_direction(datafit, X, point, weight, datafit.hessian_diagonal(X, point), gradient, _INNER * size, _PRODUCTS)
+            scale = Preconditioner(datafit, X, point).scale(weight)
+            direction = newton_direction(datafit, X, point, weight, scale, gradient, _INNER * size, _PRODUCTS)
         elif factor is None:
             hessian = datafit.hessian(X, point)
             hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
