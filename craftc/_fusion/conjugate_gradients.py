@@ -31,7 +31,7 @@ class Preconditioner:
         pays = datafit.q >= _MANY_NUMBERS and X.shape[1] <= _FACTORED
         self.mean = datafit.mean_hessian(X, point) if pays else None
         self.diagonal = datafit.hessian_diagonal(X, point) if self.mean is None else np.empty(0)
-        self.max_curvature = datafit.max_curvature(X)
+        self.max_curvature = datafit.max_curvature(X) if self.mean is not None else 0.0  # of the diagonal not needed
 
     def scale(self, weight: Floats) -> Callable[[Floats], Floats]:
         """Multiplication by the inverse of the approximation + diag(weight)."""
