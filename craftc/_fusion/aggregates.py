@@ -11,7 +11,7 @@ from craftc._common.typing import Edges, Floats, Labels
 from craftc._kernels import covariates as _kernel
 
 MIN_NODES = 64  # of a cluster that has aggregates
-_MOST = 200  # aggregates of a cluster
+_MOST = 150  # aggregates of a cluster
 _SHIFT = 1e-10  # of the diagonal, relative, which keeps the Laplacian regular in rounding
 
 
@@ -37,6 +37,8 @@ class Aggregates(NamedTuple):
             Bounds of the clusters in the order of their nodes.
         """
         d, size = len(cluster) - 1, np.diff(first_node)
+        if not (size >= MIN_NODES).any():
+            return Aggregates(np.zeros(d, np.int32), np.zeros(len(size), np.intp), np.empty(0))
         free = (edge < d).all(axis=1)
         group = np.arange(d, dtype=np.int32)
         while True:

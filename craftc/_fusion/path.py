@@ -10,7 +10,6 @@ import numpy as np
 
 from craftc._common.estimator import warn_not_converged
 from craftc._common.typing import Flags, Floats, Labels
-from craftc._fusion.aggregates import MIN_NODES
 from craftc._fusion.datafits import Datafit, Evaluation
 from craftc._fusion.first_order import Admm, Ama
 from craftc._fusion.graph import Graph, components, differences, lengths, with_zero_node, zero_node_last
@@ -21,7 +20,6 @@ from craftc._kernels import covariates as _kernel
 
 _ROUNDS = 60  # of splits at one penalty
 _FLOW_STEPS = 4000  # FISTA steps of a certificate's flows
-_PLAIN_STEPS = 8  # of them before those that move flow between distant parts of a cluster
 _APART = 0.05  # of the largest difference of residuals in a cluster
 _CLOSE = 1e-6  # of the largest coefficient: columns nearer than this are tried as one
 _EXACT = 1e-3  # of `_SHARE`, for optima whose objectives are compared
@@ -309,27 +307,15 @@ class RegularizationPath:
         return bound, self._split(torn, flows.saturated > 0, flows.potential)
 
     def _flows(self, load: Floats, radius: Floats, tolerance: Floats) -> tuple[Floats, Flows]:
-        """The dual variables inside clusters whose flows come closest to cancelling the load.
-
-        Clusters that need many steps take the rest of them with aggregates.
-        """
+        """The dual variables inside clusters whose flows come closest to cancelling the load."""
         coarsening = self.coarsening
         inside = radius[coarsening.inside]
         inner = np.ascontiguousarray(self.dual[coarsening.inside])
         flows = Flows(np.zeros(len(inner), np.uint8), with_zero_node(load), with_zero_node(load), np.zeros(coarsening.m + 1, np.int32))
         graph = coarsening.inner_edge, inside, coarsening.first_edge, coarsening.node, coarsening.first_node
         work = np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(len(load) + 1)
-        large = np.diff(coarsening.first_node) >= MIN_NODES
-        steps = _PLAIN_STEPS if large.any() else _FLOW_STEPS
-        out = inner, flows.saturated, flows.residual, flows.status
-        _kernel.flows(load, *graph, tolerance, steps, *out, *work, potential=flows.potential)
-        undecided = flows.status == _kernel.FLOW_UNDECIDED
-        if steps < _FLOW_STEPS and undecided.any():
-            known = flows.status.copy()
-            rest = np.where(undecided, tolerance, np.inf)
-            aggregates = coarsening.aggregates(inside)
-            _kernel.flows(load, *graph, rest, _FLOW_STEPS, *out, *work, *aggregates, flows.potential)
-            flows.status[~undecided] = known[~undecided]
+        _kernel.flows(load, *graph, tolerance, _FLOW_STEPS, inner, flows.saturated, flows.residual, flows.status, *work,
+                      *coarsening.aggregates(inside), flows.potential)  # fmt: skip
         return inner, flows
 
     def _flow_tolerance(self, columns: Floats, objective: float, share: float) -> Floats:

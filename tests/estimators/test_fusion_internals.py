@@ -97,7 +97,7 @@ def test_aggregates_change_no_partition_or_certificate(monkeypatch):
     P = np.concatenate([rng.normal(size=(90, 3)) + shift for shift in ([0, 0, 0], [12, 0, 0], [0, 15, 0])])
     penalties = 3000.0 * 2.0 ** (-0.5 * np.arange(16))
     ours = ConvexClustering(penalties).fit(P)
-    monkeypatch.setattr("craftc._fusion.path.MIN_NODES", 10**6)
+    monkeypatch.setattr(aggregates_module, "MIN_NODES", 10**6)
     plain = ConvexClustering(penalties).fit(P)
     assert ours.path_.n_clusters.tolist() == plain.path_.n_clusters.tolist()
     np.testing.assert_allclose(ours.path_.objective, plain.path_.objective, rtol=1e-6)
