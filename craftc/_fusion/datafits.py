@@ -14,6 +14,7 @@ from craftc._common.typing import Floats, Labels
 _DENSE = 0.25  # density from which sums are kept as a dense array
 _SMALL_CHANGE = 1e-3  # of a logit: a coefficient that changes a logit by this is the scale of coefficients that are all zero
 _PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
+_CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
 _INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
 
 
@@ -158,9 +159,16 @@ class Multinomial:
         return gram(X, weight) if sparse.issparse(X) else np.asarray(X.T @ (X * weight[:, None]))
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
-        change = point.proba * (self.basis @ (X @ direction).T).T
-        change -= point.proba * change.sum(axis=1, keepdims=True)
-        return np.asarray(X.T @ (change @ self.basis))
+        change = np.asarray(X @ direction)
+        rows = max(_CACHED // self.c, 1)
+        for start in range(0, len(change), rows):
+            some = slice(start, start + rows)
+            proba = point.proba[some].T
+            logits = self.basis @ change[some].T
+            logits *= proba
+            logits -= proba * logits.sum(axis=0)
+            change[some] = logits.T @ self.basis
+        return np.asarray(X.T @ change)
 
 
 class Squares:
