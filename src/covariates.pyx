@@ -340,7 +340,7 @@ def flows(
 cdef Py_ssize_t check_aggregates(const int32_t[::1] node, const Py_ssize_t[::1] first_node, const int32_t[::1] aggregate,
                                  const Py_ssize_t[::1] parts, const double[::1] inverse) except -1:
     """The largest number of aggregates of a cluster."""
-    cdef Py_ssize_t most = 0, total = 0, c
+    cdef Py_ssize_t most = 0, total = 0, c, k
     check(aggregate is not None and inverse is not None, "aggregate or inverse")
     check(parts.shape[0] == first_node.shape[0] - 1, "parts")
     for c in range(parts.shape[0]):
