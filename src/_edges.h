@@ -22,62 +22,34 @@ typedef struct {
     uint8_t *fused;         /* (l) */
 } Edges;
 
-/* Edges start..stop - 1, sorted by their first node: p = Proj(lam + step (b_i - b_j)); lam += relax (p - lam);
- * p is added to the sums of node i and subtracted from those of j. Returns the sum of |p - lam|^2 / step. Edges of one first node are
- * processed together, so that their square roots and quotients are vectorised. */
-ALWAYS_INLINE double edges_of(const ptrdiff_t q, const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *restrict sums)
-{
-    const double *restrict b = c->b;
-    const int32_t *restrict edge = c->edge;
-    const double relax = c->relax;
-    double moved = 0.0, v[EDGES_SIDE * EDGES_MOST], square[EDGES_SIDE], scale[EDGES_SIDE], per_step[EDGES_SIDE];
-    while (start < stop) {
-        const int32_t i = edge[2 * start];
-        const double *restrict radius = c->radius + start, *restrict step = c->step + start;
-        const int32_t *restrict to = edge + 2 * start + 1;
-        double *restrict lam = c->lam + start * q;
-        uint8_t *restrict fused = c->fused + start;
-        double from[EDGES_MOST], sum[EDGES_MOST];
-        ptrdiff_t many = 1;
-        while (many < EDGES_SIDE && start + many < stop && edge[2 * (start + many)] == i)
-            many++;
-        for (ptrdiff_t a = 0; a < q; a++) {
-            from[a] = b[i * q + a];
-            sum[a] = sums[i * q + a];
-        }
-        for (ptrdiff_t e = 0; e < many; e++) {
-            square[e] = 0.0;
-            for (ptrdiff_t a = 0; a < q; a++) {
-                const double x = lam[e * q + a] + step[e] * (from[a] - b[to[2 * e] * q + a]);
-                v[e * q + a] = x;
-                square[e] += x * x;
-            }
-        }
-        for (ptrdiff_t e = 0; e < many; e++) {
-            const double shrunk = radius[e] / sqrt(square[e]);
-            scale[e] = shrunk < 1.0 ? shrunk : 1.0; /* 0 / 0 counts as fused */
-            per_step[e] = 1.0 / step[e];
-        }
-        for (ptrdiff_t e = 0; e < many; e++) {
-            double far = 0.0;
-            fused[e] = !(scale[e] < 1.0);
-            for (ptrdiff_t a = 0; a < q; a++) {
-                const double p = scale[e] * v[e * q + a], change = p - lam[e * q + a];
-                far += change * change;
-                lam[e * q + a] += relax * change;
-                sum[a] += p;
-                sums[to[2 * e] * q + a] -= p;
-            }
-            moved += far * per_step[e];
-        }
-        for (ptrdiff_t a = 0; a < q; a++)
-            sums[i * q + a] = sum[a];
-        start += many;
-    }
-    return moved;
-}
+/* four doubles as one vector, whatever the instruction set */
+#if defined(__GNUC__) && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define EDGES_QUADS 1
+typedef double quad __attribute__((vector_size(32), aligned(8), may_alias));
 
-/* The same for any q. */
+#define SHUFFLE __builtin_shufflevector
+/* of four quads the sums of squares, each in the order of its numbers */
+#define SUMS_OF_SQUARES(quads, out)                                                                                    \
+    do {                                                                                                               \
+        const quad s0 = (quads)[0] * (quads)[0], s1 = (quads)[1] * (quads)[1];                                         \
+        const quad s2 = (quads)[2] * (quads)[2], s3 = (quads)[3] * (quads)[3];                                         \
+        const quad even01 = SHUFFLE(s0, s1, 0, 4, 2, 6), odd01 = SHUFFLE(s0, s1, 1, 5, 3, 7);                          \
+        const quad even23 = SHUFFLE(s2, s3, 0, 4, 2, 6), odd23 = SHUFFLE(s2, s3, 1, 5, 3, 7);                          \
+        const quad first = SHUFFLE(even01, even23, 0, 1, 4, 5), second = SHUFFLE(odd01, odd23, 0, 1, 4, 5);            \
+        const quad third = SHUFFLE(even01, even23, 2, 3, 6, 7), fourth = SHUFFLE(odd01, odd23, 2, 3, 6, 7);            \
+        *(quad *)(out) = ((first + second) + third) + fourth;                                                          \
+    } while (0)
+#endif
+#endif
+#ifndef EDGES_QUADS
+#define EDGES_QUADS 0
+#endif
+
+#define LEAVES "_edges_lanes.h"
+#include "_lanes.h"
+
+/* Edges start..stop - 1, for any q: see edges_of. */
 static double edges_wide(const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *sums)
 {
     const ptrdiff_t q = c->q;
@@ -106,13 +78,7 @@ static double edges_wide(const Edges *c, ptrdiff_t start, ptrdiff_t stop, double
 
 static double edges_some(const Edges *c, ptrdiff_t start, ptrdiff_t stop, double *sums)
 {
-    switch (c->q) {
-    case 1: return edges_of(1, c, start, stop, sums);
-    case 2: return edges_of(2, c, start, stop, sums);
-    case 3: return edges_of(3, c, start, stop, sums);
-    case 4: return edges_of(4, c, start, stop, sums);
-    default: return edges_wide(c, start, stop, sums);
-    }
+    return c->q <= EDGES_MOST ? SIMD_DISPATCH(edges_few, (c, start, stop, sums)) : edges_wide(c, start, stop, sums);
 }
 
 #endif

@@ -11,6 +11,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memcpy
 
 from craftc._kernels._common cimport check, check_indices, check_threads
 
@@ -25,6 +26,21 @@ cdef extern from "_edges.h":
         double *lam
         uint8_t *fused
     double edges_some(const Edges *c, Py_ssize_t start, Py_ssize_t stop, double *sums) noexcept nogil
+
+cdef extern from "_flows.h":
+    ctypedef struct Flows:
+        Py_ssize_t q
+        const int32_t *edge
+        const double *radius
+        const double *step
+        const double *potential
+        double momentum
+        const double *lam
+        double *previous
+        double *sums
+        double *row
+        uint8_t *saturated
+    double flows_step(const Flows *c, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
 
 
 def edge_pass(
@@ -211,6 +227,22 @@ cdef bint bounds_fit(const Py_ssize_t[::1] first, Py_ssize_t n) noexcept:
 
 cdef struct Cluster:            # its edges and nodes are contiguous
     Py_ssize_t first_edge, stop_edge, first_node, stop_node
+    Py_ssize_t parts            # aggregates of its nodes; 0: none
+
+
+cdef struct State:              # of the flows of a cluster; of nodes (d + 1, q), of edges (l, q)
+    Py_ssize_t q
+    const double *load
+    double *lam
+    double *before              # flows of the step before
+    double *sums                # A' lam
+    double *sums_before
+    double *residual
+    double *potential
+    double momentum
+    double *row                 # (2, q)
+    double *coarse              # (2, q, parts) sums of the residual over aggregates, and what the inverse makes of them
+    const double *inverse       # (parts, parts)
 
 
 def flows(
@@ -229,10 +261,17 @@ def flows(
     double[:, :, ::1] work not None,        # WORK (2, l, q)
     double[::1] step not None,              # WORK (l,)
     double[::1] capacity not None,          # WORK (d + 1,)
+    const int32_t[::1] aggregate=None,      # IN  (d,) aggregate of every node, numbered within its cluster
+    const Py_ssize_t[::1] parts=None,       # IN  (C,) number of aggregates of every cluster; 0: its flows take plain steps
+    const double[::1] inverse=None,         # IN  (sum of parts^2,) of every cluster, see below
+    double[:, ::1] potential=None,          # OUT (d + 1, q) the preconditioned residual; without aggregates the residual
 ):
     """Flows inside clusters with the least residual: min |load + A' lam|^2 over |lam_e| <= r_e, by FISTA with restarts.
 
     A is the incidence matrix of the cluster's edges. Flows that cancel the load prove that the cluster is fused at the optimum.
+
+    With aggregates the norm of the residual is that of I + P C P', P the membership of the nodes and C the inverse of the Laplacian of
+    the aggregates whose weights are the steps of :func:`step_sizes`. One step then moves flow between distant parts of a cluster.
     """
     check(edge.shape[1] == 2, "edge")
     check(radius.shape[0] == edge.shape[0], "radius")
@@ -249,42 +288,80 @@ def flows(
     check(bounds_fit(first_node, node.shape[0]), "first_node")
     check_indices(nodes_of(edge), 0, load.shape[0] + 1, "nodes of edges")
     check_indices(node, 0, load.shape[0], "nodes")
-    cdef Py_ssize_t q = load.shape[1], visits = 0, c, k, e, a
-    cdef double[:, ::1] extrapolated = work[0], projected = work[1]
+    cdef Py_ssize_t d = load.shape[0], q = load.shape[1], visits = 0, most = 0, c, k, a
+    if parts is not None:
+        most = check_aggregates(node, first_node, aggregate, parts, inverse)
+    if potential is None:
+        potential = np.empty((d + 1, q))
+    check(potential.shape[0] == d + 1 and potential.shape[1] == q, "potential")
+    cdef double[:, ::1] sums = np.zeros((2, (d + 1) * q))
+    cdef double[::1] buffer = np.empty(2 * q * (most + 1))
     cdef Cluster own
+    cdef State s
     cdef double squares, t
+    if q == 0:
+        status[:] = FOUND
+        return
+    s.q, s.load, s.row, s.coarse, s.inverse = q, &load[0, 0] if d > 0 else NULL, &buffer[0], &buffer[0] + 2 * q, NULL
+    s.sums, s.sums_before, s.residual, s.potential = &sums[0, 0], &sums[1, 0], &residual[0, 0], &potential[0, 0]
+    own.parts = 0
     with nogil:
+        for a in range(q):
+            s.residual[d * q + a] = s.potential[d * q + a] = 0.0
         for c in range(tolerance.shape[0]):
             own.first_edge, own.stop_edge = first_edge[c], first_edge[c + 1]
             own.first_node, own.stop_node = first_node[c], first_node[c + 1]
+            if most > 0:
+                s.inverse = &inverse[0] if c == 0 else s.inverse + own.parts * own.parts
+                own.parts = parts[c]
             step_sizes(own, edge, radius, node, step, capacity)
-            for e in range(own.first_edge, own.stop_edge):
-                for a in range(q):
-                    extrapolated[e, a] = lam[e, a]
+            start_flows(own, edge, node, lam, work, &s)
             status[c], t = UNDECIDED, 1.0
             for k in range(max_iter + 1):
-                visits += (own.stop_edge - own.first_edge) * q
+                visits += (own.stop_edge - own.first_edge) * q + own.parts * own.parts
                 if visits > MANY:
                     visits = 0
                     with gil:
                         PyErr_CheckSignals()
                 if k % CHECK_EVERY == 0 or k == max_iter:
-                    squares = flow_residual(own, load, edge, node, lam, residual)
+                    squares = flow_residual(own, node, aggregate, 0.0, &s)
                     if squares <= tolerance[c]:
                         status[c] = FOUND
-                        break
-                    if k > 0 and separation(own, load, edge, radius, node, residual) < -0.5 * squares:
+                    elif k > 0 and separation(own, edge, radius, node, &s) < 0.0:
                         status[c] = NONE_EXISTS
+                    if status[c] != UNDECIDED or k == max_iter:
                         break
-                flow_residual(own, load, edge, node, extrapolated, residual)
-                t = fista_step(own, edge, radius, step, residual, t, lam, extrapolated, projected, saturated)
+                flow_residual(own, node, aggregate, s.momentum, &s)
+                t = fista_step(own, edge, radius, step, node, t, saturated, &s)
+            if own.stop_edge > own.first_edge and s.lam != &lam[0, 0]:
+                memcpy(&lam[own.first_edge, 0], s.lam + own.first_edge * q, (own.stop_edge - own.first_edge) * q * sizeof(double))
+
+
+cdef Py_ssize_t check_aggregates(const int32_t[::1] node, const Py_ssize_t[::1] first_node, const int32_t[::1] aggregate,
+                                 const Py_ssize_t[::1] parts, const double[::1] inverse) except -1:
+    """The largest number of aggregates of a cluster."""
+    cdef Py_ssize_t most = 0, total = 0, c, k
+    check(aggregate is not None and inverse is not None, "aggregate or inverse")
+    check(parts.shape[0] == first_node.shape[0] - 1, "parts")
+    for c in range(parts.shape[0]):
+        check(0 <= parts[c] < 1 << 31, "parts")
+        total += parts[c] * parts[c]
+        check(total <= inverse.shape[0], "inverse")
+        most = max(most, parts[c])
+        if parts[c] > 0:
+            for k in range(first_node[c], first_node[c + 1]):
+                check(node[k] < aggregate.shape[0] and 0 <= aggregate[node[k]] < parts[c], "aggregate")
+    return most
 
 
 cdef void step_sizes(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius, const int32_t[::1] node, double[::1] step,
                      double[::1] capacity) noexcept nogil:
-    """step_e = r_e / (R_i + R_j), where the capacity R_i of a node is the sum of its edges' r_e: A A' is below diag(1 / step)."""
+    """step_e = r_e / (R_i + R_j), where the capacity R_i of a node is the sum of its edges' r_e: A A' is below diag(1 / step).
+
+    With aggregates half of it, as the norms of I and of P C P' add up.
+    """
     cdef Py_ssize_t e, k
-    cdef double both
+    cdef double both, share = 0.5 if own.parts else 1.0
     for k in range(own.first_node, own.stop_node):
         capacity[node[k]] = 0.0
     for e in range(own.first_edge, own.stop_edge):
@@ -293,72 +370,91 @@ cdef void step_sizes(Cluster own, const int32_t[:, ::1] edge, const double[::1] 
     capacity[capacity.shape[0] - 1] = 0.0   # the zero node takes any flow
     for e in range(own.first_edge, own.stop_edge):
         both = capacity[edge[e, 0]] + capacity[edge[e, 1]]
-        step[e] = radius[e] / both if both > 0 else 0.0
+        step[e] = share * radius[e] / both if both > 0 else 0.0
 
 
-cdef double flow_residual(Cluster own, const double[:, ::1] load, const int32_t[:, ::1] edge, const int32_t[::1] node,
-                          const double[:, ::1] lam, double[:, ::1] residual) noexcept nogil:
-    """residual = load + A' lam at the nodes of a cluster; returns its squared norm."""
-    cdef Py_ssize_t q = load.shape[1], zero_node = load.shape[0], e, k, a, i, j
-    cdef double squares = 0.0
+cdef void start_flows(Cluster own, const int32_t[:, ::1] edge, const int32_t[::1] node, double[:, ::1] lam, double[:, :, ::1] work,
+                      State *s) noexcept nogil:
+    """The state of a cluster whose flows have no momentum yet."""
+    cdef Py_ssize_t q = s.q, e, k, a, i, j
+    s.momentum = 0.0
     for k in range(own.first_node, own.stop_node):
         for a in range(q):
-            residual[node[k], a] = load[node[k], a]
+            s.sums[node[k] * q + a] = s.sums_before[node[k] * q + a] = 0.0
+    if own.stop_edge == own.first_edge:
+        return
+    s.lam, s.before = &lam[0, 0], &work[0, 0, 0]
     for e in range(own.first_edge, own.stop_edge):
         i, j = edge[e, 0], edge[e, 1]
         for a in range(q):
-            residual[i, a] += lam[e, a]
-            residual[j, a] -= lam[e, a]
-    for a in range(q):
-        residual[zero_node, a] = 0.0
+            s.before[e * q + a] = lam[e, a]
+            s.sums[i * q + a] += lam[e, a]
+            s.sums[j * q + a] -= lam[e, a]
+
+
+cdef double flow_residual(Cluster own, const int32_t[::1] node, const int32_t[::1] aggregate, double momentum, State *s) noexcept nogil:
+    """The residual load + A' lam, of flows extrapolated by the momentum, and its potential; returns its squared norm."""
+    cdef Py_ssize_t q = s.q, parts = own.parts, k, a, b, i
+    cdef double squares = 0.0, x
+    cdef double *image = s.coarse + q * parts
+    for k in range(own.first_node, own.stop_node):
+        i = node[k] * q
+        for a in range(i, i + q):
+            x = s.load[a] + (s.sums[a] + momentum * (s.sums[a] - s.sums_before[a]))
+            s.residual[a] = s.potential[a] = x
+            squares += x * x
+    if parts == 0:
+        return squares
+    for k in range(2 * q * parts):
+        s.coarse[k] = 0.0
     for k in range(own.first_node, own.stop_node):
         for a in range(q):
-            squares += residual[node[k], a] * residual[node[k], a]
+            s.coarse[a * parts + aggregate[node[k]]] += s.residual[node[k] * q + a]
+    for k in range(parts):
+        for a in range(q):
+            x = s.coarse[a * parts + k]
+            for b in range(parts):
+                image[a * parts + b] += x * s.inverse[k * parts + b]
+    for k in range(own.first_node, own.stop_node):
+        for a in range(q):
+            s.potential[node[k] * q + a] += image[a * parts + aggregate[node[k]]]
     return squares
 
 
-cdef double separation(Cluster own, const double[:, ::1] load, const int32_t[:, ::1] edge, const double[::1] radius,
-                       const int32_t[::1] node, const double[:, ::1] residual) noexcept nogil:
-    """sum load u + sum r_e |u_i - u_j| for u = -residual: a negative value proves that no flow cancels the load."""
-    cdef Py_ssize_t q = load.shape[1], e, k, a
+cdef double separation(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius, const int32_t[::1] node,
+                       const State *s) noexcept nogil:
+    """sum load u + sum r_e |u_i - u_j| for u = -potential, and a margin: a negative value proves that no flow cancels the load."""
+    cdef Py_ssize_t q = s.q, e, k, a, i, j
     cdef double value = 0.0, norm, difference
     for k in range(own.first_node, own.stop_node):
-        for a in range(q):
-            value -= load[node[k], a] * residual[node[k], a]
+        i = node[k] * q
+        for a in range(i, i + q):
+            value += (0.5 * s.residual[a] - s.load[a]) * s.potential[a]
     for e in range(own.first_edge, own.stop_edge):
-        norm = 0.0
+        i, j, norm = edge[e, 0] * q, edge[e, 1] * q, 0.0
         for a in range(q):
-            difference = residual[edge[e, 0], a] - residual[edge[e, 1], a]
+            difference = s.potential[i + a] - s.potential[j + a]
             norm += difference * difference
         value += radius[e] * sqrt(norm)
     return value
 
 
 cdef double fista_step(Cluster own, const int32_t[:, ::1] edge, const double[::1] radius, const double[::1] step,
-                       const double[:, ::1] residual, double t, double[:, ::1] lam, double[:, ::1] extrapolated,
-                       double[:, ::1] projected, uint8_t[::1] saturated) noexcept nogil:
+                       const int32_t[::1] node, double t, uint8_t[::1] saturated, State *s) noexcept nogil:
     """One FISTA step of the flows of a cluster from their extrapolation; returns the next t, 1 after a restart."""
-    cdef Py_ssize_t q = lam.shape[1], e, a, i, j
-    cdef double norm, x, next_t, momentum, uphill = 0.0
-    for e in range(own.first_edge, own.stop_edge):
-        i, j = edge[e, 0], edge[e, 1]
-        norm = 0.0
-        for a in range(q):
-            x = extrapolated[e, a] - step[e] * (residual[i, a] - residual[j, a])
-            projected[e, a] = x
-            norm += x * x
-        saturated[e] = norm > radius[e] * radius[e]
-        x = radius[e] / sqrt(norm) if saturated[e] else 1.0
-        for a in range(q):
-            projected[e, a] *= x
-            uphill += (extrapolated[e, a] - projected[e, a]) * (projected[e, a] - lam[e, a])
-    next_t = 0.5 * (1.0 + sqrt(1.0 + 4.0 * t * t))
-    momentum = (t - 1.0) / next_t
-    if uphill > 0.0:                        # the step goes against the momentum: restart
-        next_t, momentum = 1.0, 0.0
-    for e in range(own.first_edge, own.stop_edge):
-        for a in range(q):
-            x = projected[e, a]
-            extrapolated[e, a] = x + momentum * (x - lam[e, a])
-            lam[e, a] = x
+    cdef Py_ssize_t k, a
+    cdef double next_t = 0.5 * (1.0 + sqrt(1.0 + 4.0 * t * t))
+    cdef Flows f
+    if own.stop_edge == own.first_edge:
+        return t
+    f.q, f.edge, f.radius, f.step, f.saturated = s.q, &edge[0, 0], &radius[0], &step[0], &saturated[0]
+    f.potential, f.momentum, f.lam, f.previous, f.sums, f.row = s.potential, s.momentum, s.lam, s.before, s.sums_before, s.row
+    for k in range(own.first_node, own.stop_node):
+        for a in range(s.q):
+            s.sums_before[node[k] * s.q + a] = 0.0
+    s.momentum = (t - 1.0) / next_t
+    if flows_step(&f, own.first_edge, own.stop_edge) > 0.0:     # the step goes against the momentum: restart
+        next_t, s.momentum = 1.0, 0.0
+    s.lam, s.before = s.before, s.lam
+    s.sums, s.sums_before = s.sums_before, s.sums
     return next_t

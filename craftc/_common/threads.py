@@ -7,11 +7,14 @@ import numbers
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from craftc._common.cpu_limit import cpu_limit
 from craftc._common.shown import shown
@@ -33,6 +36,18 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    # the search for loaded libraries takes milliseconds, as long as a small fit; those of NumPy and SciPy are loaded by the imports
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """A context in which NumPy and SciPy compute products in one thread."""
+    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limit
 
 
 def effective_n_threads(n_threads: int | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +13,8 @@ from craftc._common.typing import Floats, Labels
 
 _DENSE = 0.25  # density from which sums are kept as a dense array
 _SMALL_CHANGE = 1e-3  # of a logit: a coefficient that changes a logit by this is the scale of coefficients that are all zero
+_PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
+_CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
 _INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
 
 
@@ -53,6 +56,9 @@ class Datafit(Protocol):
 
     def hessian_diagonal(self, X: Any, point: Evaluation) -> Floats:
         """(m + 1, q)."""
+
+    def mean_hessian(self, X: Any, point: Evaluation) -> Floats | None:
+        """(m + 1, m + 1) mean of the Hessian over the q numbers of a node; None: it is diagonal."""
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         """(m + 1, q) product of the Hessian and a direction (m + 1, q)."""
@@ -125,12 +131,18 @@ class Multinomial:
         q, width = self.q, X.shape[1]
         weight = self._curvature(point)
         out = np.empty((width, q, width, q))
-        if not sparse.issparse(X):
-            blocks = X.T @ (X[:, None, :] * weight[:, :, None]).reshape(len(X), -1)
-        for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
-            block = gram(X, weight[:, k]) if sparse.issparse(X) else blocks[:, k * width : (k + 1) * width]
-            out[:, a, :, b] = block
-            out[:, b, :, a] = block
+        if sparse.issparse(X):
+            for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
+                out[:, a, :, b] = out[:, b, :, a] = gram(X, weight[:, k])
+            return out.reshape(width * q, width * q)
+        # blocks are symmetric: columns of the first part against all, then those of each part against the columns from there on
+        bounds = np.linspace(0, width, 1 + min(_PARTS, 1 + width // _PART_WIDTH), dtype=int)
+        for start, stop in pairwise(bounds.tolist()):
+            blocks = X[:, start:].T @ (X[:, None, start:stop] * weight[:, :, None]).reshape(len(X), -1)
+            for k, (a, b) in enumerate(zip(*self.pairs, strict=True)):
+                block = blocks[:, k * (stop - start) : (k + 1) * (stop - start)]
+                out[start:, a, start:stop, b] = out[start:, b, start:stop, a] = block
+                out[start:stop, a, stop:, b] = out[start:stop, b, stop:, a] = block[stop - start :].T
         return out.reshape(width * q, width * q)
 
     def _curvature(self, point: Evaluation) -> Floats:
@@ -139,13 +151,24 @@ class Multinomial:
         return np.asarray(point.proba @ self.products - mean[:, self.pairs[0]] * mean[:, self.pairs[1]])
 
     def hessian_diagonal(self, X: Any, point: Evaluation) -> Floats:
-        weight = self._curvature(point)[:, self.pairs[0] == self.pairs[1]]
+        weight = point.proba @ self.basis**2 - (point.proba @ self.basis) ** 2
         return np.asarray(squares(X).T @ weight)
 
+    def mean_hessian(self, X: Any, point: Evaluation) -> Floats:
+        weight = (point.proba - point.proba**2).sum(axis=1) / self.q  # the trace, which no basis changes
+        return gram(X, weight) if sparse.issparse(X) else np.asarray(X.T @ (X * weight[:, None]))
+
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
-        change = point.proba * (self.basis @ (X @ direction).T).T
-        change -= point.proba * change.sum(axis=1, keepdims=True)
-        return np.asarray(X.T @ (change @ self.basis))
+        change = np.asarray(X @ direction)
+        rows = max(_CACHED // self.c, 1)
+        for start in range(0, len(change), rows):
+            some = slice(start, start + rows)
+            proba = point.proba[some].T
+            logits = self.basis @ change[some].T
+            logits *= proba
+            logits -= proba * logits.sum(axis=0)
+            change[some] = logits.T @ self.basis
+        return np.asarray(X.T @ change)
 
 
 class Squares:
@@ -189,6 +212,9 @@ class Squares:
         out[-1] = 1.0  # keeps the Hessian regular without an intercept
         return out
 
+    def mean_hessian(self, X: Any, point: Evaluation) -> Floats | None:
+        return None
+
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         return self.hessian_diagonal(X, point) * direction
 
@@ -211,38 +237,11 @@ def column_sums(X: Any, label: Labels, m: int, last: float = 1.0) -> Any:
     out[:, -1] = last
     order = np.argsort(label, kind="stable")
     first = np.searchsorted(label[order], np.arange(m))
-    if m:
+    if m == X.shape[1]:
+        out[:, :m] = X[:, order]
+    elif m:
         out[:, :m] = np.add.reduceat(X[:, order[: np.searchsorted(label[order], m)]], first, axis=1)
     return out
-
-
-def newton_direction(
-    datafit: Datafit, X: Any, point: Evaluation, weight: Floats, diagonal: Floats, gradient: Floats, tolerance: float, max_products: int
-) -> Floats:
-    """-(H + diag(weight))^-1 gradient by preconditioned conjugate gradients, until the norm of the residual is below the tolerance.
-
-    `diagonal` approximates that of H.
-    """
-    inverse = 1.0 / np.maximum(diagonal + weight, np.finfo(np.float64).tiny)  # columns whose squares underflow
-    solution, residual = np.zeros_like(gradient), -gradient
-    scaled = inverse * residual
-    direction, product = scaled, float((residual * scaled).sum())
-    for _ in range(max_products if product > 0 else 0):
-        image = datafit.hessian_product(X, point, direction) + weight * direction
-        curvature = float((direction * image).sum())
-        if not curvature > 0:  # underflow: nothing is left to gain
-            break
-        alpha = product / curvature
-        solution = solution + alpha * direction
-        residual = residual - alpha * image
-        if float(np.sqrt((residual**2).sum())) <= tolerance:
-            break
-        scaled = inverse * residual
-        product, last = float((residual * scaled).sum()), product
-        if not product > 0:
-            break
-        direction = scaled + (product / last) * direction
-    return solution
 
 
 def squares(X: Any) -> Any:

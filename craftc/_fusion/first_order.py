@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
-from craftc._fusion.datafits import Squares, newton_direction
+from craftc._fusion.conjugate_gradients import Preconditioner, newton_direction
+from craftc._fusion.datafits import Squares
 from craftc._fusion.graph import with_zero_node
 from craftc._fusion.problem import SolverResult, Subproblem, node_gap, project_onto_balls
 from craftc._kernels import covariates as _kernel
@@ -76,14 +77,15 @@ class EdgeAdmm:
         self.relaxed = theta.copy()
         self.sums = self.edges.node_sums()
         self.theta, self.point = theta, self.datafit.at(self.X, theta)
+        self.preconditioner = Preconditioner(self.datafit, self.X, self.point)
         self.set_rho(rho)
-        self.diagonal = self.datafit.hessian_diagonal(self.X, self.point)
 
     def set_rho(self, rho: Floats) -> None:
         """Change the penalties."""
         m, edge = self.subproblem.coarsening.m, self.subproblem.coarsening.edge
         self.rho = rho
         self.damping = np.append(degrees(edge, rho, m), 0.0)[:, None]
+        self.scale = self.preconditioner.scale(self.subproblem.weight + self.damping)
 
     def iterate(self, relax: float, inner: float) -> tuple[float, float]:
         """One iteration, whose step in B may leave a gradient of norm `inner`; the distances B and lam moved, each in its own metric."""
@@ -110,7 +112,7 @@ class EdgeAdmm:
             if step and size <= tolerance:  # always one step: if B did not move, the balance of the penalty would be misled
                 break
             goal = max(0.5 * tolerance, 1e-3 * size)
-            direction = newton_direction(datafit, X, point, weight, self.diagonal, gradient, goal, _PRODUCTS)
+            direction = newton_direction(datafit, X, point, weight, self.scale, gradient, goal, _PRODUCTS)
             slope, t = float((gradient * direction).sum()), 1.0
             while True:
                 trial = theta + t * direction

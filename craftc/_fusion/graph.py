@@ -50,17 +50,24 @@ def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp
         raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for every {node}, got {matrix.shape}.")
     if matrix.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold numbers, got {matrix.dtype}.")
-    matrix = sparse.coo_array(matrix, dtype=np.float64)
-    matrix.sum_duplicates()
-    wrong = matrix.data[~(np.isfinite(matrix.data) & (matrix.data >= 0))]
+    if sparse.issparse(matrix):
+        matrix = sparse.coo_array(matrix, dtype=np.float64)
+        matrix.sum_duplicates()
+        values = matrix.data
+    else:
+        matrix = values = np.asarray(matrix, np.float64)
+    wrong = values[~(np.isfinite(values) & (values >= 0))]
     if len(wrong):
         raise ValueError(f"{name} must be finite and >= 0 (0: no edge), got {wrong[0]}.")
-    if matrix.nnz and matrix.data.max() > _LARGEST:
-        raise ValueError(f"{name} must be at most {_LARGEST:g}, or their sums overflow, got {matrix.data.max():.3g}; scale them down.")
-    upper, lower = sparse.triu(matrix, 1, format="coo"), sparse.triu(matrix.T, 1, format="coo")
-    difference = float(abs(sparse.csr_array(upper) - sparse.csr_array(lower)).max()) if d else 0.0
+    if values.size and values.max() > _LARGEST:
+        raise ValueError(f"{name} must be at most {_LARGEST:g}, or their sums overflow, got {values.max():.3g}; scale them down.")
+    difference = float(abs(matrix - matrix.T).max()) if d else 0.0
     if difference > 0:
         raise ValueError(f"{name} must be symmetric, got a difference of {difference:.3g} to its transpose; pass (S + S.T) / 2.")
+    if not sparse.issparse(matrix):
+        row, column = np.nonzero(np.triu(matrix, 1))
+        return np.stack([row, column], axis=1), matrix[row, column]
+    upper = sparse.triu(matrix, 1, format="coo")
     some = upper.data > 0
     row, column, weight = upper.row[some], upper.col[some], upper.data[some]
     order = np.lexsort((column, row))

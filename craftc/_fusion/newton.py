@@ -7,6 +7,7 @@ from scipy import sparse
 from scipy.linalg import lapack
 
 from craftc._common.typing import Floats
+from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, newton_direction
 from craftc._fusion.datafits import Evaluation
 from craftc._fusion.problem import SolverResult, Subproblem, node_gap, project_onto_balls
 from craftc._kernels import covariates as _kernel
@@ -20,9 +21,9 @@ _NEAR = 1e-2  # of the objective: up to this predicted decrease the first step m
 _GROW_SIGMA = 5.0  # sigma grows by this where the dual lags
 _SHRINK_SIGMA = 100.0  # and shrinks by this where every step ends at the next kink, as happens far from the optimum
 _LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrease
+_INEXACT, _PRODUCTS = 0.3, 300  # without edges: share of the gradient that conjugate gradients leave at most, and their products
 _MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
 _MULTIPLIER_UPDATES = 40
-_SHIFTS = 30  # of the diagonal, each ten times the last
 _SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
 
 
@@ -56,6 +57,8 @@ class Newton:
         return gap <= tol
 
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
+        if not len(dual):
+            return self._without_edges(subproblem, theta, dual)
         coarsening, datafit = subproblem.coarsening, subproblem.coarsening.datafit
         X, m, edge, r, weight = coarsening.X, coarsening.m, coarsening.edge, subproblem.radius, subproblem.weight
         project_onto_balls(dual, r)
@@ -120,23 +123,36 @@ class Newton:
         self.n_iter += steps
         return SolverResult(theta, point, dual, fused, steps, self.exhausted)
 
-
-def cholesky(matrix: Floats, max_curvature: float) -> Floats:
-    """Lower Cholesky factor of a Hessian; one that is not positive definite in rounding gets a larger diagonal.
-
-    `max_curvature` bounds the curvature of the data fit. Where the fitted probabilities are all 0 or 1 the Hessian itself is 0, and
-    the diagonal is enlarged by a share of that bound.
-
-    Raises
-    ------
-    ValueError
-        The Hessian is not finite.
-    """
-    extra = 0.0
-    for _ in range(_SHIFTS):
-        factor, info = lapack.dpotrf(matrix, lower=1)
-        if info == 0 and np.isfinite(factor[-1, -1]):
-            return np.asarray(factor)
-        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()), 1e-18 * max_curvature)
-        matrix[np.diag_indices(len(matrix))] += extra
-    raise ValueError("The Hessian of the loss is not finite: scale the covariates, or raise ridge.")
+    def _without_edges(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
+        """The smooth problem that remains, by Newton steps of conjugate gradients, which are inexact far from the optimum."""
+        coarsening, datafit, weight = subproblem.coarsening, subproblem.coarsening.datafit, subproblem.weight
+        X, m, steps, start = coarsening.X, coarsening.m, 0, 0.0
+        point = datafit.at(X, theta)
+        value = point.value + 0.5 * float((weight * theta * theta).sum())
+        while steps < self.max_iter - self.n_iter:
+            gradient = X.T @ point.residual + weight * theta
+            goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
+            gap = node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
+            if gap <= goal and subproblem.ridge > 0:
+                break
+            size = float(np.sqrt((gradient**2).sum()))
+            start = start or size
+            share = min(_INEXACT, float(np.sqrt(size / max(start, np.finfo(np.float64).tiny))))
+            scale = Preconditioner(datafit, X, point).scale(weight)
+            direction = newton_direction(datafit, X, point, weight, scale, gradient, share * size, _PRODUCTS)
+            steps += 1
+            decrease = -float((gradient * direction).sum())
+            if decrease <= _LAST_STEP * goal and (gap <= goal or decrease <= 1e-4 * goal):
+                break
+            t = 1.0
+            while True:
+                trial = theta + t * direction
+                new_point = datafit.at(X, trial)
+                new = new_point.value + 0.5 * float((weight * trial * trial).sum())
+                if new <= value - 1e-4 * t * decrease + 1e-14 * abs(value) or t < 1e-10:
+                    break
+                t *= 0.5
+            theta, value, point = trial, new, new_point
+        theta, point = datafit.with_best_intercept(X, theta, point)
+        self.n_iter += steps
+        return SolverResult(theta, point, dual, np.zeros(0, np.uint8), steps, self.exhausted)

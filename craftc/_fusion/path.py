@@ -15,7 +15,7 @@ from craftc._fusion.first_order import Admm, Ama
 from craftc._fusion.graph import Graph, components, differences, lengths, with_zero_node, zero_node_last
 from craftc._fusion.newton import Newton
 from craftc._fusion.paper_admm import PaperAdmm
-from craftc._fusion.problem import Coarsening, Solver, SolverResult, Subproblem, node_gap
+from craftc._fusion.problem import Coarsening, Solver, SolverResult, Subproblem, node_gap, project_onto_balls
 from craftc._kernels import covariates as _kernel
 
 _ROUNDS = 60  # of splits at one penalty
@@ -53,6 +53,15 @@ class Optimum(NamedTuple):
         return np.asarray(with_zero_node(self.theta[:-1])[self.label[:-1]])
 
 
+class Flows(NamedTuple):
+    """What is known about the flows inside clusters."""
+
+    saturated: Flags  # (edges,) whether the last projection shrank the edge
+    residual: Floats  # (d + 1, q) load and flows
+    potential: Floats  # (d + 1, q) the residual; where steps used aggregates, preconditioned
+    status: Labels  # (m + 1,)
+
+
 class Certified:
     """Newton's method, or ADMM where the subproblem is too large for it."""
 
@@ -70,7 +79,7 @@ class Certified:
         return gap <= tol
 
     def solve(self, subproblem: Subproblem, theta: Floats, dual: Floats) -> SolverResult:
-        if self.newton.fits(subproblem):
+        if self.newton.fits(subproblem) or not len(dual):
             return self.newton.solve(subproblem, theta, dual)
         return self.admm.solve(subproblem, theta, dual)._replace(final=self.newton.exhausted)
 
@@ -144,7 +153,10 @@ class RegularizationPath:
         if not self._solver.on_clusters:
             self._refine(np.arange(self.graph.d + 1, dtype=np.int32))
         if np.isfinite(self.nu):
-            self.dual[~self.graph.group_lasso_edges] *= nu / self.nu if self.nu > 0 else 0.0
+            # between clusters duals lie on the spheres, which shrink; inside, those that fit remain flows that hold the cluster together
+            between = self.coarsening.between[~self.graph.group_lasso_edges[self.coarsening.between]]
+            self.dual[between] *= nu / self.nu if self.nu > 0 else 0.0
+            project_onto_balls(self.dual, radius)
             self._extrapolate(nu)
         self.nu = nu
         share = _SHARE
@@ -245,7 +257,9 @@ class RegularizationPath:
         theta /= np.bincount(group, size[:, 0], minlength=len(theta))[:, None]
         theta[-1] = self.theta[-1]
         self.theta, self.label = theta, group[self.label]
+        hessian = self.coarsening.merged_hessian(group)
         self.coarsening = Coarsening(self.X, self.datafit, self.graph, self.label)
+        self.coarsening.hessian = hessian
 
     # ---- the subproblem ----
 
@@ -280,23 +294,29 @@ class RegularizationPath:
         ends = self.graph.edge[coarsening.between]
         np.add.at(whole, ends[:, 0], self.dual[coarsening.between])
         np.subtract.at(whole, ends[:, 1], self.dual[coarsening.between])
-        load = np.ascontiguousarray(whole[:-1])
-        inner = np.ascontiguousarray(self.dual[coarsening.inside])
-        saturated, residual = np.zeros(len(inner), np.uint8), with_zero_node(load)
-        status = np.zeros(coarsening.m + 1, np.int32)
-        _kernel.flows(load, coarsening.inner_edge, radius[coarsening.inside], coarsening.first_edge, coarsening.node, coarsening.first_node,
-                      self._flow_tolerance(columns, objective, share), _FLOW_STEPS, inner, saturated, residual, status,
-                      np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(d + 1))
+        inner, flows = self._flows(np.ascontiguousarray(whole[:-1]), radius, self._flow_tolerance(columns, objective, share))
         self.dual[coarsening.inside] = inner
-        nodes = residual[:-1]
+        nodes = flows.residual[:-1]
         if self.ridge > 0:
             bound = point.entropy - float(((nodes - 2.0 * self.ridge * columns) ** 2).sum()) / (4.0 * self.ridge)
         else:
             apart = differences(columns, self.graph.edge)
             edge_gap = float((radius * lengths(apart)).sum() - (self.dual * apart).sum())
             bound = objective - edge_gap - node_gap(nodes, columns, 0.0, np.ones(d), self.coefficient_scale)
-        torn = status == _kernel.NO_FLOW if proved_only else status != _kernel.FLOW_FOUND
-        return bound, self._split(torn, saturated > 0, residual)
+        torn = flows.status == _kernel.NO_FLOW if proved_only else flows.status != _kernel.FLOW_FOUND
+        return bound, self._split(torn, flows.saturated > 0, flows.potential)
+
+    def _flows(self, load: Floats, radius: Floats, tolerance: Floats) -> tuple[Floats, Flows]:
+        """The dual variables inside clusters whose flows come closest to cancelling the load."""
+        coarsening = self.coarsening
+        inside = radius[coarsening.inside]
+        inner = np.ascontiguousarray(self.dual[coarsening.inside])
+        flows = Flows(np.zeros(len(inner), np.uint8), with_zero_node(load), with_zero_node(load), np.zeros(coarsening.m + 1, np.int32))
+        graph = coarsening.inner_edge, inside, coarsening.first_edge, coarsening.node, coarsening.first_node
+        work = np.empty((2, *inner.shape)), np.empty(len(inner)), np.empty(len(load) + 1)
+        _kernel.flows(load, *graph, tolerance, _FLOW_STEPS, inner, flows.saturated, flows.residual, flows.status, *work,
+                      *coarsening.aggregates(inside), flows.potential)  # fmt: skip
+        return inner, flows
 
     def _flow_tolerance(self, columns: Floats, objective: float, share: float) -> Floats:
         """(m + 1,) squared residuals of the clusters' flows that the duality gap may contain."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from craftc._common.typing import Flags, Floats, Labels
+from craftc._fusion.aggregates import Aggregates
 from craftc._fusion.datafits import Datafit, Evaluation
 from craftc._fusion.graph import Graph, differences, lengths
 
@@ -52,6 +53,32 @@ class Coarsening:
         self.hessian: Floats | None = None
         self.factor: Floats | None = None
         self.sigma_scale = 1.0
+        self._aggregates: Aggregates | None = None
+
+    def aggregates(self, radius: Floats) -> Aggregates:
+        """Aggregates of the nodes inside large clusters, for edges inside clusters of these radii."""
+        if self._aggregates is None or self.graph.group_lasso_edges.any():  # otherwise radii change by a common factor only
+            self._aggregates = Aggregates.of(self.inner_edge, radius, self.label, self.first_node)
+        return self._aggregates
+
+    def merged_hessian(self, group: Labels) -> Floats | None:
+        """The Hessian of the data fit for groups of the clusters, if that of the clusters is known: sums of its blocks."""
+        if self.hessian is None:
+            return None
+        q, m = self.datafit.q, int(group[-1])
+        place = np.append(group[:-1], m)  # the last column is the intercept's; clusters joined to the zero node have none
+        _, first = np.unique(np.append(group[:-1], m + 1), return_index=True)
+        first = np.append(first[:m], self.m)
+        entries = np.arange(q)
+        kept = (first[:, None] * q + entries).ravel()
+        out = self.hessian[:, kept]
+        rest = [i for i in np.setdiff1d(np.arange(self.m), first) if group[i] < m]
+        for i in rest:
+            out[:, place[i] * q + entries] += self.hessian[:, i * q + entries]
+        rows = out[kept]
+        for i in rest:
+            rows[place[i] * q + entries] += out[i * q + entries]
+        return np.asarray(rows)
 
     def radius(self, radius: Floats) -> Floats:
         """Radii of the edges between clusters: sums of the radii of the graph's edges that they merge."""

@@ -47,4 +47,8 @@ def flows(
     work: _Floats,
     step: _Floats,
     capacity: _Floats,
+    aggregate: NDArray[np.int32] | None = None,
+    parts: NDArray[np.intp] | None = None,
+    inverse: _Floats | None = None,
+    potential: _Floats | None = None,
 ) -> None: ...

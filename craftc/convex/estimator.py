@@ -13,7 +13,6 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from craftc._common.cluster_moments import ClusterMoments
 from craftc._common.column_scales import warn_of_unscaled_columns
@@ -23,7 +22,7 @@ from craftc._common.labels import canonical
 from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.neighbours import nearest_rows
 from craftc._common.optional import need_pandas
-from craftc._common.threads import effective_n_threads
+from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Number, check_choice, check_parameters, check_penalties
 from craftc._fusion.datafits import Squares
@@ -166,7 +165,7 @@ class ConvexClustering(MomentsSummary, ClusterMixin, BaseEstimator):
         spread = rows - mean
         graph = self._graph(rows)
         path = self._new_path(spread, graph)
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             penalties = self._penalties(graph, spread)
             optima = follow(path, penalties, partial(self._ends, len(rows)), verbose=self.verbose, estimator=self)
             n_iter = path.n_iter

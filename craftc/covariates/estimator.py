@@ -13,14 +13,13 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from craftc._common.estimator import all_or_nothing, column_names
 from craftc._common.labels import canonical
 from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.optional import need_pandas
 from craftc._common.row_products import row_products
-from craftc._common.threads import effective_n_threads
+from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Number, check_parameters, check_penalties
 from craftc._common.warn import warn_user
@@ -220,7 +219,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         gamma, selected, n_iter = float(gammas[0]), np.ones(rows.shape[1], bool), 0
         self._selection_points: list[SelectionPoint] = []
         # products of small matrices: more BLAS threads would cost more than they save, and change the last bits
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             if len(gammas) > 1:
                 gamma, selected, n_iter = self._select(_compact(rows), datafit, gammas)
                 rows = rows[:, selected]

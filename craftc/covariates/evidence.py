@@ -10,9 +10,9 @@ from scipy.linalg import cho_solve
 from sklearn.model_selection import StratifiedKFold
 
 from craftc._common.typing import Floats, Labels
-from craftc._fusion.datafits import Multinomial, gram, newton_direction, squares
+from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, newton_direction
+from craftc._fusion.datafits import Multinomial, gram, squares
 from craftc._fusion.graph import with_zero_node
-from craftc._fusion.newton import cholesky
 
 SIGMAS = 10.0 ** np.arange(-3.0, 2.0, 0.5)
 _FOLDS = 5
@@ -20,6 +20,7 @@ _STEPS = 100
 _LARGE = 200  # coefficients beyond which Newton steps use conjugate gradients
 _INNER, _PRODUCTS = 0.03, 300  # share of the gradient that these leave, and products with the Hessian at most
 _MIN_DECREASE = 0.3  # an old factor is replaced if the predicted decrease is more than this share of the last one
+_FOLD_TOL = 1e-8  # likewise of the fits to folds, which choose between values of sigma far apart
 _TOL = 1e-11  # of the objective: predicted decrease of the last Newton step
 
 
@@ -31,7 +32,7 @@ class MapFit(NamedTuple):
     value: float  # -ln p(y | B)
 
 
-def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = None) -> MapFit:
+def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = None, tol: float = _TOL) -> MapFit:
     """min -ln p(y | B) + |B|^2 / (2 sigma^2), the intercept free; X (n, m + 1) with ones last."""
     q = datafit.c - 1
     weight = np.append(np.full(X.shape[1] - 1, sigma**-2), 0.0)[:, None]
@@ -44,7 +45,8 @@ def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = N
         gradient = X.T @ point.residual + weight * theta
         if theta.size > _LARGE:
             size = float(np.sqrt((gradient**2).sum()))
-            direction = newton_direction(datafit, X, point, weight, datafit.hessian_diagonal(X, point), gradient, _INNER * size, _PRODUCTS)
+            scale = Preconditioner(datafit, X, point).scale(weight)
+            direction = newton_direction(datafit, X, point, weight, scale, gradient, _INNER * size, _PRODUCTS)
         elif factor is None:
             hessian = datafit.hessian(X, point)
             hessian[np.diag_indices(len(hessian))] += np.repeat(weight[:, 0], q) + 1e-12 * hessian.diagonal().max()
@@ -52,7 +54,7 @@ def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = N
         if factor is not None:
             direction = -cho_solve((factor, True), gradient.ravel()).reshape(theta.shape)
         decrease, t = -float((gradient * direction).sum()), 1.0
-        if decrease <= _TOL * max(value, 1e-12):
+        if decrease <= tol * max(value, 1e-12):
             break
         while True:
             trial = theta + t * direction
@@ -111,7 +113,7 @@ def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool) -> float
     for training, test in parts:
         datafit, left_out, theta = Multinomial(y[training], c), Multinomial(y[test], c), None
         for k, sigma in enumerate(SIGMAS):
-            theta = map_fit(X[training], datafit, sigma, theta).theta
+            theta = map_fit(X[training], datafit, sigma, theta, _FOLD_TOL).theta
             proba = left_out.at(X[test], theta).proba
             own = proba[left_out.row, left_out.y]
             score[k] += float((own >= proba.max(axis=1)).sum() if accuracy else np.log(np.maximum(own, 1e-300)).sum())

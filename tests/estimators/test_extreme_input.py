@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from craftc import CRAFT, ConvexCovariateClustering, DPMeans, MixedTable
 from craftc._common.threads import effective_n_threads, max_useful_threads
-from craftc._fusion.newton import cholesky
+from craftc._fusion.conjugate_gradients import cholesky
 from tests.common import ROOT
 
 

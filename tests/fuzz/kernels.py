@@ -44,7 +44,7 @@ CHECKED = {
     "bpmeans.restarts": (1, 4),
     "bpmeans_rows.left_over": (2,),
     "covariates.components": (1,),
-    "covariates.flows": (1, 3, 4, 5),
+    "covariates.flows": (1, 3, 4, 5, 15, 16),
     "covariates.newton_terms": (1,),
     "craft.assign": (4,),
     "craft.reassign_if_cheaper": (6,),

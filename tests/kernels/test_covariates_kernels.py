@@ -279,7 +279,7 @@ def test_components_of_nothing_and_of_a_long_chain():
 # ---- flows inside clusters ----
 
 
-def flows(load, edge, radius, clusters=None, least=1e-16, passes=4000, lam=None):
+def flows(load, edge, radius, clusters=None, least=1e-16, passes=4000, lam=None, aggregates=()):
     """Call the kernel; `clusters` are the nodes of each, one cluster of all nodes if not given; edges must be in their order."""
     d, q = load.shape
     count = len(edge)
@@ -295,7 +295,7 @@ def flows(load, edge, radius, clusters=None, least=1e-16, passes=4000, lam=None)
         load, edge, radius, np.searchsorted(own, np.arange(len(clusters) + 1)).astype(np.intp),
         np.concatenate(clusters).astype(np.int32), np.cumsum([0, *map(len, clusters)]).astype(np.intp),
         np.full(len(clusters), least), passes, out.lam, out.saturated, out.residual, out.status,
-        np.empty((2, count, q)), np.empty(count), np.empty(d + 1),
+        np.empty((2, count, q)), np.empty(count), np.empty(d + 1), *aggregates,
     )  # fmt: skip
     assert (np.linalg.norm(out.lam, axis=1) <= radius * (1 + 1e-12)).all()
     return out
@@ -418,3 +418,84 @@ def test_a_lone_node_holds_only_without_a_load():
     none = np.empty((0, 2), np.int32), np.empty(0)
     assert flows(np.zeros((1, 2)), *none).status.tolist() == [0]
     assert flows(np.ones((1, 2)), *none).status.tolist() == [1]
+
+
+# ---- flows with aggregates ----
+
+
+def whole_blocks(d, edge, radius, size):
+    """Aggregates of consecutive nodes of one cluster of d nodes, and the inverse of their Laplacian."""
+    label = (np.arange(d) // size).astype(np.int32)
+    n, D = int(label.max()) + 1, incidence(edge, d)
+    capacity = abs(D).T @ radius
+    step = radius / np.append(capacity, 0.0)[edge].sum(axis=1)
+    member = (label[:, None] == np.arange(n)).astype(float)
+    laplacian = member.T @ (D.T * step) @ D @ member
+    return label, np.array([n], np.intp), np.linalg.inv(laplacian + (0.0 if (edge == d).any() else 1.0 / n)).ravel()
+
+
+@pytest.mark.parametrize("zero_node", [False, True])
+@pytest.mark.parametrize("q", [1, 3, 4, 7, 8, 10, 17])
+@pytest.mark.parametrize("seed", range(3))
+def test_aggregates_find_what_plain_steps_find(seed, q, zero_node):
+    rng = np.random.default_rng(seed)
+    d = 12
+    edge = connected(rng, d, d, zero_node)
+    radius = rng.uniform(0.5, 2.0, len(edge))
+    hidden = rng.normal(size=(len(edge), q))
+    hidden *= (0.8 * radius / np.linalg.norm(hidden, axis=1))[:, None]
+    D = incidence(edge, d)
+    for scale, status in ((1.0, 0), (20.0, 1)):
+        load = -scale * D.T @ hidden
+        plain = flows(load, edge, radius, least=1e-12)
+        potential = np.full((d + 1, q), 5.0)
+        found = flows(load, edge, radius, least=1e-12, aggregates=(*whole_blocks(d, edge, radius, 3), potential))
+        assert plain.status.tolist() == found.status.tolist() == [status]
+        np.testing.assert_allclose(found.residual[:d], load + D.T @ found.lam, rtol=0, atol=1e-12 * scale)
+        assert not potential[d].any()
+    # the potential proves that there is no flow
+    assert -(load * potential[:d]).sum() + (radius * np.linalg.norm(D @ potential[:d], axis=1)).sum() < 0
+
+
+def test_aggregates_take_flow_far():
+    """One unit must pass a chain of a thousand nodes: plain steps move it by one node each."""
+    d = 1000
+    chain = np.stack([np.arange(d - 1), np.arange(1, d)], axis=1).astype(np.int32)
+    load, radius = np.zeros((d, 1)), np.full(d - 1, 1.5)
+    load[0], load[-1] = 1.0, -1.0
+    aggregates = whole_blocks(d, chain, radius, 10)
+    assert flows(load, chain, radius, least=1e-8, passes=200).status.tolist() == [2]
+    assert flows(load, chain, radius, least=1e-8, passes=200, aggregates=aggregates).status.tolist() == [0]
+
+
+@pytest.mark.parametrize("q", [1, 2, 5, 8, 9, 16, 19])
+def test_a_step_of_the_flows_equals_numpy(q):
+    """From flows without momentum: a projected gradient step with the steps r_e / (R_i + R_j)."""
+    rng = np.random.default_rng(q)
+    d = 9
+    edge = connected(rng, d, d)
+    radius, load = rng.uniform(0.1, 1.0, len(edge)), 0.1 * rng.normal(size=(d, q))
+    lam = rng.normal(size=(len(edge), q))
+    lam *= (0.9 * radius / np.linalg.norm(lam, axis=1))[:, None]
+    D = incidence(edge, d)
+    step = radius / (abs(D).T @ radius)[edge].sum(axis=1)
+    moved = lam - step[:, None] * (D @ (load + D.T @ lam))
+    norm = np.linalg.norm(moved, axis=1)
+    found = flows(load, edge, radius, least=-1.0, passes=1, lam=lam)
+    np.testing.assert_allclose(found.lam, moved * np.minimum(1.0, radius / norm)[:, None], rtol=1e-12, atol=1e-13)
+    np.testing.assert_array_equal(found.saturated, norm > radius)
+
+
+@pytest.mark.parametrize("wrong", ["aggregate", "parts", "inverse", "missing", "potential"])
+def test_wrong_aggregates(wrong):
+    chain, radius = np.array([[0, 1], [1, 2]], np.int32), np.ones(2)
+    label, parts, inverse = whole_blocks(3, chain, radius, 1)
+    given = {
+        "aggregate": (label + 1, parts, inverse),
+        "parts": (label, -parts, inverse),
+        "inverse": (label, parts, inverse[:-1]),
+        "missing": (None, parts, inverse),
+        "potential": (label, parts, inverse, np.empty((3, 1))),
+    }[wrong]
+    with pytest.raises(ValueError, match="aggregate" if wrong == "missing" else wrong):
+        flows(np.zeros((3, 1)), chain, radius, aggregates=given)

@@ -1,0 +1,100 @@
+"""Newton directions by preconditioned conjugate gradients, and the factors of small systems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from craftc._common.typing import Floats
+from craftc._fusion.datafits import Datafit, Evaluation
+
+_MANY_NUMBERS = 4  # per node, from which products with the Hessian cost more than solutions with a factor of one matrix for all of them
+_FACTORED = 1000  # nodes up to which such a factor pays
+_SHIFTS = 30  # of the diagonal, each ten times the last
+
+
+class Preconditioner:
+    """An approximation of the Hessian at a point: its mean over the numbers of a node, or its diagonal.
+
+    Parameters
+    ----------
+    datafit : Datafit
+    X : array or sparse array (n, m + 1)
+    point : Evaluation
+    """
+
+    def __init__(self, datafit: Datafit, X: Any, point: Evaluation) -> None:
+        pays = datafit.q >= _MANY_NUMBERS and X.shape[1] <= _FACTORED
+        self.mean = datafit.mean_hessian(X, point) if pays else None
+        self.diagonal = datafit.hessian_diagonal(X, point) if self.mean is None else np.empty(0)
+        self.max_curvature = datafit.max_curvature(X) if self.mean is not None else 0.0  # of the diagonal not needed
+
+    def scale(self, weight: Floats) -> Callable[[Floats], Floats]:
+        """Multiplication by the inverse of the approximation + diag(weight)."""
+        if self.mean is None:
+            inverse = 1.0 / np.maximum(self.diagonal + weight, np.finfo(np.float64).tiny)  # columns whose squares underflow
+            return lambda residual: inverse * residual
+        system = self.mean.copy()
+        system[np.diag_indices(len(system))] += weight[:, 0]
+        factor = cholesky(system, self.max_curvature)
+        return lambda residual: np.asarray(lapack.dpotrs(factor, residual, lower=1)[0])
+
+
+def newton_direction(
+    datafit: Datafit,
+    X: Any,
+    point: Evaluation,
+    weight: Floats,
+    scale: Callable[[Floats], Floats],
+    gradient: Floats,
+    tolerance: float,
+    max_products: int,
+) -> Floats:
+    """-(H + diag(weight))^-1 gradient by preconditioned conjugate gradients, until the norm of the residual is below the tolerance.
+
+    `scale` multiplies by an approximate inverse of H + diag(weight).
+    """
+    solution, residual = np.zeros_like(gradient), -gradient
+    scaled = scale(residual)
+    direction, product = scaled, float(np.vdot(residual, scaled))
+    for _ in range(max_products if product > 0 else 0):
+        image = datafit.hessian_product(X, point, direction) + weight * direction
+        curvature = float(np.vdot(direction, image))
+        if not curvature > 0:  # underflow: nothing is left to gain
+            break
+        alpha = product / curvature
+        solution = solution + alpha * direction
+        residual = residual - alpha * image
+        if math.sqrt(np.vdot(residual, residual)) <= tolerance:
+            break
+        scaled = scale(residual)
+        product, last = float(np.vdot(residual, scaled)), product
+        if not product > 0:
+            break
+        direction = scaled + (product / last) * direction
+    return solution
+
+
+def cholesky(matrix: Floats, max_curvature: float) -> Floats:
+    """Lower Cholesky factor of a Hessian; one that is not positive definite in rounding gets a larger diagonal.
+
+    `max_curvature` bounds the curvature of the data fit. Where the fitted probabilities are all 0 or 1 the Hessian itself is 0, and
+    the diagonal is enlarged by a share of that bound.
+
+    Raises
+    ------
+    ValueError
+        The Hessian is not finite.
+    """
+    extra = 0.0
+    for _ in range(_SHIFTS):
+        factor, info = lapack.dpotrf(matrix, lower=1)
+        if info == 0 and np.isfinite(factor[-1, -1]):
+            return np.asarray(factor)
+        extra = max(10.0 * extra, 1e-14 * float(matrix.diagonal().max()), 1e-18 * max_curvature)
+        matrix[np.diag_indices(len(matrix))] += extra
+    raise ValueError("The Hessian of the loss is not finite: scale the covariates, or raise ridge.")
