@@ -109,9 +109,10 @@ def descend(
 def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplace) -> _kernel.Prototypes:
     """The prototypes of the partition into which the start divides the rows; `work` has that partition."""
     tries, init = 0, plan.init
+    cao = initial_modes("Cao", problem, plan.n_clusters, draws) if init == "Cao" else None  # without random numbers
     while True:
         tries += 1
-        prototypes = _start(problem, plan, init, draws, tries > _ALL_TRIES)
+        prototypes = _start(problem, plan, init, draws, tries > _ALL_TRIES, cao)
         work.clear()
         if problem.kind == NG:  # a row is weighed by the rows before it
             work.move_in_order(prototypes, 0, True)
@@ -131,14 +132,16 @@ def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplac
     return prototypes
 
 
-def _start(problem: Problem, plan: Plan, init: str | tuple[Floats, Modes], draws: Draws, distinct: bool) -> _kernel.Prototypes:
-    """Prototypes before any row is assigned."""
+def _start(
+    problem: Problem, plan: Plan, init: str | tuple[Floats, Modes], draws: Draws, distinct: bool, cao: Modes | None
+) -> _kernel.Prototypes:
+    """Prototypes before any row is assigned: distinct rows, or as `init` says; `cao`: the modes of "Cao"."""
     if distinct:
         rows = problem.distinct_rows(plan.n_clusters, draws.rng.permutation(len(problem)))
         return problem.prototypes(problem.numbers_of(rows), problem.codes_of(rows))
     if not isinstance(init, str):
         return problem.prototypes(*init)
-    modes = initial_modes(init, problem, plan.n_clusters, draws)
+    modes = cao if cao is not None and init == "Cao" else initial_modes(init, problem, plan.n_clusters, draws)
     return problem.prototypes(draws.means(plan.n_clusters), modes)
 
 
