@@ -26,19 +26,19 @@ typedef struct {
 #if defined(__GNUC__) && defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define EDGES_QUADS 1
-typedef double quad __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double four_lane __attribute__((vector_size(32), aligned(8), may_alias));
 
 #define SHUFFLE __builtin_shufflevector
 /* of four quads the sums of squares, each in the order of its numbers */
-#define SUMS_OF_SQUARES(quads, out)                                                                                    \
-    do {                                                                                                               \
-        const quad s0 = (quads)[0] * (quads)[0], s1 = (quads)[1] * (quads)[1];                                         \
-        const quad s2 = (quads)[2] * (quads)[2], s3 = (quads)[3] * (quads)[3];                                         \
-        const quad even01 = SHUFFLE(s0, s1, 0, 4, 2, 6), odd01 = SHUFFLE(s0, s1, 1, 5, 3, 7);                          \
-        const quad even23 = SHUFFLE(s2, s3, 0, 4, 2, 6), odd23 = SHUFFLE(s2, s3, 1, 5, 3, 7);                          \
-        const quad first = SHUFFLE(even01, even23, 0, 1, 4, 5), second = SHUFFLE(odd01, odd23, 0, 1, 4, 5);            \
-        const quad third = SHUFFLE(even01, even23, 2, 3, 6, 7), fourth = SHUFFLE(odd01, odd23, 2, 3, 6, 7);            \
-        *(quad *)(out) = ((first + second) + third) + fourth;                                                          \
+#define SUMS_OF_SQUARES(quads, out)                                                                                   \
+    do {                                                                                                              \
+        const four_lane s0 = (quads)[0] * (quads)[0], s1 = (quads)[1] * (quads)[1];                                   \
+        const four_lane s2 = (quads)[2] * (quads)[2], s3 = (quads)[3] * (quads)[3];                                   \
+        const four_lane even01 = SHUFFLE(s0, s1, 0, 4, 2, 6), odd01 = SHUFFLE(s0, s1, 1, 5, 3, 7);                    \
+        const four_lane even23 = SHUFFLE(s2, s3, 0, 4, 2, 6), odd23 = SHUFFLE(s2, s3, 1, 5, 3, 7);                    \
+        const four_lane first = SHUFFLE(even01, even23, 0, 1, 4, 5), second = SHUFFLE(odd01, odd23, 0, 1, 4, 5);      \
+        const four_lane third = SHUFFLE(even01, even23, 2, 3, 6, 7), fourth = SHUFFLE(odd01, odd23, 2, 3, 6, 7);      \
+        *(four_lane *)(out) = ((first + second) + third) + fourth;                                                    \
     } while (0)
 #endif
 #endif

@@ -61,24 +61,24 @@ TARGET static double THIS(edges_quads)(const Edges *c, ptrdiff_t start, ptrdiff_
 {
     const double *restrict b = c->b;
     const int32_t *restrict edge = c->edge;
-    const quad relax = ALL(quad, c->relax);
+    const four_lane relax = ALL(four_lane, c->relax);
     double moved = 0.0, scale[EDGES_SIDE], far[EDGES_SIDE];
-    quad v[EDGES_SIDE];
+    four_lane v[EDGES_SIDE];
     while (start < stop) {
         const int32_t i = edge[2 * start];
         const double *restrict radius = c->radius + start, *restrict step = c->step + start;
         const int32_t *restrict to = edge + 2 * start + 1;
         double *restrict lam = c->lam + start * 4;
         uint8_t *restrict fused = c->fused + start;
-        const quad from = *(const quad *)(b + i * 4);
-        quad sum = *(quad *)(sums + i * 4);
+        const four_lane from = *(const four_lane *)(b + i * 4);
+        four_lane sum = *(four_lane *)(sums + i * 4);
         ptrdiff_t many = 1;
         while (many < EDGES_SIDE && start + many < stop && edge[2 * (start + many)] == i)
             many++;
         for (ptrdiff_t e = 0; e < many; e++)
-            v[e] = *(quad *)(lam + e * 4) + ALL(quad, step[e]) * (from - *(const quad *)(b + to[2 * e] * 4));
+            v[e] = *(four_lane *)(lam + e * 4) + ALL(four_lane, step[e]) * (from - *(const four_lane *)(b + to[2 * e] * 4));
         for (ptrdiff_t e = many; e < (many + 3) / 4 * 4; e++)
-            v[e] = ALL(quad, 1.0);
+            v[e] = ALL(four_lane, 1.0);
         for (ptrdiff_t e = 0; e < many; e += 4)
             SUMS_OF_SQUARES(v + e, far + e);
         for (ptrdiff_t e = 0; e < many; e++) {
@@ -86,11 +86,11 @@ TARGET static double THIS(edges_quads)(const Edges *c, ptrdiff_t start, ptrdiff_
             scale[e] = shrunk < 1.0 ? shrunk : 1.0; /* 0 / 0 counts as fused */
         }
         for (ptrdiff_t e = 0; e < many; e++) {
-            const quad p = ALL(quad, scale[e]) * v[e];
-            v[e] = p - *(quad *)(lam + e * 4);
-            *(quad *)(lam + e * 4) += relax * v[e];
+            const four_lane p = ALL(four_lane, scale[e]) * v[e];
+            v[e] = p - *(four_lane *)(lam + e * 4);
+            *(four_lane *)(lam + e * 4) += relax * v[e];
             sum += p;
-            *(quad *)(sums + to[2 * e] * 4) -= p;
+            *(four_lane *)(sums + to[2 * e] * 4) -= p;
             fused[e] = !(scale[e] < 1.0);
         }
         for (ptrdiff_t e = 0; e < many; e += 4)
@@ -99,7 +99,7 @@ TARGET static double THIS(edges_quads)(const Edges *c, ptrdiff_t start, ptrdiff_
             far[e] /= step[e];
         for (ptrdiff_t e = 0; e < many; e++)
             moved += far[e];
-        *(quad *)(sums + i * 4) = sum;
+        *(four_lane *)(sums + i * 4) = sum;
         start += many;
     }
     return moved;

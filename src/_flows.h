@@ -1,4 +1,4 @@
-/* One step of the flows inside a cluster, over its edges, specialised by the numbers per node, so that those of an edge stay in registers. */
+/* One step of the flows inside a cluster, over its edges, specialised by the numbers per node. */
 #ifndef CRAFTC_FLOWS_H
 #define CRAFTC_FLOWS_H
 
