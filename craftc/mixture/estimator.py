@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from functools import partial
 from threading import Event
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.random import rng_of, seed_of
 from craftc._common.shown import array_of
-from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_map, threads_for
+from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_turns, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
     Choice,
@@ -259,35 +260,45 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         return self
 
     def _best_start(self, data: ScaledData, priors: Priors, given: Floats | None) -> MixtureResult:
-        """The start with the highest ELBO. Starts run in parallel if a sweep is too short to be divided among threads."""
+        """The start that is ahead once all have roughly converged, continued to the end.
+
+        Starts run in parallel if a sweep is too short to be divided among threads.
+        """
         seed = seed_of(self.random_state)
         starts = range(1 if given is not None else int(self.n_init))
         small = data.X.size * priors.K <= _PARALLEL_STARTS * SMALL_WORK
         side = threads_for(data.n_threads, data.X.size * priors.K * len(starts)) if small and len(starts) > 1 else 1
         config = FitConfig(int(self.max_iter), float(self.tol), bool(self.merge), Event())
+        ascents: dict[int, Ascent] = {}
 
-        def run(start: int) -> MixtureResult:
+        def run(start: int) -> Iterator[None]:
             n_threads = 1 if side > 1 else data.threads(priors.K)
             model: ComponentModel = (FullModel if priors.full else DiagonalModel)(data, priors, n_threads)
             if given is not None:
                 model.start_from(given)
             else:
                 model.start_by_kmeans(seed, start, config, LLOYD if self.init == "kmeans" else 1)
-
-            def callback(n_iter: int, elbo: float) -> None:
-                if self.verbose > 1:
-                    alive = int((model.factors.mixture.size > 0).sum())
-                    print(f"start {start}, sweep {n_iter}: ELBO {elbo:.6f}, {alive} components")
-
-            result = Ascent(model, config).run(callback)
-            if self.verbose > 0:
-                clusters = len(np.unique(result.label))
-                print(f"start {start}: {clusters} clusters after {result.n_iter} sweeps, ELBO {-result.objective:.6f}")
-            return result
+            ascents[start] = Ascent(model, config, partial(self._report_sweep, start, model) if self.verbose > 1 else None)
+            yield
+            yield from ascents[start].rough()
+            model.pause()
+            self._report_start(start, ascents[start])
 
         # one BLAS thread for the small products of covariances, so that their bits do not depend on the number of threads
         with threadpool_limits(1, "blas") if priors.full else nullcontext():
-            return min(parallel_map(run, starts, side, config.stop), key=lambda result: result.objective)
+            parallel_turns([run(start) for start in starts], side, config.stop)
+            best = max(starts, key=lambda start: ascents[start].elbo)
+            result = ascents[best].finish()
+        self._report_start(best, ascents[best])
+        return result
+
+    def _report_sweep(self, start: int, model: ComponentModel, n_iter: int, elbo: float) -> None:
+        print(f"start {start}, sweep {n_iter}: ELBO {elbo:.6f}, {int((model.factors.mixture.size > 0).sum())} components")
+
+    def _report_start(self, start: int, ascent: Ascent) -> None:
+        if self.verbose > 0:
+            alive = int((ascent.model.factors.mixture.size > 0).sum())
+            print(f"start {start}: {alive} components after {ascent.n_iter} sweeps, ELBO {ascent.elbo:.6f}")
 
     def _set_state(self, result: MixtureResult, rows: NDArray[Any], present: NDArray[np.bool_]) -> None:
         factors, found = result.model.factors, number_by_appearance(result.label)

@@ -241,6 +241,9 @@ class FullModel:
         renumber(label, alive.astype(np.int32))
         return label
 
+    def pause(self) -> None:
+        """Nothing to free: the products of the columns are needed by the next sweep."""
+
     # ---- moves ----
 
     def deselect(self, margin: float) -> bool:

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from threading import Event
 from typing import Any, NamedTuple, Protocol
@@ -29,8 +30,8 @@ from craftc.mixture.scaling import ScaledData
 
 _SLACK = 1e-9  # of the ELBO: a move must gain more, and rounding may cost an update less
 _SEED_ROWS = 256  # least number of rows among which the first centres are drawn
-_CELLS_PER_CHECK = 2e7  # cells times components between two checks for Ctrl-C
-_COARSE = 100  # times the tolerance: merges are tried once a sweep gains less, and again at the end
+_CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
+_ROUGH = 1e-2  # nats per row that the last sweep of a start gains before the starts are compared
 LLOYD = 10  # passes of k-means: it only has to give a start
 
 
@@ -74,6 +75,9 @@ class ComponentModel(Protocol):
 
     def restore(self, state: Any) -> None:
         """Return to a `state`."""
+
+    def pause(self) -> None:
+        """Free what only the next sweep needs, which makes it again."""
 
     def finish(self) -> Labels:
         """Fit all factors to the last responsibilities; labels (numbers of components) under these parameters."""
@@ -159,7 +163,10 @@ class DiagonalModel:
         self.factors = Factors(data, priors)
         self.mixture = self.factors.mixture
         self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
-        self.rows: Rows = data.rows(priors.K)
+
+    @cached_property
+    def rows(self) -> Rows:
+        return self.data.rows(self.priors.K)
 
     def start_from(self, responsibilities: Floats) -> None:
         self.mixture.size[:] = 1.0
@@ -260,83 +267,114 @@ class DiagonalModel:
         label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
         self.rows.e_step(self.mixture, self.n_threads, linear=self.scaling.linear, label=label)
         renumber(label, alive.astype(np.int32))
-        del self.rows  # their partial sums are as large as everything that is kept
+        self.pause()
         return label
+
+    def pause(self) -> None:
+        self.__dict__.pop("rows", None)  # their partial sums are as large as everything that is kept
 
     def posterior(self, found: NDArray[np.intp]) -> Posterior:
         return Posterior.fitted(self.scaling, self.priors, self.mixture, found)
 
 
 class Ascent:
-    """The schedule of one start: sweeps, merges and deselections until the ELBO converges.
+    """The schedule of one start: sweeps, merges and deselections until the ELBO converges, first roughly, then to the tolerance.
 
     Parameters
     ----------
     model : ComponentModel
         After a `start_...`.
     config : FitConfig
+    callback : callable, optional
+        Called with (sweeps made, ELBO).
+
+    Attributes
+    ----------
+    elbo : float
+        The present ELBO.
     """
 
-    def __init__(self, model: ComponentModel, config: FitConfig) -> None:
-        self.model, self.config = model, config
+    def __init__(self, model: ComponentModel, config: FitConfig, callback: Callable[[int, float], None] | None = None) -> None:
+        self.model, self.config, self.callback = model, config, callback
+        self.path, self.converged = [model.elbo()], False
+        data, K = model.factors.data, model.factors.priors.K
+        self.most = max(1, int(_CELLS_PER_CHECK / (len(data) * (len(data.scaling.column) + 1) * K)))
 
-    def run(self, callback: Callable[[int, float], None] = lambda n_iter, elbo: None) -> MixtureResult:
-        """Sweeps until the ELBO converges, and moves that raise it; then the parameters for the last labels.
+    @property
+    def elbo(self) -> float:
+        return self.path[-1]
 
-        Parameters
-        ----------
-        callback : callable
-            Called with (sweeps made, ELBO).
-        """
-        max_iter, tol, merge, stop = self.config
-        data, factors = self.model.factors.data, self.model.factors
-        path = [self.model.elbo()]
-        fine = tol * data.total
-        least = _COARSE * fine if merge else fine
-        most = max(1, int(_CELLS_PER_CHECK / (len(data) * (len(data.scaling.column) + 1) * factors.priors.K)))
-        converged = False
-        while len(path) <= max_iter and not converged:
-            if stop.is_set():
+    @property
+    def n_iter(self) -> int:
+        return len(self.path) - 1
+
+    def rough(self) -> Iterator[None]:
+        """Sweeps and moves while they raise the ELBO by more than the rough tolerance, a few sweeps at a time."""
+        yield from self._ascend(max(_ROUGH, self.config.tol))
+
+    def finish(self) -> MixtureResult:
+        """Sweeps and moves until the ELBO converges; then the parameters for the last labels."""
+        for _ in self._ascend(self.config.tol):
+            pass
+        label = self.model.finish()
+        return MixtureResult(-self.model.elbo(), [-elbo for elbo in self.path[1:]], self.n_iter, self.converged, label, self.model)
+
+    def run(self) -> MixtureResult:
+        """All of one start."""
+        for _ in self.rough():
+            pass
+        return self.finish()
+
+    def _ascend(self, tol: float) -> Iterator[None]:
+        """Sweeps until one gains no more than `tol` nats per row, then moves; again until neither raises the ELBO."""
+        max_iter, merge, path = self.config.max_iter, self.config.merge, self.path
+        least = tol * self.model.factors.data.total
+        self.converged = False
+        while self.n_iter < max_iter and not self.converged:
+            if self.config.stop.is_set():
                 raise KeyboardInterrupt
-            path += self.model.sweeps(path[-1], least, min(most, max_iter + 1 - len(path))).tolist()
+            path += self.model.sweeps(path[-1], least, min(self.most, max_iter - self.n_iter)).tolist()
             if path[-1] - path[-2] <= least:
-                converged = not (merge and self._merge_all(path))
-            if converged and least > fine:
-                least, converged = fine, False
-            if converged and merge and len(path) <= max_iter and self._deselect(path[-1]):
-                path.append(self.model.elbo())
-                converged = False
-            callback(len(path) - 1, path[-1])
+                self.converged = not (merge and self._move())
+            if self.callback is not None:
+                self.callback(self.n_iter, self.elbo)
             if parallel.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
                 raise AssertionError(f"the ELBO decreased: {path}")
-        label = self.model.finish()
-        return MixtureResult(-self.model.elbo(), [-elbo for elbo in path[1:]], len(path) - 1, converged, label, self.model)
+            yield
 
-    def _deselect(self, elbo: float) -> bool:
+    def _move(self) -> bool:
+        """Merges and deselections that raise the ELBO; whether there were any."""
+        merged = self._merge_all()
+        return self._deselect() or merged
+
+    def _deselect(self) -> bool:
         """Deselect columns that all components select, if that raises the ELBO; whether it did."""
-        before = self.model.state()
-        if self.model.deselect(_SLACK * max(1.0, abs(elbo))) and self.model.elbo() > elbo + _SLACK * abs(elbo):
+        if self.n_iter >= self.config.max_iter:
+            return False
+        before, least = self.model.state(), self.elbo + _SLACK * max(1.0, abs(self.elbo))
+        if self.model.deselect(least - self.elbo) and (after := self.model.elbo()) > least:
+            self.path.append(after)
             return True
         self.model.restore(before)
         return False
 
-    def _merge_all(self, path: list[float]) -> bool:
+    def _merge_all(self) -> bool:
         """Merges as long as they raise the ELBO; whether there was one."""
         merged = False
-        while len(path) <= self.config.max_iter and (better := self._merge(path[-1])) is not None:
-            path.append(better)
+        while self.n_iter < self.config.max_iter and (better := self._merge()) is not None:
+            self.path.append(better)
             merged = True
         return merged
 
-    def _merge(self, elbo: float) -> float | None:
+    def _merge(self) -> float | None:
         """The ELBO after the first merge that raises it, pairs in order of their estimated gain; None if there is none."""
-        gains = self.model.pair_gains()
-        promising = gains > _SLACK * abs(elbo)
+        gains, least = self.model.pair_gains(), _SLACK * abs(self.elbo)
+        promising = gains > least
         for i, j in np.argwhere(promising)[np.argsort(-gains[promising], kind="stable")]:
             before = self.model.state()
             self.model.merge(i, j)
-            after = float(self.model.sweeps(elbo, 0.0, 1)[0])
-            if after > elbo + _SLACK * abs(elbo):
+            after = float(self.model.sweeps(self.elbo, 0.0, 1)[0])
+            if after > self.elbo + least:
                 return after
             self.model.restore(before)
         return None
