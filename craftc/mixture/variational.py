@@ -20,9 +20,9 @@ from scipy.special import betaln
 
 from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
-from craftc._common.random import MixtureStream, drawn, spread, uniform
+from craftc._common.random import MixtureStream, spread, uniform
 from craftc._common.typing import Floats, Labels
-from craftc._kernels import mixture_moves, parallel
+from craftc._kernels import mixture_moves, mixture_start, parallel
 from craftc._kernels.mixture import Rows
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
@@ -30,6 +30,7 @@ from craftc.mixture.scaling import ScaledData
 
 _SLACK = 1e-9  # of the ELBO: a move must gain more, and rounding may cost an update less
 _SEED_ROWS = 256  # least number of rows among which the first centres are drawn
+_TRIALS = 3  # rows drawn for each of them
 _CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
 _ROUGH = 1e-2  # nats per row that the last sweep of a start gains before the starts are compared
 LLOYD = 10  # passes of k-means: it only has to give a start
@@ -197,30 +198,20 @@ class DiagonalModel:
                 break
         self._initialise()
 
-    def _seeds(self, seed: int, start: int, far: bool) -> NDArray[np.intp]:
-        """Distinct rows, drawn one after the other: by their squared distance to the nearest one so far (k-means++), or at random."""
+    def _seeds(self, seed: int, start: int, spread_out: bool) -> NDArray[np.intp]:
+        """Distinct rows of a sample: by k-means++ with trials and exchanges, or at random."""
         n, K = len(self.data), self.priors.K
-        rows = np.arange(n)
-        if n > max(_SEED_ROWS, 8 * K):
-            rows = spread(n, max(_SEED_ROWS, 8 * K), seed, MixtureStream.SEED_SAMPLE, start)
+        some = max(_SEED_ROWS, 8 * K, min(64 * K, n // 64))
+        rows = spread(n, some, seed, MixtureStream.SEED_SAMPLE, start) if n > some else np.arange(n)
         cells = self.scaling.cells(self.data.X[rows])
         if self.scaling.counts:
             exposure = self.scaling.exposures(self.data.X[rows])
             cells = (cells - exposure[:, None] * self.scaling.rate) / np.sqrt(np.maximum(exposure[:, None] * self.scaling.rate, 1e-300))
-        np.nan_to_num(cells, copy=False)
-        squares = np.einsum("nd,nd->n", cells, cells)
         weight = np.ones(len(rows)) if self.data.weight is None else self.data.weight[rows]
-        chosen: list[int] = []
-        distance = np.ones(len(rows))
-        for draw in uniform(seed, MixtureStream.SEED, start, np.arange(min(K, len(rows)))):
-            cumulative = np.cumsum(weight * distance if far else weight * (distance > 0))
-            if cumulative[-1] <= 0:
-                break
-            chosen.append(drawn(cumulative, draw))
-            away = squares - 2.0 * (cells @ cells[chosen[-1]]) + squares[chosen[-1]]
-            away[away <= 1e-12 * (squares + squares[chosen[-1]])] = 0.0
-            distance = away if len(chosen) == 1 else np.minimum(distance, away)
-        return np.asarray(rows[chosen])
+        trials, exchanges = (_TRIALS, K) if spread_out else (1, 0)
+        draws = uniform(seed, MixtureStream.SEED, start, np.arange(1 + (K - 1) * trials + exchanges))
+        found = mixture_start.seed_rows(np.ascontiguousarray(np.nan_to_num(cells).T), weight, draws, K, trials, exchanges, spread_out)
+        return np.asarray(rows[found])
 
     def _initialise(self) -> None:
         """The first q from the sufficient statistics: every column is selected with its prior probability."""
