@@ -32,8 +32,8 @@ _SLACK = 1e-9  # of the ELBO: a move must gain more, and rounding may cost an up
 _SEED_ROWS = 256  # least number of rows among which the first centres are drawn
 _TRIALS = 3  # rows drawn for each of them
 _CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
-_ROUGH = 1e-2  # nats per row that the last sweep of a start gains before the starts are compared
-LLOYD = 10  # passes of k-means: it only has to give a start
+_ROUGH = 3e-3  # nats per row that the last sweep of a start gains before the starts are compared
+LLOYD = 2  # passes of k-means: it only has to give a start
 
 
 class FitConfig(NamedTuple):
@@ -335,7 +335,7 @@ class Ascent:
 
     def _move(self) -> bool:
         """Merges and deselections that raise the ELBO; whether there were any."""
-        merged = self._merge_all()
+        merged = self._merge()
         return self._deselect() or merged
 
     def _deselect(self) -> bool:
@@ -349,23 +349,29 @@ class Ascent:
         self.model.restore(before)
         return False
 
-    def _merge_all(self) -> bool:
-        """Merges as long as they raise the ELBO; whether there was one."""
-        merged = False
-        while self.n_iter < self.config.max_iter and (better := self._merge()) is not None:
-            self.path.append(better)
-            merged = True
-        return merged
+    def _merge(self) -> bool:
+        """Merge all promising pairs if that raises the ELBO, otherwise the first one that does; whether there was one.
 
-    def _merge(self) -> float | None:
-        """The ELBO after the first merge that raises it, pairs in order of their estimated gain; None if there is none."""
-        gains, least = self.model.pair_gains(), _SLACK * abs(self.elbo)
-        promising = gains > least
-        for i, j in np.argwhere(promising)[np.argsort(-gains[promising], kind="stable")]:
+        Pairs are taken in order of their estimated gain, each component once.
+        """
+        if self.n_iter >= self.config.max_iter:
+            return False
+        gains = self.model.pair_gains()
+        promising = gains > _SLACK * abs(self.elbo)
+        pairs = np.argwhere(promising)[np.argsort(-gains[promising], kind="stable")].tolist()
+        apart: list[list[int]] = []
+        taken: set[int] = set()
+        for pair in pairs:
+            if taken.isdisjoint(pair):
+                apart.append(pair)
+                taken.update(pair)
+        for attempt in [apart] * (len(apart) > 1) + [[pair] for pair in pairs]:
             before = self.model.state()
-            self.model.merge(i, j)
+            for i, j in attempt:
+                self.model.merge(i, j)
             after = float(self.model.sweeps(self.elbo, 0.0, 1)[0])
-            if after > self.elbo + least:
-                return after
+            if after > self.elbo + _SLACK * abs(self.elbo):
+                self.path.append(after)
+                return True
             self.model.restore(before)
-        return None
+        return False
