@@ -33,7 +33,7 @@ _SEED_ROWS = 256  # least number of rows among which the first centres are drawn
 _TRIALS = 3  # rows drawn for each of them
 _CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
 _ROUGH = 3e-3  # nats per row that the last sweep of a start gains before the starts are compared
-LLOYD = 2  # passes of k-means: it only has to give a start
+LLOYD = 6  # passes of k-means: it only has to give a start
 
 
 class FitConfig(NamedTuple):

@@ -28,7 +28,7 @@ from scipy.special import betaln, digamma, entr, expit, logsumexp
 from tests.reference.mixture_densities import BetaBernoulli, NormalGamma, NormalWishart, PoissonGamma, kl_beta
 
 SMALLEST = 2.0**-60  # a smaller responsibility is none
-ROUGH = 100  # times the tolerance: merges are tried when sweeps raise the bound by less, and again at the end
+ROUGH = 3e-3  # nats per row that a sweep gains when starts are compared
 DEFAULT_RHO = {"local": 0.01, "global": 0.2, "shared": 0.2}
 STATE = ("R", "p", "q", "q_noise", "A", "B", "m", "g1", "g2")  # rebound by the updates, never written into
 
@@ -346,18 +346,25 @@ class ReferenceMixture:
         sizes[i], sizes[j] = sizes[i] + sizes[j], 0.0
         return gain + stick_term(-np.sort(-sizes), self.alpha) - stick_term(self.N, self.alpha)
 
-    def merge_once(self, learn_fraction=False):
-        """Try the promising pairs, best first; True after the first that raises the bound.
-
-        Only the sweep of an accepted pair enters ``elbo_path_``.
-        """
+    def promising_pairs(self):
+        """Pairs of components with an estimated gain, best first."""
         pairs = [(-self.merge_gain(i, j), i, j) for i, j in combinations(np.flatnonzero(self.N > 0.0), 2)]
+        return [(i, j) for negative_gain, i, j in sorted(pairs) if -negative_gain > 1e-9 * abs(self.bound())]
+
+    def merge(self, learn_fraction=False):
+        """Try all promising pairs at once, each component in one pair; then one pair at a time; True after the first that raises the bound.
+
+        Only the sweep of an accepted attempt enters ``elbo_path_``.
+        """
+        pairs, apart = self.promising_pairs(), []
+        for pair in pairs:
+            if not {k for one in apart for k in one} & set(pair):
+                apart.append(pair)
         before, kept = self.bound(), {name: getattr(self, name) for name in STATE}
-        for negative_gain, i, j in sorted(pairs):
-            if -negative_gain <= 1e-9 * abs(before):
-                break
+        for attempt in [apart] * (len(apart) > 1) + [[pair] for pair in pairs]:
             R = self.R.copy()
-            R[:, i], R[:, j] = R[:, i] + R[:, j], 0.0
+            for i, j in attempt:
+                R[:, i], R[:, j] = R[:, i] + R[:, j], 0.0
             self.R = R
             after = self.sweep(learn_fraction)[-1][1]
             if after > before + 1e-9 * abs(before):
@@ -367,17 +374,20 @@ class ReferenceMixture:
                 setattr(self, name, value)
         return False
 
-    def merge_all(self, max_iter, learn_fraction=False):
-        """Merges one after the other until none is accepted, or ``elbo_path_`` has max_iter entries; whether there was one."""
-        merged = False
-        while len(self.elbo_path_) < max_iter and self.merge_once(learn_fraction):
-            merged = True
-        return merged
+    def move(self, max_iter, learn_fraction=False):
+        """A merge and a release, unless ``elbo_path_`` has max_iter entries; whether there was one."""
+        merged = len(self.elbo_path_) < max_iter and self.merge(learn_fraction)
+        released = len(self.elbo_path_) < max_iter and self.release()
+        if released:
+            self.elbo_path_.append(self.bound())
+        return merged or released
 
-    def settle_and_merge(self, least, max_iter, merge, learn_fraction):
-        self.settle(least, max_iter, learn_fraction)
-        while merge and self.merge_all(max_iter, learn_fraction):
+    def ascend(self, least, max_iter, merge, learn_fraction):
+        """Sweeps until one raises the bound by no more than ``least``, then moves; again as long as there are moves."""
+        while len(self.elbo_path_) < max_iter:
             self.settle(least, max_iter, learn_fraction)
+            if not (merge and self.move(max_iter, learn_fraction)):
+                break
 
     def release_gain(self, components, d):
         """Rise of the bound if these components leave column d to the noise, which is fitted anew, as is lambda_d."""
@@ -422,13 +432,10 @@ class ReferenceMixture:
         return False
 
     def fit(self, tol, max_iter, merge=True, learn_fraction=False):
-        """Settle roughly, merge, until no merge is accepted; the same again but settled to tol n, and once more as long as components
-        let go of columns; then the closing updates."""
-        for least in [ROUGH * tol * self.n] * merge + [tol * self.n]:
-            self.settle_and_merge(least, max_iter, merge, learn_fraction)
-        while merge and len(self.elbo_path_) < max_iter and self.release():
-            self.elbo_path_.append(self.bound())
-            self.settle_and_merge(tol * self.n, max_iter, merge, learn_fraction)
+        """Ascend until sweeps gain less than the rough tolerance, as all starts do before they are compared; the same again to tol n; then
+        the closing updates."""
+        for least in (max(ROUGH, tol), tol):
+            self.ascend(least * self.n, max_iter, merge, learn_fraction)
         self.apply("theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities")
         self.elbo_ = self.bound()
         labels = self.R.argmax(axis=1)
