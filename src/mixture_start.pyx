@@ -5,11 +5,16 @@ The table is transposed: the lanes are rows, and the columns are added in order,
 
 import numpy as np
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from craftc._kernels._common cimport check, doubles_in, doubles_out
+
+cdef enum:
+    CELLS_PER_CHECK = 100_000_000   # cells of distances between two checks for Ctrl-C
+
 
 cdef struct Sample:
     Py_ssize_t n, D
@@ -25,6 +30,7 @@ cdef struct Seeds:
     double *near                # (n) squared distances to them
     double *far                 # (n)
     double potential            # weighted sum of near
+    Py_ssize_t read             # cells since the last check for Ctrl-C
 
 
 cdef void squares(const double *x, Py_ssize_t n, Py_ssize_t D, const double *centre, Py_ssize_t stride, double *out) noexcept nogil:
@@ -45,6 +51,16 @@ cdef void squares(const double *x, Py_ssize_t n, Py_ssize_t D, const double *cen
         y = x + d * n
         for i in range(n):
             out[i] += (y[i] - a) * (y[i] - a)
+
+
+cdef int check_signals(Seeds *q, Py_ssize_t cells) except -1 nogil:
+    """Raise KeyboardInterrupt after Ctrl-C, in the main thread."""
+    q.read += cells
+    if q.read > CELLS_PER_CHECK:
+        q.read = 0
+        with gil:
+            PyErr_CheckSignals()
+    return 0
 
 
 cdef Py_ssize_t draw_row(const double *mass, Py_ssize_t n, double draw) noexcept nogil:
@@ -90,8 +106,8 @@ cdef void add(const Sample *s, Seeds *q, Py_ssize_t row, const double *away) noe
     q.K += 1
 
 
-cdef void replace(const Sample *s, Seeds *q, Py_ssize_t k, Py_ssize_t row, const double *away, double *packed, double *some,
-                  int32_t *moved) noexcept nogil:
+cdef int replace(const Sample *s, Seeds *q, Py_ssize_t k, Py_ssize_t row, const double *away, double *packed, double *some,
+                 int32_t *moved) except -1 nogil:
     """Centre k moves to a row; the rows that had it as one of their two closest centres are compared with all centres again."""
     cdef Py_ssize_t n = 0, i, j, d
     q.row[k] = row
@@ -110,9 +126,11 @@ cdef void replace(const Sample *s, Seeds *q, Py_ssize_t k, Py_ssize_t row, const
         squares(packed, n, s.D, s.cells + q.row[k], s.n, some)
         for j in range(n):
             insert(q, moved[j], <int32_t> k, some[j])
+        check_signals(q, n * s.D)
     q.potential = 0.0
     for i in range(s.n):
         q.potential += s.weight[i] * q.near[i]
+    return 0
 
 
 cdef Py_ssize_t worst_centre(const Sample *s, const Seeds *q, const double *away, double *loss, double *potential) noexcept nogil:
@@ -131,12 +149,12 @@ cdef Py_ssize_t worst_centre(const Sample *s, const Seeds *q, const double *away
     return worst
 
 
-cdef void choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py_ssize_t trials, Py_ssize_t exchanges, bint spread,
-                 double *mass, double *away, double *best, double *packed, int32_t *moved, double *loss) noexcept nogil:
+cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py_ssize_t trials, Py_ssize_t exchanges, bint spread,
+                double *mass, double *away, double *best, double *packed, int32_t *moved, double *loss) except -1 nogil:
     """At most K centres; each the best of some trials. draws (1 + (K - 1) trials + exchanges)."""
     cdef Py_ssize_t i, t, row, chosen, k
     cdef double found, least
-    q.K = 0
+    q.K = q.read = 0
     for i in range(s.n):
         q.near[i] = q.far[i] = INFINITY
         q.closest[i] = q.next[i] = 0
@@ -144,11 +162,12 @@ cdef void choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, P
     while q.K < K:
         least = INFINITY
         chosen = -1
-        for t in range(trials if q.K else 1):
+        for _ in range(trials if q.K else 1):
             row = draw_row(mass, s.n, draws[0])
             draws += 1
             if row < 0:
-                return
+                return 0
+            check_signals(q, s.n * (s.D + 1))
             squares(s.cells, s.n, s.D, s.cells + row, s.n, away)
             found = potential_with(s, q, away)
             if found < least or chosen < 0:
@@ -163,11 +182,13 @@ cdef void choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, P
             mass[i] = s.weight[i] * q.near[i]
         row = draw_row(mass, s.n, draws[t])
         if row < 0:
-            return
+            return 0
+        check_signals(q, s.n * (s.D + 1))
         squares(s.cells, s.n, s.D, s.cells + row, s.n, away)
         k = worst_centre(s, q, away, loss, &least)
         if least < q.potential * (1.0 - 1e-9):  # rounding alone must not move centres
             replace(s, q, k, row, away, packed, best, moved)
+    return 0
 
 
 def seed_rows(cells not None, weight not None, draws not None, Py_ssize_t K, Py_ssize_t trials, Py_ssize_t exchanges, bint spread):
@@ -189,16 +210,17 @@ def seed_rows(cells not None, weight not None, draws not None, Py_ssize_t K, Py_
 
     Returns
     -------
-    ndarray of int64
+    ndarray of intp
+        In the order of their choice; an exchange keeps the place.
     """
     cdef Sample s
     cdef Seeds q
     check(cells.ndim == 2, "cells")
     s.D, s.n = cells.shape
-    check(K >= 1 and trials >= 1 and exchanges >= 0, "K, trials or exchanges")
+    check(s.n < 2**31, "cells")
+    check(1 <= K < 2**31 and 1 <= trials < 2**31 and 0 <= exchanges < 2**31, "K, trials or exchanges")  # their product is an index
     check(weight.shape == (s.n,), "weight")
     check(draws.shape == (1 + (K - 1) * trials + exchanges,), "draws")
-    check(s.n < 2**31 and K < 2**31, "cells or K")
     rows, loss = np.empty(K, np.intp), np.empty(K)
     near, far, mass, away, best = (np.empty(s.n) for _ in range(5))
     packed, links = np.empty(s.D * s.n if exchanges else 0), np.empty((3, max(s.n, 1)), np.int32)

@@ -17,6 +17,9 @@ moves = Imports()
 with moves:
     from craftc._kernels import mixture_moves
     from craftc._kernels.mixture_updates import Mixture
+seeding = Imports()
+with seeding:
+    from craftc._kernels import mixture_start
 
 SHAPES = {"60 columns": (600, 60, 6), "20 columns": (20_000, 20, 10), "256 columns": (2_000, 256, 10)}  # rows, columns, clusters
 
@@ -93,6 +96,21 @@ class Moves:
 
     def time_pair_gains(self) -> None:
         mixture_moves.pair_gains(self.mixture)
+
+
+class Seeds:
+    """Rows that start k-means: centres with three trials each, and as many exchanges."""
+
+    params: Any = ([20, 100],)
+    param_names = ("centres",)
+
+    def setup(self, K: int) -> None:
+        seeding.setup()
+        rng = np.random.default_rng(0)
+        self.cells, self.draws = np.ascontiguousarray(clusters("60 columns").T), rng.random(1 + 3 * (K - 1) + K)
+
+    def time_seed_rows(self, K: int) -> None:
+        mixture_start.seed_rows(self.cells, np.ones(self.cells.shape[1]), self.draws, K, 3, K, True)
 
 
 class Fit:
