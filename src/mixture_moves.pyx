@@ -5,7 +5,7 @@ Components are ordered by size or merged; a column that every component selects 
 
 import numpy as np
 
-from libc.math cimport exp, log, log1p
+from libc.math cimport exp, log
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport check, doubles_out
@@ -75,18 +75,12 @@ cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil
 # ---- merges ----
 
 
-cdef inline double log_add(double a, double b) noexcept nogil:
-    """ln(e^a + e^b)."""
-    cdef double high = a if a > b else b, low = b if a > b else a
-    return high if low - high < -CERTAIN else high + log1p(exp(low - high))
-
-
 cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
     """Gain over the noise of the merged cells of components i and j: lambda, the noise and m fixed, theta and y at their optimum.
 
     i == j: of the component itself; i < 0: of component j if it is empty. Own fractions: that of component i, if it is not empty.
     """
-    cdef double total = 0.0, gain, reach, s1, s2
+    cdef double total = 0.0, factor = 1.0, gain, rest, high, low, reach, s1, s2
     cdef Counts c = no_counts()
     cdef Py_ssize_t d, at, other, share
     for d in range(m.D):
@@ -98,8 +92,19 @@ cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogi
             s1 = m.s1[at] + (0.0 if i == j else m.s1[other])
             s2 = m.s2[at] + (0.0 if i == j else m.s2[other])
             gain = gain_over_noise(m, &c, d, reach, s1, s2)
-        total += m.p[d] * gain if m.tied else log_add(gain + m.share.log_mean[share], m.share.log_rest[share])
-    return total
+        if m.tied:
+            total += m.p[d] * gain
+            continue
+        gain += m.share.log_mean[share]
+        rest = m.share.log_rest[share]
+        high, low = gain if gain > rest else rest, rest if gain > rest else gain
+        total += high  # and ln(1 + e^(low - high)), with one logarithm of many factors below 2
+        if low - high > -CERTAIN:
+            factor *= 1.0 + exp(low - high)
+            if factor > 1e300:
+                total += log(factor)
+                factor = 1.0
+    return total + log(factor)
 
 
 cdef double merged_stick_elbo(const Model *m, Py_ssize_t i, Py_ssize_t j, const Py_ssize_t *order, double *work) noexcept nogil:
