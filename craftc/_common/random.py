@@ -70,7 +70,7 @@ class FeatureStream(IntEnum):
 class MixtureStream(IntEnum):
     """FeatureSelectionMixture."""
 
-    SEED = 41  # seeds of k-means++
+    SEED = 41  # seeds of k-means++, and rows that replace them
     SEED_SAMPLE = 42  # rows among which they are sought
 
 

@@ -97,20 +97,22 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         every component is deselected in one of them; the updates alone never do this, because the noise model has no data for it. Without
         merges the number of clusters stays near `n_components`.
     init : {"kmeans", "random"} or array (n, K), default="kmeans"
-        Start: k-means with `n_components` centres; random rows as centres, each row assigned to the nearest; or responsibilities, whose
-        rows sum to 1 (with full covariances no column is selected at first, otherwise the start selects those of the diagonal model).
+        Start: k-means (a few passes) with `n_components` centres, from rows drawn by k-means++, the best of three for each centre, and
+        improved by exchanges; random rows as centres, each row assigned to the nearest; or responsibilities, whose rows sum to 1 (with full
+        covariances no column is selected at first, otherwise the start selects those of the diagonal model).
     n_init : int, default=3
-        Number of starts; the one with the highest ELBO is kept.
+        Number of starts. Each ends when neither a sweep nor a move increases the ELBO by more than 0.003 nats per row; the one with the
+        highest ELBO is then continued until it converges.
     max_iter : int, default=500
-        Maximum number of sweeps of a start.
+        Maximum number of sweeps of a start, before and after the comparison together.
     tol : float, default=1e-6
-        A start converges when a sweep increases the ELBO by at most this many nats per row.
+        The best start converges when a sweep increases the ELBO by at most this many nats per row, and no move increases it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts. The same seed gives bit-identical results for any number of threads.
     n_threads : int, optional
         Threads; None: OMP_NUM_THREADS or all processors of this process; -1: all.
     verbose : int, default=0
-        1: one line per start; 2: one line per sweep.
+        1: one line per start, and one for the end of the best; 2: also one line per few sweeps.
 
     Attributes
     ----------

@@ -102,5 +102,5 @@ def test_exchanges_never_raise_the_potential():
 )  # fmt: skip
 def test_what_it_refuses(wrong):
     arguments = {"cells": np.zeros((2, 6)), "weight": np.ones(6), "draws": np.zeros(5), "K": 3, "trials": 2, "exchanges": 0} | wrong
-    with pytest.raises((ValueError, TypeError), match="kernel|contiguous"):
+    with pytest.raises((ValueError, TypeError), match=r"kernel|contiguous"):
         seed_rows(*arguments.values(), True)
