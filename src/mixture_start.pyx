@@ -1,6 +1,6 @@
 """Mixture with feature selection: rows as first centres, k-means++ with several trials for each centre, then exchanges.
 
-The table is transposed: the lanes are rows, and the columns are added in order, so the sums do not depend on the width of a vector.
+The table is transposed: the lanes are rows, and the columns are added in order. The sums do not depend on the width of a vector.
 """
 
 import numpy as np

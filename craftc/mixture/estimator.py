@@ -101,8 +101,8 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         improved by exchanges; random rows as centres, each row assigned to the nearest; or responsibilities, whose rows sum to 1 (with full
         covariances no column is selected at first, otherwise the start selects those of the diagonal model).
     n_init : int, default=3
-        Number of starts. Each ends when neither a sweep nor a move increases the ELBO by more than 0.003 nats per row; the one with the
-        highest ELBO is then continued until it converges.
+        Number of starts. Each runs until a sweep increases the ELBO by at most 0.003 nats per row and no move increases it; the one with
+        the highest ELBO is then continued until it converges.
     max_iter : int, default=500
         Maximum number of sweeps of a start, before and after the comparison together.
     tol : float, default=1e-6
