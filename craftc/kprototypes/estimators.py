@@ -441,8 +441,8 @@ class KPrototypes(PrototypeClustering):
     >>> X = np.array([[1.0, "a", "x"], [1.5, "a", "y"], [9.0, "b", "y"], [8.5, "b", "x"], [8.0, "b", "y"]], dtype=object)
     >>> model = KPrototypes(n_clusters=2, random_state=0).fit(X, categorical=[1, 2])
     >>> model.centroids()
-        x0 x1 x2
-    0  8.5  b  y
+         x0 x1 x2
+    0  8.50  b  y
     1  1.25  a  x
     """
 
