@@ -1,4 +1,4 @@
-/* The cheapest lane of rows of costs (rows, lanes), once per instruction set by _lanes.h; for other leaves to include. */
+/* One clone of the leaves of _cheapest.h, included once per instruction set by _lanes.h. */
 
 /* the least cost of every row; `lanes` is a multiple of 8 */
 TARGET static void THIS(least)(ptrdiff_t lanes, ptrdiff_t rows, const double *cost, double *best)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "_cheapest.h"
 #include "_simd.h"
 
 #define CRAFT_TILE 8            /* rows */

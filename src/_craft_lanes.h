@@ -1,7 +1,5 @@
 /* One clone of the leaves of _craft.h, included once per instruction set by _lanes.h. */
 
-#include "_cheapest_lanes.h"
-
 /* rows whose accumulators fit the register file together with the tables of one column */
 #define ROWS (W == 8 ? 8 : 4)
 

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "_cheapest.h"
 #include "_simd.h"
 
 #define KP_TILE 8               /* rows */

@@ -1,7 +1,5 @@
 /* One clone of the leaves of _kprototypes.h, included once per instruction set by _lanes.h. */
 
-#include "_cheapest_lanes.h"
-
 /* rows whose sums fit the register file */
 #define ROWS_AT_ONCE (W == 8 ? 8 : 4)
 
