@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import _performance
 import numpy as np
-from _performance import Table, as_table, sections_of
+from _performance import Table, as_table, sections_of, write_page
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osv^D"
@@ -66,9 +67,4 @@ def page(text: str, pictures: Path | None = None) -> str:
 
 def write(source: Path, folder: Path) -> None:
     """Write growth.md and its plots if the source is newer."""
-    pictures, target = folder / "growth", folder / "growth.md"
-    newest = max(source.stat().st_mtime, Path(__file__).stat().st_mtime)
-    if target.exists() and target.stat().st_mtime >= newest:
-        return
-    pictures.mkdir(parents=True, exist_ok=True)
-    target.write_text(page(source.read_text(encoding="utf-8"), pictures), encoding="utf-8")
+    write_page(source, folder / "growth.md", page, __file__, _performance.__file__)

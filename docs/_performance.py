@@ -6,6 +6,7 @@ This module contains no measured values. Tables added to that file, or removed f
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -247,12 +248,19 @@ def page(text: str, pictures: Path | None = None) -> str:
 
 def write(source: Path, folder: Path) -> None:
     """Write performance.md and its charts if the source is newer."""
-    pictures, target = folder / "performance", folder / "performance.md"
-    text = source.read_text(encoding="utf-8")
-    newest = max(source.stat().st_mtime, Path(__file__).stat().st_mtime)
+    write_page(source, folder / "performance.md", page, __file__)
+
+
+def write_page(source: Path, target: Path, make: Callable[[str, Path], str], *programs: str) -> None:
+    """Write what `make` returns for the text of the source, and the charts that it draws, if the source or a program is newer.
+
+    The charts are in a folder of the name of the target.
+    """
+    pictures = target.with_suffix("")
+    newest = max(Path(path).stat().st_mtime for path in (source, *programs))
     if target.exists() and target.stat().st_mtime >= newest:
         return
     pictures.mkdir(parents=True, exist_ok=True)
     for old in pictures.glob("*.svg"):
         old.unlink()
-    target.write_text(page(text, pictures), encoding="utf-8")
+    target.write_text(make(source.read_text(encoding="utf-8"), pictures), encoding="utf-8")

@@ -43,6 +43,8 @@ class Plan:
     retry : bool
         Whether a start with an empty cluster is drawn again, as that of k-prototypes is.
     max_iter : int
+    cao : ndarray (K, q) of int32, optional
+        The modes of the start "Cao", which are those of every start.
     """
 
     n_clusters: int
@@ -50,6 +52,7 @@ class Plan:
     online: bool
     retry: bool
     max_iter: int
+    cao: Modes | None = None
 
     @property
     def deterministic(self) -> bool:
@@ -109,10 +112,9 @@ def descend(
 def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplace) -> _kernel.Prototypes:
     """The prototypes of the partition into which the start divides the rows; `work` has that partition."""
     tries, init = 0, plan.init
-    cao = initial_modes("Cao", problem, plan.n_clusters, draws) if init == "Cao" else None  # without random numbers
     while True:
         tries += 1
-        prototypes = _start(problem, plan, init, draws, tries > _ALL_TRIES, cao)
+        prototypes = _start(problem, plan, init, draws, tries > _ALL_TRIES)
         work.clear()
         if problem.kind == NG:  # a row is weighed by the rows before it
             work.move_in_order(prototypes, 0, True)
@@ -132,16 +134,14 @@ def _first_prototypes(problem: Problem, plan: Plan, draws: Draws, work: Workplac
     return prototypes
 
 
-def _start(
-    problem: Problem, plan: Plan, init: str | tuple[Floats, Modes], draws: Draws, distinct: bool, cao: Modes | None
-) -> _kernel.Prototypes:
-    """Prototypes before any row is assigned: distinct rows, or as `init` says; `cao`: the modes of "Cao"."""
+def _start(problem: Problem, plan: Plan, init: str | tuple[Floats, Modes], draws: Draws, distinct: bool) -> _kernel.Prototypes:
+    """Prototypes before any row is assigned: distinct rows, or as `init` says."""
     if distinct:
         rows = problem.distinct_rows(plan.n_clusters, draws.rng.permutation(len(problem)))
         return problem.prototypes(problem.numbers_of(rows), problem.codes_of(rows))
     if not isinstance(init, str):
         return problem.prototypes(*init)
-    modes = cao if cao is not None and init == "Cao" else initial_modes(init, problem, plan.n_clusters, draws)
+    modes = plan.cao if plan.cao is not None and init == "Cao" else initial_modes(init, problem, plan.n_clusters, draws)
     return problem.prototypes(draws.means(plan.n_clusters), modes)
 
 

@@ -22,7 +22,7 @@ from craftc.kprototypes.centroids import centroid_array, centroid_columns
 from craftc.kprototypes.descent import Descent, Plan, descend
 from craftc.kprototypes.dissimilarity import CATEGORICAL, NUMERIC, Dissimilarity, check_binary, name_of
 from craftc.kprototypes.fitted import Prototypes
-from craftc.kprototypes.init import INITS, given_prototypes
+from craftc.kprototypes.init import INITS, cao_modes, given_prototypes
 from craftc.kprototypes.problem import Problem
 from craftc.kprototypes.summary import prototype_summary
 from craftc.table import MixedTable, Schema
@@ -140,7 +140,8 @@ class PrototypeClustering(MixedInput, ClusterMixin, BaseEstimator):
         rows = problem.distinct_rows(K + 1)
         if len(rows) <= K:
             return Plan(len(rows), (problem.numbers_of(rows), problem.codes_of(rows)), online, False, 0)
-        return Plan(K, init, online, self._mixed, int(self.max_iter))
+        cao = cao_modes(problem, K) if isinstance(init, str) and init == "Cao" else None
+        return Plan(K, init, online, self._mixed, int(self.max_iter), cao)
 
     def _best(self, problem: Problem, plan: Plan) -> Descent:
         """The start of the lowest cost; of equal ones the first."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.threads import aligned, threads_for
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Ints, Labels
-from craftc._kernels import kprototypes as _kernel
 from craftc._kernels.moments import Grid
 from craftc.kprototypes.descent import Descent
-from craftc.kprototypes.problem import NG, Problem, moments_of, prototypes_of
+from craftc.kprototypes.problem import NG, NO_WEIGHT, Problem, moments_of, nearest, prototypes_of
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
@@ -63,11 +62,5 @@ class Prototypes:
     def nearest(self, table: MixedTable, n_threads: int) -> Labels:
         """(n,) the nearest prototype of every row."""
         prototypes = prototypes_of(self, self.means, self.modes, self.members)
-        labels: Labels = np.zeros(len(table), np.int32)
         threads = threads_for(n_threads, len(table) * (table.numeric.shape[1] + table.codes.shape[1]) * len(self.means))
-        no_sums = np.empty((0, 0, 0), np.int64)
-        _kernel.assign(
-            table.numeric, table.codes, np.empty(0, np.int64), prototypes, labels, np.empty(0), np.empty(-(-len(table) // _kernel.BLOCK)),
-            aligned((threads, prototypes.scratch_size())), no_sums, np.empty((0, 0), np.int64), threads,
-        )  # fmt: skip
-        return labels
+        return nearest(table.numeric, table.codes, NO_WEIGHT, prototypes, threads)[0]

@@ -17,7 +17,7 @@ from craftc.table import MixedTable
 from craftc.table.moments import Moments
 
 MATCHING, NG = _kernel.KINDS.index("matching"), _kernel.KINDS.index("ng")
-_NO_WEIGHT, _NO_COST = np.empty(0, np.int64), np.empty(0)
+NO_WEIGHT, _NO_COST = np.empty(0, np.int64), np.empty(0)
 _CELLS_AT_ONCE = 1 << 18  # that are compared in the search for distinct rows
 _NO_PARTIAL, _NO_GROUPS = np.empty((0, 0, 0), np.int64), np.empty((0, 0), np.int64)
 
@@ -104,11 +104,8 @@ class Problem:
         one = _kernel.Prototypes(
             grid, self.n_levels, kind, 1.0, np.empty((1, 0)), mode[None], np.empty(0), self.mode, np.zeros((1, grid.width), np.int64)
         )
-        n, out = len(self), np.empty(len(self))
-        threads = threads_for(self.n_threads, self.table.codes.size)
-        scratch, cost = aligned((threads, one.scratch_size())), np.empty(-(-n // _kernel.BLOCK))
-        nothing, labels = np.empty((n, 0)), np.zeros(n, np.int32)
-        _kernel.assign(nothing, self.table.codes, _NO_WEIGHT, one, labels, out, cost, scratch, _NO_PARTIAL, _NO_GROUPS, threads)
+        codes, out = self.table.codes, np.empty(len(self))
+        nearest(np.empty((len(self), 0)), codes, NO_WEIGHT, one, threads_for(self.n_threads, codes.size), best=out)
         return out
 
     def mismatches(self, mode: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -173,21 +170,18 @@ class Workplace:
 
     def assign(self, prototypes: _kernel.Prototypes) -> tuple[int, float]:
         """Assign all rows to their nearest prototypes; returns (rows that moved, cost)."""
-        return self._pass(prototypes, self.labels, self.partial, self.groups)
+        problem, cost = self.problem, block_costs(len(self.labels))
+        moved = _kernel.assign(
+            problem.table.numeric, problem.table.codes, problem.weight, prototypes, self.labels, _NO_COST, cost, self._scratch(prototypes),
+            self.partial, self.groups, self.threads,
+        )  # fmt: skip
+        return moved, math.fsum(cost) * problem.unit
 
     def nearest(self, prototypes: _kernel.Prototypes) -> tuple[Labels, float]:
         """The nearest prototype of every row, and the cost; the partition stays as it is."""
-        labels: Labels = np.zeros(len(self.labels), np.int32)
-        return labels, self._pass(prototypes, labels, _NO_PARTIAL, _NO_GROUPS)[1]
-
-    def _pass(self, prototypes: _kernel.Prototypes, labels: Labels, partial: Integers, groups: Integers) -> tuple[int, float]:
-        problem = self.problem
-        cost = np.empty(-(-len(labels) // _kernel.BLOCK))
-        moved = _kernel.assign(
-            problem.table.numeric, problem.table.codes, problem.weight, prototypes, labels, _NO_COST, cost, self._scratch(prototypes),
-            partial, groups, self.threads,
-        )  # fmt: skip
-        return moved, math.fsum(cost) * problem.unit
+        table, scratch = self.problem.table, self._scratch(prototypes)
+        labels, cost = nearest(table.numeric, table.codes, self.problem.weight, prototypes, self.threads, scratch)
+        return labels, cost * self.problem.unit
 
     def move_in_order(self, prototypes: _kernel.Prototypes, first_row: int, fixed: bool) -> tuple[int, int, int]:
         """Rows from `first_row` on in turn; returns (next row, rows that moved, cluster that became empty or -1)."""
@@ -201,6 +195,28 @@ class Workplace:
         """Move one row."""
         table = self.problem.table
         _kernel.move_one(table.numeric, table.codes, self.problem.weight, prototypes, row, cluster, self.labels, self.groups)
+
+
+def nearest(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    weight: Integers,
+    prototypes: _kernel.Prototypes,
+    n_threads: int,
+    scratch: Floats | None = None,
+    best: Floats = _NO_COST,
+) -> tuple[Labels, float]:
+    """The nearest prototype of every row, and the sum of weight times cost; `best` (n,), if given, receives the costs of the rows."""
+    labels: Labels = np.zeros(len(codes), np.int32)
+    cost = block_costs(len(codes))
+    scratch = aligned((n_threads, prototypes.scratch_size())) if scratch is None else scratch
+    _kernel.assign(X, codes, weight, prototypes, labels, best, cost, scratch, _NO_PARTIAL, _NO_GROUPS, n_threads)
+    return labels, math.fsum(cost)
+
+
+def block_costs(n: int) -> Floats:
+    """Room for the cost of every block of rows."""
+    return np.empty(-(-n // _kernel.BLOCK))
 
 
 def prototypes_of(

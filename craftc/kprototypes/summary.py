@@ -8,9 +8,8 @@ import numpy as np
 
 from craftc._common.estimator import column_names
 from craftc._common.typing import Floats
-from craftc.table.cluster_summary import typical_values
+from craftc.table.cluster_summary import difference_frame, typical_values
 from craftc.table.column_statistics import NumericColumn, column_statistics
-from craftc.table.frame_output import output_frame
 
 
 def prototype_summary(model: Any) -> Any:
@@ -18,18 +17,7 @@ def prototype_summary(model: Any) -> Any:
     moments, schema, columns = model._prototypes.moments, model.schema_, column_names(model)
     inside, everywhere = typical_values(moments, schema), typical_values(moments.total(), schema)[0]
     difference = np.column_stack([_difference(column) for column in column_statistics(moments, schema)])
-    order = [np.argsort(-np.abs(row), kind="stable").tolist() for row in difference]
-    K, D = difference.shape
-    table = {
-        "cluster": np.repeat(np.arange(K), D),
-        "rows": np.repeat(model.cluster_sizes_, D),
-        "share": np.repeat(moments.sizes / moments.sizes.sum(), D),
-        "feature": [columns[d] for some in order for d in some],
-        "difference": [difference[k, d].item() for k, some in enumerate(order) for d in some],
-        "in the cluster": [inside[k][d] for k, some in enumerate(order) for d in some],
-        "in the whole table": [everywhere[d] for some in order for d in some],
-    }
-    return output_frame(table, model._frame_library)
+    return difference_frame(columns, model.cluster_sizes_, difference, inside, everywhere, model._frame_library)
 
 
 def _difference(column: Any) -> Floats:

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from craftc._common.estimator import all_or_nothing, column_names, set_convergence, warn_not_converged
 from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.random import rng_of, seed_of
 from craftc._common.shown import array_of
-from craftc._common.threads import SMALL_WORK, effective_n_threads, parallel_turns, threads_for
+from craftc._common.threads import SMALL_WORK, effective_n_threads, one_blas_thread, parallel_turns, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
     Choice,
@@ -287,7 +286,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             self._report_start(start, ascents[start])
 
         # one BLAS thread for the small products of covariances, so that their bits do not depend on the number of threads
-        with threadpool_limits(1, "blas") if priors.full else nullcontext():
+        with one_blas_thread() if priors.full else nullcontext():
             parallel_turns([run(start) for start in starts], side, config.stop)
             best = max(starts, key=lambda start: ascents[start].elbo)
             result = ascents[best].finish()

@@ -13,13 +13,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from craftc._common.estimator import MixedInput, all_or_nothing, set_convergence, warn_not_converged
 from craftc._common.optional import need_pandas
 from craftc._common.random import seed_of, spread
 from craftc._common.shown import shown
-from craftc._common.threads import effective_n_threads
+from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Floats, Ints
 from craftc._common.validation import Choice, Constraint, Flag, Number, check_number, check_parameters
 from craftc.distributed.collections import feature_names_out, rowwise
@@ -300,7 +299,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         if self.missing == "category":
             table = encoding.filled(table)
         # small products: one BLAS thread, so that the bits do not depend on their number
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             low_rank = self._approximation(encoding, table)
             graph = self._pseudo(encoding, table, low_rank) if self.objective == "pseudo" else self._observed(encoding, table, low_rank)
             self.spectrum_, vectors = basis(laplacian(graph, self.laplacian, self.normalized))

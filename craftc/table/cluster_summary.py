@@ -81,18 +81,25 @@ class MomentsSummary:
         step = moments.means - total.means[0]
         difference = np.divide(step, deviation, out=np.zeros_like(step), where=deviation > 0)
         everywhere, inside = typical_numbers(total)[0], typical_numbers(moments)
-        order = [np.argsort(-np.abs(row), kind="stable").tolist() for row in difference]
-        K, D = difference.shape
-        table = {
-            "cluster": np.repeat(np.arange(K), D),
-            "rows": np.repeat(moments.sizes, D),
-            "share": np.repeat(moments.sizes / moments.sizes.sum(), D),
-            "feature": [columns[d] for some in order for d in some],
-            "difference": [difference[k, d].item() for k, some in enumerate(order) for d in some],
-            "in the cluster": [inside[k][d] for k, some in enumerate(order) for d in some],
-            "in the whole table": [everywhere[d] for some in order for d in some],
-        }
-        return output_frame(table, self._frame_library)
+        return difference_frame(columns, moments.sizes, difference, inside, everywhere, self._frame_library)
+
+
+def difference_frame(
+    columns: Any, sizes: NDArray[Any], difference: NDArray[np.float64], inside: Any, everywhere: Any, library: str | None
+) -> Any:
+    """One row per cluster and column, the largest of its (K, D) differences from the whole table first."""
+    order = [np.argsort(-np.abs(row), kind="stable").tolist() for row in difference]
+    K, D = difference.shape
+    table = {
+        "cluster": np.repeat(np.arange(K), D),
+        "rows": np.repeat(sizes, D),
+        "share": np.repeat(sizes / sizes.sum(), D),
+        "feature": [columns[d] for some in order for d in some],
+        "difference": [difference[k, d].item() for k, some in enumerate(order) for d in some],
+        "in the cluster": [inside[k][d] for k, some in enumerate(order) for d in some],
+        "in the whole table": [everywhere[d] for some in order for d in some],
+    }
+    return output_frame(table, library)
 
 
 def typical_numbers(moments: ClusterMoments) -> list[list[str]]:
