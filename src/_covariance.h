@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include "_simd.h"
 
-#define COVARIANCE_TILE 8       /* rows, as CRAFT_TILE */
+#define COVARIANCE_TILE 16      /* rows, as CRAFT_TILE */
 
 #define LEAVES "_covariance_lanes.h"
 #include "_lanes.h"

@@ -15,11 +15,22 @@
 #include "_cheapest.h"
 #include "_simd.h"
 
-#define CRAFT_TILE 8            /* rows */
+#define CRAFT_TILE 16           /* rows */
+#define CRAFT_AHEAD 4           /* tiles that are on their way to the cache */
 #define CRAFT_PAD 8             /* lanes */
-#define CRAFT_FEW 64            /* up to so many columns are repeated for a whole tile */
+#define CRAFT_FEW 32            /* up to so many columns are repeated for a whole tile */
 #define CRAFT_DENSE 4           /* from a share 1 / CRAFT_DENSE of selected columns on, all are filled in */
 #define CRAFT_FAR 1e100         /* |z| is clipped to this: an extreme new cell keeps a finite cost */
+
+#define CRAFT_WIDE 16           /* floats of the widest vector */
+
+/* The tables in single precision, see _craft_screen.h; `constant` is NULL where there are none. */
+typedef struct {
+    const float *constant;                      /* (lanes) */
+    const float *square, *minus_linear, *level; /* A, -B, levels */
+    const double *most_square, *most_linear;    /* (p, then zeros) the largest |A| and |B| of a column */
+    double error_per_size, error_at_0;           /* the error of a cost is at most the latter plus the former times the size of its terms */
+} craft_rounded;
 
 typedef struct {
     ptrdiff_t n_clusters, lanes;            /* lanes = n_clusters rounded up to CRAFT_PAD */
@@ -33,34 +44,61 @@ typedef struct {
     const double *constant;                 /* (lanes) base + all C */
     const double *square, *linear, *offset; /* (p, lanes) A, B, C */
     const double *level;                    /* (levels + q, lanes): all levels of a column, then a row of zeros for missing */
+    craft_rounded rounded;
 } craft_tables;
 
-/* scratch of one thread, in doubles, whole cache lines: z, level offsets, costs, a list of columns */
-static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t lanes)
+/* doubles of z, level offsets, costs and a list of columns; whole cache lines */
+static inline ptrdiff_t craft_costs_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t lanes)
 {
     return CRAFT_TILE * (p + q + lanes) + (p + 7) / 8 * 8;
 }
 
+/* scratch of one thread, in doubles, whole cache lines: also cells and costs in single precision */
+static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t lanes)
+{
+    return craft_costs_size(p, q, lanes) + CRAFT_TILE / 2 * ((p + 1) / 2 * 2 + lanes + CRAFT_WIDE) + CRAFT_WIDE / 2;
+}
+
 #if defined(__GNUC__)
 #define CRAFT_UNROLL _Pragma("GCC unroll 8")
+/* asks for the cells of a tile some tiles ahead of row `first`; an address beyond the block is no error */
+#define CRAFT_FETCH(block, bytes, columns)                                                                          \
+    for (ptrdiff_t at = 0; at < CRAFT_TILE * (columns) * (ptrdiff_t)(bytes); at += 64)                              \
+        __builtin_prefetch((const char *)(block) + (first + CRAFT_AHEAD * CRAFT_TILE) * (columns) * (ptrdiff_t)(bytes) + at);
 #else
 #define CRAFT_UNROLL
+#define CRAFT_FETCH(block, bytes, columns)
 #endif
 
 #define LEAVES "_craft_lanes.h"
 #include "_lanes.h"
 
-/* costs of rows [first, first + rows), rows <= CRAFT_TILE; x and codes are the whole blocks. Returns the (CRAFT_TILE, lanes) costs,
- * stored in scratch, and the least cost of each row */
+/* z and level offsets of rows [first, first + rows), rows <= CRAFT_TILE, in scratch; x and codes are the whole blocks. A short tile repeats
+ * its first row. `start`: (CRAFT_TILE) the first terms of the sums. */
+static inline void craft_fill(const craft_tables *t, const void *x, int single, const void *codes, int wide, ptrdiff_t first,
+                              ptrdiff_t rows, double *scratch, const double **start)
+{
+    double *cost = scratch + CRAFT_TILE * (t->p + t->q);
+    SIMD_DISPATCH(craft_cells, (t, x, single, codes, wide, first, rows, scratch, (int32_t *)(scratch + CRAFT_TILE * t->p), cost,
+                                (ptrdiff_t *)(cost + CRAFT_TILE * t->lanes), start));
+}
+
+/* The (CRAFT_TILE, lanes) costs of the `rows` rows in scratch, stored there, and the least cost of each row. */
+static inline const double *craft_costs_of(const craft_tables *t, const double *const *start, ptrdiff_t rows, double *scratch, double *best)
+{
+    double *cost = scratch + CRAFT_TILE * (t->p + t->q);
+    SIMD_DISPATCH(craft_costs, (t, start, rows, scratch, (const int32_t *)(scratch + CRAFT_TILE * t->p), cost));
+    SIMD_DISPATCH(least, (t->lanes, CRAFT_TILE, cost, best));
+    return cost;
+}
+
+/* Both. */
 static inline const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide,
                                        ptrdiff_t first, ptrdiff_t rows, double *scratch, double *best)
 {
-    double *z = scratch, *cost = scratch + CRAFT_TILE * (t->p + t->q);
-    int32_t *level = (int32_t *)(scratch + CRAFT_TILE * t->p);
-    SIMD_DISPATCH(craft_costs, (t, x, single, codes, wide, first, rows, z, level, cost,
-                                 (ptrdiff_t *)(cost + CRAFT_TILE * t->lanes)));
-    SIMD_DISPATCH(least, (t->lanes, CRAFT_TILE, cost, best));
-    return cost;
+    const double *start[CRAFT_TILE];
+    craft_fill(t, x, single, codes, wide, first, rows, scratch, start);
+    return craft_costs_of(t, start, rows, scratch, best);
 }
 
 /* the cluster of least cost of every row of a tile (ties: the lowest); -1 if no cluster has a finite cost, or if NaN leaves only the

@@ -138,35 +138,42 @@ FILL_LEVELS(uint16_t)
                 *(LANE *)(cost + (r0 + r) * lanes + k + v * W) = sum[r][v];             \
     }
 
-TARGET static void THIS(craft_costs)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
+TARGET static void THIS(craft_cells)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
                                      ptrdiff_t first, ptrdiff_t rows, double *restrict z, int32_t *restrict level,
-                                     double *restrict cost, ptrdiff_t *present)
+                                     double *restrict cost, ptrdiff_t *present, const double **start)
 {
-    const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes, p = t->p, q = t->q;
-    const ptrdiff_t *numeric = t->numeric, *categorical = t->categorical;
-    const double *square_table = t->square, *linear_table = t->linear, *table = t->level;
-    const double *start[CRAFT_TILE];
+    const ptrdiff_t p = t->p, q = t->q;
     int missing = 0;
+    CRAFT_FETCH(x, single ? sizeof(float) : sizeof(double), p)
+    CRAFT_FETCH(codes, wide ? sizeof(uint16_t) : sizeof(uint8_t), q)
     for (int r = 0; r < CRAFT_TILE; r++)
         start[r] = t->constant;
-    if (n_numeric && single) {
+    if (t->n_numeric && single) {
         missing = THIS(craft_fill_float)(t, (const float *)x + first * p, rows, z);
         if (missing)
             THIS(craft_missing_float)(t, (const float *)x + first * p, rows, cost, start, present);
-    } else if (n_numeric) {
+    } else if (t->n_numeric) {
         missing = THIS(craft_fill_double)(t, (const double *)x + first * p, rows, z);
         if (missing)
             THIS(craft_missing_double)(t, (const double *)x + first * p, rows, cost, start, present);
     }
-    if (n_categorical && wide)
+    if (t->n_categorical && wide)
         THIS(craft_fill_uint16_t)(t, (const uint16_t *)codes + first * q, rows, level);
-    else if (n_categorical)
+    else if (t->n_categorical)
         THIS(craft_fill_uint8_t)(t, (const uint8_t *)codes + first * q, rows, level);
     for (ptrdiff_t r = rows; r < CRAFT_TILE; r++) {     /* a short last tile repeats its first row */
         start[r] = start[0];
         memcpy(z + r * p, z, sizeof(double) * p);
         memcpy(level + r * q, level, sizeof(int32_t) * q);
     }
+}
+
+TARGET static void THIS(craft_costs)(const craft_tables *t, const double *const *start, ptrdiff_t rows, const double *restrict z,
+                                     const int32_t *restrict level, double *restrict cost)
+{
+    const ptrdiff_t n_numeric = t->n_numeric, n_categorical = t->n_categorical, lanes = t->lanes, p = t->p, q = t->q;
+    const ptrdiff_t *numeric = t->numeric, *categorical = t->categorical;
+    const double *square_table = t->square, *linear_table = t->linear, *table = t->level;
     for (ptrdiff_t r0 = 0; r0 < rows; r0 += ROWS) {
         ptrdiff_t k = 0;
         for (; k + 2 * W <= lanes; k += 2 * W)

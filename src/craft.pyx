@@ -19,7 +19,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
-from craftc._kernels.craft cimport CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, TILE, craft_cheapest, craft_scratch_size, craft_tables, craft_tile
+from craftc._kernels.craft cimport (
+    CRAFT_CERTAIN, CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, CRAFT_UNSURE, TILE, craft_certainty, craft_cheapest, craft_costs_of,
+    craft_fill, craft_round, craft_rounded_size, craft_scratch_size, craft_screen_tile, craft_tables,
+)
 from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_numeric, rows_of, rows_weight, table_rows,
@@ -28,6 +31,9 @@ from craftc._kernels.moments import merge_partial
 
 PAD = CRAFT_PAD
 FAR = CRAFT_FAR
+
+cdef enum:
+    UNSURE_TILES = 32       # of a block that screening may leave open before they are counted
 
 
 cdef class CostTables:
@@ -143,14 +149,19 @@ def assign(
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
+    cdef craft_tables t = tables.c
+    cdef double[::1] rounded
+    if best.shape[0] == 0 and n >= CRAFT_SCREENED:
+        rounded = np.empty(craft_rounded_size(t.p, tables.grid.n_levels, t.lanes))
+        craft_round(&t, tables.grid.n_levels, &rounded[0])
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += assign_block(&table, all_rows, &tables.c, tables.grid, labels, best, b * block,
+                moved += assign_block(&table, all_rows, &t, tables.grid, labels, best, b * block,
                                       min((b + 1) * block, n), &scratch[0, 0], moving, groups)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += assign_block(&table, all_rows, &tables.c, tables.grid, labels, best, b * block,
+        moved += assign_block(&table, all_rows, &t, tables.grid, labels, best, b * block,
                               min((b + 1) * block, n), &scratch[omp_get_thread_num(), 0], moving,
                               partial[omp_get_thread_num()] if moving else groups)
     if moving:
@@ -163,17 +174,30 @@ cdef Py_ssize_t assign_block(
     Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil:
     """Assign the rows at positions start..stop-1 to their cheapest clusters; a row moves only if that saves more than 1e-12 nats."""
-    cdef Py_ssize_t tile, first, n, r, i, moved = 0
+    cdef Py_ssize_t tile, first, n, r, i, moved = 0, unsure = 0
+    cdef const double *begin[TILE]
     cdef double[TILE] least
     cdef int32_t[TILE] cheapest
     cdef const double *cost
     cdef int32_t old, new
     cdef double c
-    cdef bint found
+    cdef craft_certainty certainty
+    cdef bint found, screened = t.rounded.constant != NULL and best.shape[0] == 0
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
         n = min(TILE, stop - first)
-        cost = tile_costs(table, rows, t, first, n, scratch, least)
+        fill_tile(table, rows, t, first, n, scratch, begin)
+        if screened and 2 * unsure <= tile + UNSURE_TILES:      # most tiles of the block are certain
+            certainty = craft_screen_tile(t, begin, &labels[first], n, scratch, cheapest)
+            if certainty == CRAFT_CERTAIN:
+                for r in range(n):
+                    i = first + r
+                    if cheapest[r] != labels[i]:
+                        moved += move_row(table, grid, rows[i] if rows.shape[0] else i, &labels[i], cheapest[r], moving, groups)
+            if certainty != CRAFT_UNSURE:
+                continue
+            unsure += 1
+        cost = craft_costs_of(t, begin, n, scratch, least)
         found = False
         for r in range(n):
             i, old, c = first + r, labels[first + r], least[r]
@@ -192,17 +216,17 @@ cdef Py_ssize_t assign_block(
     return moved
 
 
-cdef inline const double *tile_costs(
+cdef inline void fill_tile(
     const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
-    double *least,
+    const double **begin,
 ) noexcept nogil:
-    """Costs of n <= TILE rows from position `first` on, of the table or of the listed rows (copied to the end of the scratch)."""
+    """Prepare n <= TILE rows from position `first` on, of the table or of the listed rows (copied to the end of the scratch)."""
     cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
     cdef char *x
     cdef char *code
     if rows.shape[0] == 0:
-        return craft_tile(t, table.numeric if t.p else NULL, table.single, table.codes if t.q else NULL, table.wide, first, n, scratch,
-                          least)
+        craft_fill(t, table.numeric if t.p else NULL, table.single, table.codes if t.q else NULL, table.wide, first, n, scratch, begin)
+        return
     x = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
     code = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
     for r in range(n):
@@ -210,7 +234,17 @@ cdef inline const double *tile_costs(
             memcpy(x + r * row_bytes, rows_numeric(table, rows[first + r]), row_bytes)
         if t.q:
             memcpy(code + r * code_bytes, rows_codes(table, rows[first + r]), code_bytes)
-    return craft_tile(t, x, table.single, code, table.wide, 0, n, scratch, least)
+    craft_fill(t, x, table.single, code, table.wide, 0, n, scratch, begin)
+
+
+cdef inline const double *tile_costs(
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
+    double *least,
+) noexcept nogil:
+    """Costs of n <= TILE rows from position `first` on."""
+    cdef const double *begin[TILE]
+    fill_tile(table, rows, t, first, n, scratch, begin)
+    return craft_costs_of(t, begin, n, scratch, least)
 
 
 cdef inline Py_ssize_t move_row(

@@ -8,7 +8,8 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport (
-    CRAFT_FEW, CRAFT_PAD, TILE, assign_block, craft_scratch_size, craft_tables, empty_lane, table_lane,
+    CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, TILE, assign_block, craft_round, craft_rounded_size, craft_scratch_size, craft_tables,
+    empty_lane, table_lane,
 )
 from craftc._kernels.craft import tables_in
 from craftc._kernels.craft_pooled cimport CONTINUE, price_pooled
@@ -22,9 +23,14 @@ cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
 
 
 def slab_size(Pricing pricing not None, Py_ssize_t capacity):
-    """Doubles of the cost tables of `capacity` clusters, their level offsets and lists of columns included."""
+    """Doubles of the cost tables of `capacity` clusters, in double and in single precision, with level offsets and lists of columns."""
     cdef Grid grid = pricing.grid
-    return lanes_for(capacity) * (2 + 3 * grid.p + grid.n_levels) + TILE * grid.q + pricing.D + 8
+    return tables_size(grid, lanes_for(capacity)) + craft_rounded_size(grid.p, grid.n_levels, lanes_for(capacity))
+
+
+cdef Py_ssize_t tables_size(Grid grid, Py_ssize_t lanes) noexcept nogil:
+    """Doubles of cost tables, level offsets and lists of columns; whole cache lines."""
+    return (lanes * (2 + 3 * grid.p + grid.n_levels) + TILE * grid.q + grid.p + grid.q + 15) // 8 * 8
 
 
 def pass_scratch_size(Pricing pricing not None, Py_ssize_t capacity):
@@ -208,6 +214,8 @@ cdef Py_ssize_t _one_pass(
     cdef Py_ssize_t block = block_rows(), m = labels.shape[0], n_blocks = (m + block - 1) // block, b, t, k, moved = 0
     cdef craft_tables tables = _tables(P, groups, K, work, mask, &slab[0])
     cdef double[::1] no_best = slab[:0]
+    if m >= CRAFT_SCREENED:
+        craft_round(&tables, P.grid.n_levels, &slab[0] + tables_size(P.grid, tables.lanes))
     if n_threads == 1:
         for b in range(n_blocks):
             moved += assign_block(table, rows, &tables, P.grid, labels, no_best, b * block, min((b + 1) * block, m),
@@ -266,4 +274,5 @@ cdef craft_tables _tables(
     t.numeric, t.categorical = columns, columns + P.grid.p
     t.centre, t.scale, t.level_offset = P.centre_, P.scale_, level_offset
     t.base, t.constant, t.square, t.linear, t.offset, t.level = base, constant, square, linear, offset, level
+    t.rounded.constant = NULL
     return t

@@ -8,6 +8,8 @@ cdef extern from "_craft.h" nogil:
     int CRAFT_PAD
     int CRAFT_FEW
     double CRAFT_FAR
+    ctypedef struct craft_rounded:
+        const float *constant
     ctypedef struct craft_tables:
         Py_ssize_t n_clusters, lanes, n_numeric, n_categorical, p, q, repeat
         const Py_ssize_t *numeric
@@ -21,13 +23,26 @@ cdef extern from "_craft.h" nogil:
         const double *offset
         const double *level
         const int32_t *level_offset
+        craft_rounded rounded
     Py_ssize_t craft_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
+    void craft_fill(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first, Py_ssize_t rows,
+                    double *scratch, const double **start)
+    const double *craft_costs_of(const craft_tables *t, const double **start, Py_ssize_t rows, double *scratch, double *best)
     const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
                              Py_ssize_t rows, double *scratch, double *best)
     void craft_cheapest(const craft_tables *t, const double *cost, const double *best, int32_t *arg)
 
+cdef extern from "_craft_screen.h" nogil:
+    int CRAFT_SCREENED
+    Py_ssize_t craft_rounded_size(Py_ssize_t p, Py_ssize_t n_levels, Py_ssize_t lanes)
+    void craft_round(craft_tables *t, Py_ssize_t n_levels, double *room)
+    ctypedef enum craft_certainty:
+        CRAFT_UNSURE, CRAFT_KEPT, CRAFT_CERTAIN
+    craft_certainty craft_screen_tile(const craft_tables *t, const double **start, const int32_t *labels, Py_ssize_t rows,
+                                      double *scratch, int32_t *cheapest)
+
 cdef enum:
-    TILE = 8            # CRAFT_TILE
+    TILE = 16           # CRAFT_TILE
 
 
 cdef class CostTables:
