@@ -1,4 +1,4 @@
-"""Renumbering of cluster labels in place, in slices."""
+"""Rows of a cluster, and renumbering of cluster labels in place, in slices."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ _CHUNK = 8192  # rows of a slice
 def chunks(n: int) -> Iterator[slice]:
     """Slices of at most _CHUNK rows, which keep temporaries small."""
     return (slice(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK))
+
+
+def rows_of(labels: Labels, k: int) -> NDArray[np.int32]:
+    """The rows of cluster k, ascending."""
+    found = [np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start) for rows in chunks(len(labels))]
+    return np.concatenate(found) if found else np.empty(0, np.int32)
 
 
 def renumber(labels: Labels, number: NDArray[np.int32]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from craftc._common.labels import chunks
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers
 from craftc._kernels import craft_price as price_kernel
@@ -82,12 +83,14 @@ class Cells:
 
     def leaving_rows(self, pricing: price_kernel.Pricing, candidates: Candidates, n: int) -> NDArray[np.uint8]:
         """(m, n) 1 for the rows that leave under every candidate."""
-        table, grid, rows = self.table, pricing.grid, self.rows
-        leaving = np.zeros((len(rows), n), np.uint8)
-        for d in np.flatnonzero(candidates.numeric_slot >= 0):
-            z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
-            leaving[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
-        for position in np.flatnonzero(candidates.level_slot >= 0):
-            column = int(np.searchsorted(grid.level_start, position, side="right")) - 1
-            leaving[:, candidates.level_slot[position]] = table.codes[rows, column] == position - grid.level_start[column]
+        table, grid = self.table, pricing.grid
+        leaving = np.zeros((len(self), n), np.uint8)
+        for some in chunks(len(self)):
+            rows, out = self.rows[some], leaving[some]
+            for d in np.flatnonzero(candidates.numeric_slot >= 0):
+                z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
+                out[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
+            for position in np.flatnonzero(candidates.level_slot >= 0):
+                column = int(np.searchsorted(grid.level_start, position, side="right")) - 1
+                out[:, candidates.level_slot[position]] = table.codes[rows, column] == position - grid.level_start[column]
         return leaving

@@ -207,9 +207,10 @@ class CovarianceSearch:
         rows: NDArray[np.intp] = np.arange(n) if n <= LARGE else spread(n, LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
         sample = self.config.of_rows(rows)
         counts: Integers = sample.weight if len(sample.weight) else np.ones(len(rows), np.int64)
-        cells = np.asarray(sample.table.numeric[:, self.columns][counts > 0], dtype=np.float64)
+        z = np.array(sample.table.numeric[:, self.columns][counts > 0], dtype=np.float64)
         rows, counts = rows[counts > 0], counts[counts > 0]
-        z = (cells - background.centre[self.columns]) * background.scale[self.columns]
+        z -= background.centre[self.columns]
+        z *= background.scale[self.columns]
         return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
 
     def separated(self, state: CovarianceState, i: int, j: int) -> bool:

@@ -52,7 +52,8 @@ def one_point_gains(config: FitConfig, rows: slice, weight: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             own = (weight + eta) * np.log((weight + eta) / ((weight + 1.0) * eta))
             gains[:, p + d] = np.where(eta > 0, own - (1.0 - eta) * np.log(weight + 1.0), 0.0)
-    return gains * background.usable
+    gains *= background.usable
+    return gains
 
 
 def one_point_own_costs(config: FitConfig) -> Floats:

@@ -274,14 +274,16 @@ class NumericEncoding:
         schema, source = self._derived
         n, first = len(table), np.searchsorted(source, np.arange(given.n_columns))
         numeric = table._empty_block((n, len(schema.numeric_index)), table.numeric.dtype)
+        kept = len(schema.categorical_index) == len(given.categorical_index)  # no column becomes a category: the table's own codes
         # a derived column has at most 10 levels, so the dtype of the codes suffices
-        codes = table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
+        codes = table.codes if kept else table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
         place = {j: (numeric, d) for d, j in enumerate(schema.numeric_index.tolist())}
         place |= {j: (codes, d) for d, j in enumerate(schema.categorical_index.tolist())}
         for start in range(0, n, _ROWS):
             rows = slice(start, start + _ROWS)
-            for cells, j in zip(table.codes[rows].T, given.categorical_index, strict=True):
-                codes[rows, place[first[j]][1]] = cells
+            if not kept:
+                for cells, j in zip(table.codes[rows].T, given.categorical_index, strict=True):
+                    codes[rows, place[first[j]][1]] = cells
             for d, j in enumerate(given.numeric_index):
                 pieces = self.recipes[d].apply(table.numeric[rows, d])
                 for k, piece in enumerate(pieces, first[j]):
