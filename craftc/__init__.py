@@ -44,6 +44,8 @@ except ImportError as error:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("craftc._about").version()
     if name not in __all__:
         raise AttributeError(f"module 'craftc' has no attribute {name!r}")
     try:

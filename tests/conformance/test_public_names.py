@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -201,6 +202,10 @@ def test_no_other_public_names():
     for module in ("covariates", "craft", "datasets", "distributed", "embed", "metrics", "plot", "report", "table"):
         exported = {f"{module}.{name}" for name in found(module).__all__ if name not in craftc.__all__}
         assert exported == {name for name in SIGNATURES if name.startswith(f"{module}.")}
+
+
+def test_version():
+    assert craftc.__version__ == metadata.version("craftc")
 
 
 @pytest.mark.parametrize("name", METHODS)
