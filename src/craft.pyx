@@ -55,8 +55,8 @@ cdef class CostTables:
     def __cinit__(self, Py_ssize_t n_clusters, Grid grid not None, centre, scale, base, constant, square, linear, offset, level,
                   numeric, categorical):
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
-        self.centre, self.scale = np.tile(centre, repeat), np.tile(scale, repeat)
-        self.level_offset = np.tile((grid.level_start * len(constant)).astype(np.int32), repeat)
+        self.centre, self.scale = np.concatenate((centre,) * repeat), np.concatenate((scale,) * repeat)
+        self.level_offset = np.concatenate(((grid.level_start * len(constant)).astype(np.int32),) * repeat)
         cdef const double[::1] centre_ = self.centre, scale_ = self.scale, base_ = base, constant_ = constant
         cdef const int32_t[::1] level_offset_ = self.level_offset
         cdef const double[:, ::1] square_ = square, linear_ = linear, offset_ = offset, level_ = level
