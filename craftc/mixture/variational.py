@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from threading import Event
 from typing import Any, NamedTuple, Protocol
@@ -22,7 +22,7 @@ from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
 from craftc._common.random import MixtureStream, spread, uniform
 from craftc._common.typing import Floats, Labels
-from craftc._kernels import mixture_moves, mixture_start, parallel
+from craftc._kernels import mixture_moves, mixture_split, mixture_start, parallel
 from craftc._kernels.mixture import Rows
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
@@ -71,6 +71,12 @@ class ComponentModel(Protocol):
     def deselect(self, margin: float) -> bool:
         """Deselect columns that all components select where the ELBO gains more than `margin`; whether there were any."""
 
+    def halves(self) -> Halves:
+        """The two halves of every component; one component is empty."""
+
+    def split(self, halves: Halves, k: int, empty: int) -> None:
+        """Component k keeps its first half, an empty component takes the second."""
+
     def state(self) -> Any:
         """Copies for `restore`."""
 
@@ -85,6 +91,14 @@ class ComponentModel(Protocol):
 
     def posterior(self, found: NDArray[np.intp]) -> Posterior:
         """The part of q that predictions need, of the components `found`."""
+
+
+class Halves(NamedTuple):
+    """Every component cut in two: estimated gain of the ELBO (K,), sizes (K, 2), and reach, sums and sums of squares (K, 3, 2, D)."""
+
+    gain: Floats
+    size: Floats
+    sums: Floats
 
 
 @dataclass
@@ -245,6 +259,18 @@ class DiagonalModel:
     def deselect(self, margin: float) -> bool:
         return mixture_moves.deselect(self.mixture, margin) > 0
 
+    def halves(self) -> Halves:
+        q = self.mixture
+        q.update_components()
+        q.update_sticks()
+        label = self._labels(gather=False).astype(np.int16)  # NumPy sorts short integers in linear time
+        order = np.argsort(label, kind="stable")
+        first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
+        return Halves(*mixture_split.split_gains(q, self.rows, order, first, self.n_threads))
+
+    def split(self, halves: Halves, k: int, empty: int) -> None:
+        mixture_split.split(self.mixture, k, empty, halves.size[k], halves.sums[k])
+
     def state(self) -> Any:
         return self.factors.state()
 
@@ -255,10 +281,15 @@ class DiagonalModel:
         self.mixture.update_components()
         self.mixture.update_masks()
         self.factors.update()
-        label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
-        self.rows.e_step(self.mixture, self.n_threads, linear=self.scaling.linear, label=label)
-        renumber(label, alive.astype(np.int32))
+        label = self._labels()
         self.pause()
+        return label
+
+    def _labels(self, gather: bool = True) -> Labels:
+        """The best component of every row under the present parameters."""
+        label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
+        self.rows.e_step(self.mixture, self.n_threads, gather=gather, linear=self.scaling.linear, label=label)
+        renumber(label, alive.astype(np.int32))
         return label
 
     def pause(self) -> None:
@@ -304,8 +335,8 @@ class Ascent:
         yield from self._ascend(max(_ROUGH, self.config.tol))
 
     def finish(self) -> MixtureResult:
-        """Sweeps and moves until the ELBO converges; then the parameters for the last labels."""
-        for _ in self._ascend(self.config.tol):
+        """Sweeps and moves, splits among them, until the ELBO converges; then the parameters for the last labels."""
+        for _ in self._ascend(self.config.tol, split=True):
             pass
         label = self.model.finish()
         return MixtureResult(-self.model.elbo(), [-elbo for elbo in self.path[1:]], self.n_iter, self.converged, label, self.model)
@@ -316,7 +347,7 @@ class Ascent:
             pass
         return self.finish()
 
-    def _ascend(self, tol: float) -> Iterator[None]:
+    def _ascend(self, tol: float, split: bool = False) -> Iterator[None]:
         """Sweeps until one gains no more than `tol` nats per row, then moves; again until neither raises the ELBO."""
         max_iter, merge, path = self.config.max_iter, self.config.merge, self.path
         least = tol * self.model.factors.data.total
@@ -326,17 +357,17 @@ class Ascent:
                 raise KeyboardInterrupt
             path += self.model.sweeps(path[-1], least, min(self.most, max_iter - self.n_iter)).tolist()
             if path[-1] - path[-2] <= least:
-                self.converged = not (merge and self._move())
+                self.converged = not (merge and self._move(split))
             if self.callback is not None:
                 self.callback(self.n_iter, self.elbo)
             if parallel.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
                 raise AssertionError(f"the ELBO decreased: {path}")
             yield
 
-    def _move(self) -> bool:
-        """Merges and deselections that raise the ELBO; whether there were any."""
+    def _move(self, split: bool) -> bool:
+        """Merges and deselections that raise the ELBO, where there are none also splits; whether there were any."""
         merged = self._merge()
-        return self._deselect() or merged
+        return self._deselect() or merged or (split and self._split())
 
     def _deselect(self) -> bool:
         """Deselect columns that all components select, if that raises the ELBO; whether it did."""
@@ -359,16 +390,31 @@ class Ascent:
         gains = self.model.pair_gains()
         promising = gains > _SLACK * abs(self.elbo)
         pairs = np.argwhere(promising)[np.argsort(-gains[promising], kind="stable")].tolist()
-        apart: list[list[int]] = []
+        apart: list[tuple[int, int]] = []
         taken: set[int] = set()
         for pair in pairs:
             if taken.isdisjoint(pair):
                 apart.append(pair)
                 taken.update(pair)
-        for attempt in [apart] * (len(apart) > 1) + [[pair] for pair in pairs]:
+        return self._first_that_gains([apart] * (len(apart) > 1) + [[pair] for pair in pairs], self.model.merge)
+
+    def _split(self) -> bool:
+        """Split components into the empty ones, all promising ones if that raises the ELBO, otherwise the first one that does; as `_merge`."""
+        empty = np.flatnonzero(self.model.factors.mixture.size == 0)
+        if self.n_iter >= self.config.max_iter or not len(empty):
+            return False
+        halves = self.model.halves()
+        promising = np.argsort(-halves.gain, kind="stable")[: np.count_nonzero(halves.gain > _SLACK * abs(self.elbo))]
+        together = list(zip(promising, empty, strict=False))
+        singly = [[(k, empty[0])] for k in promising]
+        return self._first_that_gains([together] * (len(together) > 1) + singly, partial(self.model.split, halves))
+
+    def _first_that_gains(self, attempts: Iterable[Iterable[tuple[int, int]]], move: Callable[[int, int], None]) -> bool:
+        """Make the first of several lists of moves of pairs after which a sweep raises the ELBO; whether there was one."""
+        for attempt in attempts:
             before = self.model.state()
-            for i, j in attempt:
-                self.model.merge(i, j)
+            for pair in attempt:
+                move(*pair)
             after = float(self.model.sweeps(self.elbo, 0.0, 1)[0])
             if after > self.elbo + _SLACK * abs(self.elbo):
                 self.path.append(after)
