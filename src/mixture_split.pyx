@@ -16,8 +16,8 @@ from craftc._kernels.mixture_moves cimport group_gain, stick_elbo
 from craftc._kernels.mixture_updates cimport POISSON, Mixture, Model, update_components, update_masks, update_sticks
 
 cdef enum:
-    TURNS = 6                   # of the power iteration; a rough axis is enough
-    SWEEPS = 8                  # over the rows of a component, at most
+    TURNS = 3                   # of the power iteration; a rough axis is enough
+    SWEEPS = 4                  # over the rows of a component, at most
 
 
 cdef struct Cells:              # the table in the model's units: (x - centre) * scale of some columns
@@ -35,18 +35,18 @@ cdef struct Halves:
     Model m                     # two components; noise, lambda and priors are those of the whole mixture
     double *z                   # (D) cells of a row, missing ones 0
     double *present             # (D) 1 or 0
-    double *axis                # (D)
-    double *turned              # (D)
-    double *centre              # (D) mean of the component
+    double *mean                # (D) of the component
     double *spread              # (D) factor of a column in the axis
-    double *constant            # (D) log odds of the second half for a cell: e constant + x linear + x^2 square
+    double *turned              # (D)
+    double *constant            # (D) log odds of the second half for a cell: e constant + x linear + x^2 square; first, the axis
     double *linear
     double *square
+    double prior                # log odds of any row
     double *sizes               # (K) of all components, the halves among them
 
 
 cdef Py_ssize_t scratch_size(Py_ssize_t K, Py_ssize_t D) noexcept nogil:
-    return 27 * D + K + 28
+    return 24 * D + K + 19
 
 
 cdef double *take(double **room, Py_ssize_t size) noexcept nogil:
@@ -55,7 +55,7 @@ cdef double *take(double **room, Py_ssize_t size) noexcept nogil:
 
 
 cdef void prepare(Halves *h, const Model *whole, Py_ssize_t k, double *room) noexcept nogil:
-    """Two empty components in the place of component k."""
+    """Two empty components in the place of component k; room (scratch_size)."""
     cdef Model *m = &h.m
     cdef Py_ssize_t D = whole.D, i
     h.m = whole[0]
@@ -63,9 +63,8 @@ cdef void prepare(Halves *h, const Model *whole, Py_ssize_t k, double *room) noe
     m.reach, m.s1, m.s2 = take(&room, 2 * D), take(&room, 2 * D), take(&room, 2 * D)
     m.own.constant, m.own.linear, m.own.square = take(&room, 2 * D), take(&room, 2 * D), take(&room, 2 * D)
     m.divergence, m.p = take(&room, 2 * D), take(&room, 2 * D)
-    h.z, h.present, h.axis, h.turned = take(&room, D), take(&room, D), take(&room, D), take(&room, D)
-    h.centre, h.spread = take(&room, D), take(&room, D)
-    h.constant, h.linear, h.square = take(&room, D), take(&room, D), take(&room, D)
+    h.z, h.present, h.mean, h.spread = take(&room, D), take(&room, D), take(&room, D), take(&room, D)
+    h.turned, h.constant, h.linear, h.square = take(&room, D), take(&room, D), take(&room, D), take(&room, D)
     h.sizes = take(&room, whole.K)
     m.size, m.weight, m.mask_entropy = take(&room, 2), take(&room, 2), take(&room, 1)
     m.stick.a, m.stick.b, m.stick.log_mean = take(&room, 2), take(&room, 2), take(&room, 2)
@@ -79,102 +78,141 @@ cdef void prepare(Halves *h, const Model *whole, Py_ssize_t k, double *room) noe
             m.share.log_rest[i] = whole.share.log_rest[k]
 
 
+# ---- one row ----
+
+
+cdef inline double exposure_of(const Cells *t, Py_ssize_t i) noexcept nogil:
+    return t.exposure[i] if t.exposure != NULL else 1.0
+
+
+cdef inline double weight_of(const Cells *t, Py_ssize_t i) noexcept nogil:
+    return t.weight[i] if t.weight != NULL else 1.0
+
+
 cdef inline void read_row(const Cells *t, Py_ssize_t i, double *z, double *present) noexcept nogil:
+    cdef const float *narrow = <const float *> t.X + i * t.width
+    cdef const double *wide = <const double *> t.X + i * t.width
     cdef Py_ssize_t d
     cdef double x
+    if t.single:
+        for d in range(t.D):
+            z[d] = narrow[t.column[d]]
+    else:
+        for d in range(t.D):
+            z[d] = wide[t.column[d]]
     for d in range(t.D):
-        x = (<const float *> t.X)[i * t.width + t.column[d]] if t.single else (<const double *> t.X)[i * t.width + t.column[d]]
-        x = (x - t.centre[d]) * t.scale[d]
+        x = (z[d] - t.centre[d]) * t.scale[d]
         present[d] = 1.0 if x == x else 0.0
         z[d] = x if x == x else 0.0
 
 
-cdef inline double dot(const double *x, const double *y, Py_ssize_t D) noexcept nogil:
-    cdef double a = 0.0, b = 0.0, c = 0.0, e = 0.0
+cdef inline double cell_odds(const Halves *h, double e, Py_ssize_t d) noexcept nogil:
+    return e * h.present[d] * h.constant[d] + h.z[d] * (h.linear[d] + h.z[d] * h.square[d])
+
+
+cdef inline double read_odds(const Cells *t, Py_ssize_t i, Halves *h) noexcept nogil:
+    """Log odds of the second half for row i, whose cells are read."""
+    cdef double a = 0.0, b = 0.0, c = 0.0, f = 0.0, e = exposure_of(t, i)
     cdef Py_ssize_t d = 0
-    while d + 4 <= D:
-        a += x[d] * y[d]
-        b += x[d + 1] * y[d + 1]
-        c += x[d + 2] * y[d + 2]
-        e += x[d + 3] * y[d + 3]
-        d += 4
-    for d in range(d, D):
-        a += x[d] * y[d]
-    return (a + b) + (c + e)
-
-
-cdef inline void deviate(const Cells *t, Halves *h, Py_ssize_t i) noexcept nogil:
-    """z: deviations of row i from the mean of the component, in the units of the axis."""
-    cdef double e = t.exposure[i] if t.exposure != NULL else 1.0
-    cdef Py_ssize_t d
     read_row(t, i, h.z, h.present)
-    for d in range(t.D):
-        h.z[d] = h.spread[d] * (h.z[d] - h.present[d] * e * h.centre[d])
+    while d + 4 <= t.D:
+        a += cell_odds(h, e, d)
+        b += cell_odds(h, e, d + 1)
+        c += cell_odds(h, e, d + 2)
+        f += cell_odds(h, e, d + 3)
+        d += 4
+    for d in range(d, t.D):
+        a += cell_odds(h, e, d)
+    return h.prior + ((a + b) + (c + f))
+
+
+# ---- the axis ----
+
+
+cdef void set_axis(const Model *whole, Halves *h) noexcept nogil:
+    """The odds of a row become its place on the axis `turned`, from the mean of the component."""
+    cdef Py_ssize_t d
+    h.prior = 0.0
+    memset(h.square, 0, sizeof(double) * whole.D)
+    for d in range(whole.D):
+        h.linear[d] = h.turned[d] * h.spread[d]
+        h.constant[d] = -h.linear[d] * h.mean[d]
 
 
 cdef bint start_axis(const Model *whole, Py_ssize_t k, Halves *h) noexcept nogil:
     """The selected column of largest variance; returns whether there is one."""
     cdef Py_ssize_t d, at, widest = 0
     cdef double variance, most = 0.0
-    memset(h.axis, 0, sizeof(double) * whole.D)
+    memset(h.turned, 0, sizeof(double) * whole.D)
     for d in range(whole.D):
         at = k * whole.D + d
+        h.mean[d] = h.spread[d] = 0.0
         if not whole.reach[at] > 0.0:
-            h.centre[d] = h.spread[d] = 0.0
             continue
-        h.centre[d] = whole.s1[at] / whole.reach[at]
+        h.mean[d] = whole.s1[at] / whole.reach[at]
+        variance = whole.s2[at] / whole.reach[at] - h.mean[d] * h.mean[d]
         h.spread[d] = whole.p[at]
         if whole.kind == POISSON:  # in standard deviations
-            h.spread[d] = whole.p[at] / sqrt(h.centre[d]) if h.centre[d] > 0.0 else 0.0
-        variance = h.spread[d] * h.spread[d] * (whole.s2[at] / whole.reach[at] - h.centre[d] * h.centre[d])
+            variance = h.mean[d]
+            h.spread[d] = whole.p[at] / sqrt(variance) if variance > 0.0 else 0.0
+        variance *= h.spread[d] * h.spread[d]
         if variance > most:
             most = variance
             widest = d
-    h.axis[widest] = 1.0
+    h.turned[widest] = 1.0
+    set_axis(whole, h)
     return most > 0.0
 
 
-cdef void turn_axis(const Cells *t, const Py_ssize_t *row, Py_ssize_t n, Halves *h) noexcept nogil:
+cdef void turn_axis(const Model *whole, const Cells *t, const Py_ssize_t *row, Py_ssize_t n, Halves *h) noexcept nogil:
     """One step of the power iteration for the axis of largest variance."""
     cdef Py_ssize_t i, d
-    cdef double along, most = 0.0
+    cdef double along, most = 0.0, e
     memset(h.turned, 0, sizeof(double) * t.D)
     for i in range(n):
-        deviate(t, h, row[i])
-        along = dot(h.z, h.axis, t.D)
-        if t.weight != NULL:
-            along *= t.weight[row[i]]
+        along = read_odds(t, row[i], h) * weight_of(t, row[i])
+        e = exposure_of(t, row[i])
         for d in range(t.D):
-            h.turned[d] += along * h.z[d]
+            h.turned[d] += along * (h.z[d] - e * h.present[d] * h.mean[d])
     for d in range(t.D):
+        h.turned[d] *= h.spread[d]
         most = max(most, fabs(h.turned[d]))
-    for d in range(t.D if most > 0.0 else 0):
-        h.axis[d] = h.turned[d] / most
+    if most > 0.0:
+        for d in range(t.D):
+            h.turned[d] /= most
+        set_axis(whole, h)
 
 
-cdef void add_up(const Cells *t, const Py_ssize_t *row, Py_ssize_t n, const int8_t *half, Halves *h) noexcept nogil:
-    """Sufficient statistics of the halves."""
+# ---- sweeps over the rows of a component ----
+
+
+cdef Py_ssize_t assign(const Cells *t, const Py_ssize_t *row, Py_ssize_t n, int8_t *half, Halves *h) noexcept nogil:
+    """Each row goes to its likelier half, whose sufficient statistics are gathered; returns how many rows moved."""
     cdef Model *m = &h.m
-    cdef Py_ssize_t i, d, first
+    cdef Py_ssize_t i, d, first, moved = 0
     cdef double w, e
+    cdef int8_t to
     memset(m.size, 0, sizeof(double) * 2)
     memset(m.reach, 0, sizeof(double) * 2 * t.D)
     memset(m.s1, 0, sizeof(double) * 2 * t.D)
     memset(m.s2, 0, sizeof(double) * 2 * t.D)
     for i in range(n):
-        read_row(t, row[i], h.z, h.present)
-        w = t.weight[row[i]] if t.weight != NULL else 1.0
-        e = w * t.exposure[row[i]] if t.exposure != NULL else w
-        m.size[half[i]] += w
-        first = half[i] * t.D
+        to = read_odds(t, row[i], h) > 0.0
+        moved += to != half[i]
+        half[i] = to
+        w = weight_of(t, row[i])
+        e = w * exposure_of(t, row[i])
+        m.size[to] += w
+        first = to * t.D
         for d in range(t.D):
             m.reach[first + d] += e * h.present[d]
             m.s1[first + d] += w * h.z[d]
             m.s2[first + d] += w * h.z[d] * h.z[d]
+    return moved
 
 
 cdef void fit_halves(Halves *h) noexcept nogil:
-    """q(theta), q(y) and the shares of the halves, and the log odds of the second one for a cell."""
+    """q(theta), q(y) and the shares of the halves, and the log odds of the second one."""
     cdef Model *m = &h.m
     cdef Py_ssize_t D = m.D, d
     cdef double p, q
@@ -182,31 +220,12 @@ cdef void fit_halves(Halves *h) noexcept nogil:
     if not m.tied:
         update_masks(m)
     update_sticks(m)
+    h.prior = m.weight[1] - m.weight[0]
     for d in range(D):
         p, q = m.p[d], m.p[D + d]
         h.constant[d] = q * (m.own.constant[D + d] - m.noise.constant[d]) - p * (m.own.constant[d] - m.noise.constant[d])
         h.linear[d] = q * (m.own.linear[D + d] - m.noise.linear[d]) - p * (m.own.linear[d] - m.noise.linear[d])
         h.square[d] = q * (m.own.square[D + d] - m.noise.square[d]) - p * (m.own.square[d] - m.noise.square[d])
-
-
-cdef Py_ssize_t assign(const Cells *t, const Py_ssize_t *row, Py_ssize_t n, int8_t *half, Halves *h) noexcept nogil:
-    """Each row goes to its likelier half; returns how many moved."""
-    cdef Py_ssize_t i, d, moved = 0
-    cdef double odds
-    cdef int8_t to
-    for i in range(n):
-        read_row(t, row[i], h.z, h.present)
-        odds = dot(h.present, h.constant, t.D)
-        if t.exposure != NULL:
-            odds *= t.exposure[row[i]]
-        odds += h.m.weight[1] - h.m.weight[0] + dot(h.z, h.linear, t.D)
-        for d in range(t.D):
-            h.z[d] *= h.z[d]
-        odds += dot(h.z, h.square, t.D)
-        to = odds > 0.0
-        moved += to != half[i]
-        half[i] = to
-    return moved
 
 
 cdef double sizes_gain(const Model *whole, Py_ssize_t k, Halves *h) noexcept nogil:
@@ -230,22 +249,19 @@ cdef double sizes_gain(const Model *whole, Py_ssize_t k, Halves *h) noexcept nog
 cdef double find_halves(const Model *whole, const Cells *t, Py_ssize_t k, const Py_ssize_t *row, Py_ssize_t n, int8_t *half,
                         Halves *h) noexcept nogil:
     """The halves of component k, whose rows are given; returns the gain of the ELBO, 0 where there are none."""
-    cdef Py_ssize_t i, sweep
-    if n < 2 or not start_axis(whole, k, h):
+    cdef Py_ssize_t sweep
+    if not start_axis(whole, k, h):
         return 0.0
-    for _ in range(TURNS):
-        turn_axis(t, row, n, h)
-    for i in range(n):
-        deviate(t, h, row[i])
-        half[i] = dot(h.z, h.axis, t.D) > 0.0
-    add_up(t, row, n, half, h)
+    for sweep in range(TURNS):
+        turn_axis(whole, t, row, n, h)
+    memset(half, 0, n)
+    assign(t, row, n, half, h)
     for sweep in range(SWEEPS):
         if not (h.m.size[0] > 0.0 and h.m.size[1] > 0.0):
             return 0.0
         fit_halves(h)
         if assign(t, row, n, half, h) == 0:
             break
-        add_up(t, row, n, half, h)
     if not (h.m.size[0] > 0.0 and h.m.size[1] > 0.0):
         return 0.0
     return (group_gain(&h.m, 0, 0) + group_gain(&h.m, 1, 1) - group_gain(&h.m, 0, 1) - group_gain(&h.m, -1, 1)

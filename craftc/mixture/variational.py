@@ -335,8 +335,11 @@ class Ascent:
         yield from self._ascend(max(_ROUGH, self.config.tol))
 
     def finish(self) -> MixtureResult:
-        """Sweeps and moves, splits among them, until the ELBO converges; then the parameters for the last labels."""
-        for _ in self._ascend(self.config.tol, split=True):
+        """Splits while they raise the ELBO, then sweeps and moves until it converges; then the parameters for the last labels."""
+        while self.config.merge and self._split():
+            for _ in self.rough():
+                pass
+        for _ in self._ascend(self.config.tol):
             pass
         label = self.model.finish()
         return MixtureResult(-self.model.elbo(), [-elbo for elbo in self.path[1:]], self.n_iter, self.converged, label, self.model)
@@ -347,7 +350,7 @@ class Ascent:
             pass
         return self.finish()
 
-    def _ascend(self, tol: float, split: bool = False) -> Iterator[None]:
+    def _ascend(self, tol: float) -> Iterator[None]:
         """Sweeps until one gains no more than `tol` nats per row, then moves; again until neither raises the ELBO."""
         max_iter, merge, path = self.config.max_iter, self.config.merge, self.path
         least = tol * self.model.factors.data.total
@@ -357,17 +360,17 @@ class Ascent:
                 raise KeyboardInterrupt
             path += self.model.sweeps(path[-1], least, min(self.most, max_iter - self.n_iter)).tolist()
             if path[-1] - path[-2] <= least:
-                self.converged = not (merge and self._move(split))
+                self.converged = not (merge and self._move())
             if self.callback is not None:
                 self.callback(self.n_iter, self.elbo)
             if parallel.debug() and any(later < sooner - _SLACK * max(1.0, abs(sooner)) for sooner, later in pairwise(path)):
                 raise AssertionError(f"the ELBO decreased: {path}")
             yield
 
-    def _move(self, split: bool) -> bool:
-        """Merges and deselections that raise the ELBO, where there are none also splits; whether there were any."""
+    def _move(self) -> bool:
+        """Merges and deselections that raise the ELBO; whether there were any."""
         merged = self._merge()
-        return self._deselect() or merged or (split and self._split())
+        return self._deselect() or merged
 
     def _deselect(self) -> bool:
         """Deselect columns that all components select, if that raises the ELBO; whether it did."""
