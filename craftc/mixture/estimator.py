@@ -263,7 +263,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     def _best_start(self, data: ScaledData, priors: Priors, given: Floats | None) -> MixtureResult:
         """The start that is ahead once all have roughly converged, continued to the end.
 
-        Starts run in parallel if a sweep is too short to be divided among threads.
+        Starts run in parallel if a sweep is too short to be divided among threads. The last one has all threads for itself.
         """
         seed = seed_of(self.random_state)
         starts = range(1 if given is not None else int(self.n_init))
@@ -289,6 +289,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         with one_blas_thread() if priors.full else nullcontext():
             parallel_turns([run(start) for start in starts], side, config.stop)
             best = max(starts, key=lambda start: ascents[start].elbo)
+            ascents[best].model.n_threads = data.threads(priors.K)
             result = ascents[best].finish()
         self._report_start(best, ascents[best])
         return result

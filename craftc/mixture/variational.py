@@ -49,6 +49,7 @@ class ComponentModel(Protocol):
     """A family of components with its E-step and its moves."""
 
     factors: Factors
+    n_threads: int
 
     def start_from(self, responsibilities: Floats) -> None:
         """Start from responsibilities (n, K)."""
