@@ -153,8 +153,7 @@ cdef bint start_axis(const Model *whole, Py_ssize_t k, Halves *h) noexcept nogil
         variance = whole.s2[at] / whole.reach[at] - h.mean[d] * h.mean[d]
         h.spread[d] = whole.p[at]
         if whole.kind == POISSON:  # in standard deviations
-            variance = h.mean[d]
-            h.spread[d] = whole.p[at] / sqrt(variance) if variance > 0.0 else 0.0
+            h.spread[d] = whole.p[at] / sqrt(h.mean[d]) if h.mean[d] > 0.0 else 0.0
         variance *= h.spread[d] * h.spread[d]
         if variance > most:
             most = variance
@@ -311,12 +310,15 @@ def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] o
     cdef bint many = n_threads > 1
     X = rows.X
     check_threads(n_threads)
-    check(column.shape[0] == D > 0, "rows")
+    check(column.shape[0] == D, "rows")
     check_indices(column, 0, X.shape[1], "columns")
     check(K > 0 and first.shape[0] == K + 1 and first[0] == 0 and first[K] == n > 0, "first")
     check(np.diff(first).min() >= 0, "first")
     check(0 <= np.min(order) and np.max(order) < len(X), "order")
     check(np.count_nonzero(mixture.size > 0.0) < K, "mixture")
+    gain, size, sums = np.zeros(K), np.zeros((K, 2)), np.zeros((K, 3, 2, D))
+    if D == 0:
+        return gain, size, sums
     t.X, t.single, t.width, t.D = rows_in(X), X.dtype == np.float32, X.shape[1], D
     t.column, t.centre, t.scale = &column[0], doubles_in(rows.centre), doubles_in(rows.scale)
     t.exposure = t.weight = NULL
@@ -324,7 +326,6 @@ def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] o
         t.exposure = doubles_in(rows.exposure)
     if rows.weight is not None:
         t.weight = doubles_in(rows.weight)
-    gain, size, sums = np.zeros(K), np.zeros((K, 2)), np.zeros((K, 3, 2, D))
     half, scratch = np.empty(n, np.int8), np.empty((n_threads, room))
     cdef int8_t[::1] half_ = half
     cdef const Py_ssize_t *order_ = &order[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from threading import Event
 from typing import Any, NamedTuple, Protocol
@@ -72,11 +72,8 @@ class ComponentModel(Protocol):
     def deselect(self, margin: float) -> bool:
         """Deselect columns that all components select where the ELBO gains more than `margin`; whether there were any."""
 
-    def halves(self) -> Halves:
-        """The two halves of every component; one component is empty."""
-
-    def split(self, halves: Halves, k: int, empty: int) -> None:
-        """Component k keeps its first half, an empty component takes the second."""
+    def halves(self) -> Halves | None:
+        """The two halves of every component, where one component is empty; None: components are not split."""
 
     def state(self) -> Any:
         """Copies for `restore`."""
@@ -260,7 +257,7 @@ class DiagonalModel:
     def deselect(self, margin: float) -> bool:
         return mixture_moves.deselect(self.mixture, margin) > 0
 
-    def halves(self) -> Halves:
+    def halves(self) -> Halves | None:
         q = self.mixture
         q.update_components()
         q.update_sticks()
@@ -268,9 +265,6 @@ class DiagonalModel:
         order = np.argsort(label, kind="stable")
         first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
         return Halves(*mixture_split.split_gains(q, self.rows, order, first, self.n_threads))
-
-    def split(self, halves: Halves, k: int, empty: int) -> None:
-        mixture_split.split(self.mixture, k, empty, halves.size[k], halves.sums[k])
 
     def state(self) -> Any:
         return self.factors.state()
@@ -403,15 +397,22 @@ class Ascent:
         return self._first_that_gains([apart] * (len(apart) > 1) + [[pair] for pair in pairs], self.model.merge)
 
     def _split(self) -> bool:
-        """Split components into the empty ones, all promising ones if that raises the ELBO, otherwise the first one that does; as `_merge`."""
-        empty = np.flatnonzero(self.model.factors.mixture.size == 0)
-        if self.n_iter >= self.config.max_iter or not len(empty):
+        """Split all promising components if that raises the ELBO, otherwise the first one that does; whether there was one.
+
+        Components are taken in order of their estimated gain while there are empty ones to take their second halves.
+        """
+        q = self.model.factors.mixture
+        empty = np.flatnonzero(q.size == 0)
+        if self.n_iter >= self.config.max_iter or not len(empty) or (halves := self.model.halves()) is None:
             return False
-        halves = self.model.halves()
         promising = np.argsort(-halves.gain, kind="stable")[: np.count_nonzero(halves.gain > _SLACK * abs(self.elbo))]
         together = list(zip(promising, empty, strict=False))
         singly = [[(k, empty[0])] for k in promising]
-        return self._first_that_gains([together] * (len(together) > 1) + singly, partial(self.model.split, halves))
+
+        def split(k: int, to: int) -> None:
+            mixture_split.split(q, k, to, halves.size[k], halves.sums[k])
+
+        return self._first_that_gains([together] * (len(together) > 1) + singly, split)
 
     def _first_that_gains(self, attempts: Iterable[Iterable[tuple[int, int]]], move: Callable[[int, int], None]) -> bool:
         """Make the first of several lists of moves of pairs after which a sweep raises the ELBO; whether there was one."""
