@@ -1,4 +1,4 @@
-"""Variational inference of the mixture: starts, sweeps of updates, merges and deselections, until the ELBO converges.
+"""Variational inference of the mixture: starts, sweeps of updates, merges, deselections and splits, until the ELBO converges.
 
 :class:`Ascent` holds the schedule. What depends on the covariance of the components is behind :class:`ComponentModel`, of which
 :class:`DiagonalModel` is here and ``FullModel`` in ``full_covariance``; :class:`Factors` is what both share.
@@ -37,7 +37,7 @@ LLOYD = 6  # passes of k-means: it only has to give a start
 
 
 class FitConfig(NamedTuple):
-    """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to merge, and a flag to give up."""
+    """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to try moves, and a flag to give up."""
 
     max_iter: int
     tol: float
@@ -295,7 +295,7 @@ class DiagonalModel:
 
 
 class Ascent:
-    """The schedule of one start: sweeps, merges and deselections until the ELBO converges, first roughly, then to the tolerance.
+    """The schedule of one start: sweeps, merges and deselections until the ELBO converges roughly; splits; then to the tolerance.
 
     Parameters
     ----------
