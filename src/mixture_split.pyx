@@ -1,7 +1,7 @@
 """Mixture with feature selection: the two halves of every component, and what the ELBO gains by them.
 
 A component is cut along the axis of largest variance of its selected columns. A few sweeps follow over its own rows only: a mixture of two
-components under the noise and the lambda of the whole, each row in one of them. Components are independent, so threads share them.
+components under the noise and the lambda of the whole, each row in one of them. Components are independent and shared among threads.
 """
 
 import numpy as np
@@ -248,14 +248,14 @@ cdef double sizes_gain(const Model *whole, Py_ssize_t k, Halves *h) noexcept nog
 cdef double find_halves(const Model *whole, const Cells *t, Py_ssize_t k, const Py_ssize_t *row, Py_ssize_t n, int8_t *half,
                         Halves *h) noexcept nogil:
     """The halves of component k, whose rows are given; returns the gain of the ELBO, 0 where there are none."""
-    cdef Py_ssize_t sweep
+    cdef Py_ssize_t _
     if not start_axis(whole, k, h):
         return 0.0
-    for sweep in range(TURNS):
+    for _ in range(TURNS):
         turn_axis(whole, t, row, n, h)
     memset(half, 0, n)
     assign(t, row, n, half, h)
-    for sweep in range(SWEEPS):
+    for _ in range(SWEEPS):
         if not (h.m.size[0] > 0.0 and h.m.size[1] > 0.0):
             return 0.0
         fit_halves(h)

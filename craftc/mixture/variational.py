@@ -402,10 +402,11 @@ class Ascent:
         Components are taken in order of their estimated gain while there are empty ones to take their second halves.
         """
         q = self.model.factors.mixture
-        empty = np.flatnonzero(q.size == 0)
-        if self.n_iter >= self.config.max_iter or not len(empty) or (halves := self.model.halves()) is None:
+        empty = np.flatnonzero(q.size == 0).tolist()
+        if self.n_iter >= self.config.max_iter or not empty or (halves := self.model.halves()) is None:
             return False
-        promising = np.argsort(-halves.gain, kind="stable")[: np.count_nonzero(halves.gain > _SLACK * abs(self.elbo))]
+        n_promising = np.count_nonzero(halves.gain > _SLACK * abs(self.elbo))
+        promising = np.argsort(-halves.gain, kind="stable")[:n_promising].tolist()
         together = list(zip(promising, empty, strict=False))
         singly = [[(k, empty[0])] for k in promising]
 

@@ -380,7 +380,8 @@ def test_halves_have_the_same_bits_for_any_number_of_threads():
     ("place", "wrong"),
     [
         (2, np.full(300, 300)), (2, np.full(300, -1)), (2, np.zeros(0, np.intp)), (2, np.zeros(300, np.int32)), (3, np.zeros(6, np.intp)),
-        (3, np.array([0, 100, 50, 300, 300, 300])), (3, np.array([0, 300])), (3, np.array([-1, 0, 0, 0, 0, 300])), (4, 0), (0, mixture(5, 2)),
+        (3, np.array([0, 100, 50, 300, 300, 300])), (3, np.array([0, 300])), (3, np.array([-1, 0, 0, 0, 0, 300])), (4, 0),
+        (0, mixture(5, 2)),
     ],
 )  # fmt: skip
 def test_what_split_gains_refuses(place, wrong):

@@ -433,8 +433,10 @@ class ReferenceMixture:
         return False
 
     def fit(self, tol, max_iter, merge=True, learn_fraction=False):
-        """Ascend until sweeps gain less than the rough tolerance, as all starts do before they are compared; again after every split; then to
-        tol n, and the closing updates."""
+        """Ascend as all starts do before they are compared, until sweeps gain less than the rough tolerance; again after every split.
+
+        Then ascend to tol n, and the closing updates.
+        """
         rough = max(ROUGH, tol) * self.n
         self.ascend(rough, max_iter, merge, learn_fraction)
         while merge and len(self.elbo_path_) < max_iter and split(self, STATE, learn_fraction):

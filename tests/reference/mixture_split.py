@@ -36,7 +36,7 @@ def split_axis(model, k, rows):
 
 
 def find_halves(model, k, rows):
-    """(2, n) weights of the rows of component k in its halves, after sweeps under the noise and lambda of the model; None if one is empty."""
+    """(2, n) weights of the rows of component k in its halves, after sweeps under the model's noise and lambda; None if one is empty."""
     place = split_axis(model, k, rows)
     if place is None:
         return None
@@ -97,7 +97,7 @@ def all_halves(model):
 
 
 def split(model, state, learn_fraction):
-    """Split all promising components that find an empty one, otherwise the first by which the bound rises after a sweep; whether there was one.
+    """Split all promising components that find an empty one, otherwise the first that raises the bound after a sweep; whether one did.
 
     ``state`` names what the updates rebind.
     """
