@@ -113,6 +113,22 @@ class Seeds:
         mixture_start.seed_rows(self.cells, np.ones(self.cells.shape[1]), self.draws, K, 3, K, True)
 
 
+class Halves:
+    """What a fit calls to cut every component in two, once more."""
+
+    def setup(self) -> None:
+        self.calls = halves().ready()
+
+    def time_calls(self) -> None:
+        self.calls()
+
+
+@lru_cache(maxsize=1)
+def halves() -> Replay:
+    X, model = clusters("20 columns"), FeatureSelectionMixture(20, n_init=1, random_state=0, n_threads=1)
+    return Replay("mixture_split.split_gains", lambda: quietly(model, X))
+
+
 class Fit:
     """A whole fit, one thread."""
 

@@ -92,16 +92,17 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         "standard": one factor for each column; "none": no scaling. "auto": "scalar" if the 10 % and 90 % quantiles of the standard
         deviations lie within a factor of 10, otherwise "standard". The priors are fixed in the scaled units.
     merge : bool, default=True
-        Try two kinds of moves after the updates and keep those that increase the ELBO: two components are merged, or a feature selected by
-        every component is deselected in one of them; the updates alone never do this, because the noise model has no data for it. Without
-        merges the number of clusters stays near `n_components`.
+        Try three kinds of moves after the updates and keep those that increase the ELBO. Two components are merged. A feature selected by
+        every component is deselected in one of them; the updates alone never do this, because the noise model has no data for it. In the
+        best start, a component is split where merges left another one empty (not with full covariances). Without these moves the number
+        of clusters stays near `n_components`.
     init : {"kmeans", "random"} or array (n, K), default="kmeans"
         Start: k-means (a few passes) with `n_components` centres, from rows drawn by k-means++, the best of three for each centre, and
         improved by exchanges; random rows as centres, each row assigned to the nearest; or responsibilities, whose rows sum to 1 (with full
         covariances no column is selected at first, otherwise the start selects those of the diagonal model).
     n_init : int, default=3
-        Number of starts. Each runs until a sweep increases the ELBO by at most 0.003 nats per row and no move increases it; the one with
-        the highest ELBO is then continued until it converges.
+        Number of starts. Each runs until a sweep increases the ELBO by at most 0.003 nats per row and no move increases it. The one with
+        the highest ELBO then splits components while that increases the ELBO, and is continued until it converges.
     max_iter : int, default=500
         Maximum number of sweeps of a start, before and after the comparison together.
     tol : float, default=1e-6
@@ -137,7 +138,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     elbo_ : float
         The ELBO of the fitted model, nats, for the scaled table.
     elbo_path_ : ndarray of float64
-        The ELBO after every sweep and merge of the best start; `elbo_` is the ELBO after one more update.
+        The ELBO after every sweep and move of the best start; `elbo_` is the ELBO after one more update.
     objective_, objective_path_ : float, ndarray
         -`elbo_` and -`elbo_path_`: every objective of this package is minimised.
     feature_fraction_ : float, or ndarray (K,)
@@ -263,7 +264,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     def _best_start(self, data: ScaledData, priors: Priors, given: Floats | None) -> MixtureResult:
         """The start that is ahead once all have roughly converged, continued to the end.
 
-        Starts run in parallel if a sweep is too short to be divided among threads.
+        Starts run in parallel if a sweep is too short to be divided among threads. The last one has all threads for itself.
         """
         seed = seed_of(self.random_state)
         starts = range(1 if given is not None else int(self.n_init))
@@ -289,6 +290,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         with one_blas_thread() if priors.full else nullcontext():
             parallel_turns([run(start) for start in starts], side, config.stop)
             best = max(starts, key=lambda start: ascents[start].elbo)
+            ascents[best].model.n_threads = data.threads(priors.K)
             result = ascents[best].finish()
         self._report_start(best, ascents[best])
         return result

@@ -249,6 +249,9 @@ class FullModel:
     def deselect(self, margin: float) -> bool:
         return False  # every sweep tries each column of each component
 
+    def halves(self) -> None:
+        return None  # k-means starts end with the splits of the diagonal model
+
     def pair_gains(self) -> Floats:
         q = self.mixture
         K = len(q.size)

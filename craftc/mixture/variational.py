@@ -1,4 +1,4 @@
-"""Variational inference of the mixture: starts, sweeps of updates, merges and deselections, until the ELBO converges.
+"""Variational inference of the mixture: starts, sweeps of updates, merges, deselections and splits, until the ELBO converges.
 
 :class:`Ascent` holds the schedule. What depends on the covariance of the components is behind :class:`ComponentModel`, of which
 :class:`DiagonalModel` is here and ``FullModel`` in ``full_covariance``; :class:`Factors` is what both share.
@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,7 +22,7 @@ from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
 from craftc._common.random import MixtureStream, spread, uniform
 from craftc._common.typing import Floats, Labels
-from craftc._kernels import mixture_moves, mixture_start, parallel
+from craftc._kernels import mixture_moves, mixture_split, mixture_start, parallel
 from craftc._kernels.mixture import Rows
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
@@ -37,7 +37,7 @@ LLOYD = 6  # passes of k-means: it only has to give a start
 
 
 class FitConfig(NamedTuple):
-    """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to merge, and a flag to give up."""
+    """When a start ends: the most sweeps, the least gain of a sweep in nats per row, whether to try moves, and a flag to give up."""
 
     max_iter: int
     tol: float
@@ -49,6 +49,7 @@ class ComponentModel(Protocol):
     """A family of components with its E-step and its moves."""
 
     factors: Factors
+    n_threads: int
 
     def start_from(self, responsibilities: Floats) -> None:
         """Start from responsibilities (n, K)."""
@@ -71,6 +72,9 @@ class ComponentModel(Protocol):
     def deselect(self, margin: float) -> bool:
         """Deselect columns that all components select where the ELBO gains more than `margin`; whether there were any."""
 
+    def halves(self) -> Halves | None:
+        """The two halves of every component, where one component is empty; None: components are not split."""
+
     def state(self) -> Any:
         """Copies for `restore`."""
 
@@ -85,6 +89,14 @@ class ComponentModel(Protocol):
 
     def posterior(self, found: NDArray[np.intp]) -> Posterior:
         """The part of q that predictions need, of the components `found`."""
+
+
+class Halves(NamedTuple):
+    """Every component cut in two: estimated gain of the ELBO (K,), sizes (K, 2), and reach, sums and sums of squares (K, 3, 2, D)."""
+
+    gain: Floats
+    size: Floats
+    sums: Floats
 
 
 @dataclass
@@ -245,6 +257,15 @@ class DiagonalModel:
     def deselect(self, margin: float) -> bool:
         return mixture_moves.deselect(self.mixture, margin) > 0
 
+    def halves(self) -> Halves | None:
+        q = self.mixture
+        q.update_components()
+        q.update_sticks()
+        label = self._labels(gather=False).astype(np.int16)  # NumPy sorts short integers in linear time
+        order = np.argsort(label, kind="stable")
+        first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
+        return Halves(*mixture_split.split_gains(q, self.rows, order, first, self.n_threads))
+
     def state(self) -> Any:
         return self.factors.state()
 
@@ -255,10 +276,15 @@ class DiagonalModel:
         self.mixture.update_components()
         self.mixture.update_masks()
         self.factors.update()
-        label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
-        self.rows.e_step(self.mixture, self.n_threads, linear=self.scaling.linear, label=label)
-        renumber(label, alive.astype(np.int32))
+        label = self._labels()
         self.pause()
+        return label
+
+    def _labels(self, gather: bool = True) -> Labels:
+        """The best component of every row under the present parameters."""
+        label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
+        self.rows.e_step(self.mixture, self.n_threads, gather=gather, linear=self.scaling.linear, label=label)
+        renumber(label, alive.astype(np.int32))
         return label
 
     def pause(self) -> None:
@@ -269,7 +295,7 @@ class DiagonalModel:
 
 
 class Ascent:
-    """The schedule of one start: sweeps, merges and deselections until the ELBO converges, first roughly, then to the tolerance.
+    """The schedule of one start: sweeps, merges and deselections until the ELBO converges roughly; splits; then to the tolerance.
 
     Parameters
     ----------
@@ -304,7 +330,10 @@ class Ascent:
         yield from self._ascend(max(_ROUGH, self.config.tol))
 
     def finish(self) -> MixtureResult:
-        """Sweeps and moves until the ELBO converges; then the parameters for the last labels."""
+        """Splits while they raise the ELBO, then sweeps and moves until it converges; then the parameters for the last labels."""
+        while self.config.merge and self._split():
+            for _ in self.rough():
+                pass
         for _ in self._ascend(self.config.tol):
             pass
         label = self.model.finish()
@@ -359,16 +388,39 @@ class Ascent:
         gains = self.model.pair_gains()
         promising = gains > _SLACK * abs(self.elbo)
         pairs = np.argwhere(promising)[np.argsort(-gains[promising], kind="stable")].tolist()
-        apart: list[list[int]] = []
+        apart: list[tuple[int, int]] = []
         taken: set[int] = set()
         for pair in pairs:
             if taken.isdisjoint(pair):
                 apart.append(pair)
                 taken.update(pair)
-        for attempt in [apart] * (len(apart) > 1) + [[pair] for pair in pairs]:
+        return self._first_that_gains([apart] * (len(apart) > 1) + [[pair] for pair in pairs], self.model.merge)
+
+    def _split(self) -> bool:
+        """Split all promising components if that raises the ELBO, otherwise the first one that does; whether there was one.
+
+        Components are taken in order of their estimated gain while there are empty ones to take their second halves.
+        """
+        q = self.model.factors.mixture
+        empty = np.flatnonzero(q.size == 0).tolist()
+        if self.n_iter >= self.config.max_iter or not empty or (halves := self.model.halves()) is None:
+            return False
+        n_promising = np.count_nonzero(halves.gain > _SLACK * abs(self.elbo))
+        promising = np.argsort(-halves.gain, kind="stable")[:n_promising].tolist()
+        together = list(zip(promising, empty, strict=False))
+        singly = [[(k, empty[0])] for k in promising]
+
+        def split(k: int, to: int) -> None:
+            mixture_split.split(q, k, to, halves.size[k], halves.sums[k])
+
+        return self._first_that_gains([together] * (len(together) > 1) + singly, split)
+
+    def _first_that_gains(self, attempts: Iterable[Iterable[tuple[int, int]]], move: Callable[[int, int], None]) -> bool:
+        """Make the first of several lists of moves of pairs after which a sweep raises the ELBO; whether there was one."""
+        for attempt in attempts:
             before = self.model.state()
-            for i, j in attempt:
-                self.model.merge(i, j)
+            for pair in attempt:
+                move(*pair)
             after = float(self.model.sweeps(self.elbo, 0.0, 1)[0])
             if after > self.elbo + _SLACK * abs(self.elbo):
                 self.path.append(after)

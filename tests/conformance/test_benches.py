@@ -59,6 +59,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "mixture": ["mixture.Sweep"],
     "mixture_full": ["mixture.Switches"],
     "mixture_moves": ["mixture.Moves"],
+    "mixture_split": ["mixture.Halves"],
     "mixture_start": ["mixture.Seeds"],
     "mixture_updates": ["mixture.Sweep"],
     "moments": ["kernels.Accumulate"],

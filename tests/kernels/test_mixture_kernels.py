@@ -7,12 +7,14 @@ import pytest
 from scipy.special import betaln, digamma, gammaln, logsumexp, xlogy
 
 from craftc import FeatureSelectionMixture
-from craftc._kernels import mixture_moves
+from craftc._kernels import mixture_moves, mixture_split
 from craftc._kernels.mixture import Rows
 from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import checked_priors
 from craftc.mixture.variational import DiagonalModel
+from tests.estimators.mixture_cases import synthetic
 from tests.reference.mixture import ReferenceMixture
+from tests.reference.mixture_split import all_halves
 
 DUST = 2.0**-60
 
@@ -324,3 +326,77 @@ def test_sorting_raises_the_elbo_and_permutes_all_tables():
     mixture_moves.sort(many)
     assert many.size.tolist() == [1.0, 2.0, 3.0, 4.0, 30.0]
     np.testing.assert_allclose(q.size, ref.N[np.argsort(-ref.N, kind="stable")], rtol=1e-8, atol=1e-12)
+
+
+# ---- halves ----
+
+
+@pytest.mark.parametrize("selection", ["local", "global", "shared", "own fractions"])
+@pytest.mark.parametrize("component", ["gaussian", "poisson", "bernoulli"])
+@pytest.mark.parametrize("seed", range(4))
+def test_halves(seed, component, selection):
+    model, ref = model_and_reference(seed, component, selection, K=4)
+    halves, expected = model.halves(), all_halves(ref)
+    if selection == "shared" and not expected:  # no column is selected, and halves keep the common mask
+        assert not halves.gain.any()
+        return
+    assert expected
+    for k in range(4):
+        gain, weights = expected.get(k, (0.0, np.zeros((2, 40))))
+        assert halves.gain[k] == pytest.approx(gain, rel=1e-8, abs=1e-7)
+        np.testing.assert_array_equal(halves.size[k], weights.sum(axis=1))
+        np.testing.assert_allclose(halves.sums[k, 1], weights @ ref.density.x, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(halves.sums[k, 2], weights @ ref.density.x**2, rtol=1e-9, atol=1e-9)
+    q, state, k = model.mixture, model.mixture.state(), max(expected)
+    empty = int(np.flatnonzero(q.size == 0)[0])
+    mixture_split.split(q, k, empty, halves.size[k], halves.sums[k])
+    assert [q.size[k], q.size[empty]] == halves.size[k].tolist()
+    np.testing.assert_array_equal(np.stack([q.reach, q.s1, q.s2])[:, [k, empty]], halves.sums[k])
+    q.restore(state)
+    np.testing.assert_array_equal(model.halves().gain, halves.gain)
+
+
+def halves_arguments(n_threads=1):
+    """Arguments of `split_gains` for 300 rows of up to four clusters, one component of the mixture empty."""
+    X = synthetic("local", 0, n=300)[0].astype(np.float32)
+    estimator = FeatureSelectionMixture(5, n_threads=1)
+    data = estimator._scaled_data(estimator._read(X, reset=True), np.linspace(0.5, 2.0, 300))
+    model = DiagonalModel(data, checked_priors(estimator), 1)
+    label = np.random.default_rng(0).choice([0, 1, 3, 4], 300)
+    model.start_from(np.eye(5)[label])
+    return [model.mixture, model.rows, np.argsort(label), np.searchsorted(np.sort(label), np.arange(6)), n_threads]
+
+
+def test_halves_have_the_same_bits_for_any_number_of_threads():
+    one = mixture_split.split_gains(*halves_arguments())
+    assert (one[0][[0, 1, 3, 4]] > 0.0).all()
+    assert one[0][2] == 0.0
+    for n_threads in (2, 3, 16):
+        for ours, theirs in zip(mixture_split.split_gains(*halves_arguments(n_threads)), one, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (2, np.full(300, 300)), (2, np.full(300, -1)), (2, np.zeros(0, np.intp)), (2, np.zeros(300, np.int32)), (3, np.zeros(6, np.intp)),
+        (3, np.array([0, 100, 50, 300, 300, 300])), (3, np.array([0, 300])), (3, np.array([-1, 0, 0, 0, 0, 300])), (4, 0),
+        (0, mixture(5, 2)),
+    ],
+)  # fmt: skip
+def test_what_split_gains_refuses(place, wrong):
+    arguments = halves_arguments()
+    arguments[place] = wrong
+    with pytest.raises(ValueError, match=r"kernel|mismatch|n_threads"):
+        mixture_split.split_gains(*arguments)
+
+
+def test_halves_need_an_empty_component():
+    arguments = halves_arguments()
+    arguments[0].size[:] = 1.0
+    with pytest.raises(ValueError, match="mixture"):
+        mixture_split.split_gains(*arguments)
+    q = mixture(3, 2)
+    for k, empty, size, sums in ((0, 0, 2, 2), (3, 0, 2, 2), (0, -1, 2, 2), (0, 1, 3, 2), (0, 1, 2, 3)):
+        with pytest.raises(ValueError, match="kernel"):
+            mixture_split.split(q, k, empty, np.ones(size), np.ones((3, 2, sums)))

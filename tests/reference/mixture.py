@@ -26,6 +26,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, entr, expit, logsumexp
 
 from tests.reference.mixture_densities import BetaBernoulli, NormalGamma, NormalWishart, PoissonGamma, kl_beta
+from tests.reference.mixture_split import split
 
 SMALLEST = 2.0**-60  # a smaller responsibility is none
 ROUGH = 3e-3  # nats per row that a sweep gains when starts are compared
@@ -432,10 +433,15 @@ class ReferenceMixture:
         return False
 
     def fit(self, tol, max_iter, merge=True, learn_fraction=False):
-        """Ascend until sweeps gain less than the rough tolerance, as all starts do before they are compared; the same again to tol n; then
-        the closing updates."""
-        for least in (max(ROUGH, tol), tol):
-            self.ascend(least * self.n, max_iter, merge, learn_fraction)
+        """Ascend as all starts do before they are compared, until sweeps gain less than the rough tolerance; again after every split.
+
+        Then ascend to tol n, and the closing updates.
+        """
+        rough = max(ROUGH, tol) * self.n
+        self.ascend(rough, max_iter, merge, learn_fraction)
+        while merge and len(self.elbo_path_) < max_iter and split(self, STATE, learn_fraction):
+            self.ascend(rough, max_iter, merge, learn_fraction)
+        self.ascend(tol * self.n, max_iter, merge, learn_fraction)
         self.apply("theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities")
         self.elbo_ = self.bound()
         labels = self.R.argmax(axis=1)

@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._kernels.mixture import Rows
+from craftc._kernels.mixture_updates import Mixture
+
+_Floats = NDArray[np.float64]
+
+def split_gains(
+    mixture: Mixture,
+    rows: Rows,
+    order: NDArray[np.intp],
+    first: NDArray[np.intp],
+    n_threads: int,
+) -> tuple[_Floats, _Floats, _Floats]: ...
+def split(mixture: Mixture, k: int, empty: int, size: _Floats, sums: _Floats) -> None: ...
