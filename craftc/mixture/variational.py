@@ -261,7 +261,7 @@ class DiagonalModel:
         q = self.mixture
         q.update_components()
         q.update_sticks()
-        label = self._labels(gather=False).astype(np.int16)  # NumPy sorts short integers in linear time
+        label = self._labels(gather=False).astype(np.min_scalar_type(self.priors.K))  # short integers are sorted in linear time
         order = np.argsort(label, kind="stable")
         first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
         return Halves(*mixture_split.split_gains(q, self.rows, order, first, self.n_threads))
