@@ -163,7 +163,7 @@ class Admm:
                 continue
             gap = admm.gap()
             value = admm.point.value + 0.5 * float((subproblem.weight * admm.theta**2).sum()) + subproblem.penalty(admm.theta)
-            if gap <= subproblem.accuracy * max(abs(value), subproblem.objective_floor):
+            if gap <= subproblem.accuracy * max(abs(value), subproblem.objective_floor) or value - gap > subproblem.limit:
                 break
             if moved.min() > 0:
                 # towards the penalty at which B and lam move equally far, by ever smaller changes, so that the iteration converges

@@ -233,8 +233,10 @@ class RegularizationPath:
         share = _EXACT * _SHARE
         slack = 2.0 * share * self.tol * max(abs(optimum.objective), self.objective_floor)
         self._coarsen(group)
+        # a wrong merge shows long before its optimum is exact; without a ridge nothing bounds that optimum
+        limit = optimum.objective + slack if rounds == 1 and self.ridge > 0 else np.inf
         for _ in range(rounds):
-            merged, subproblem = self._solve(self._certified, radius, share)
+            merged, subproblem = self._solve(self._certified, radius, share, limit)
             objective = self._objective(merged.point, subproblem)
             if rounds == 1 and objective > optimum.objective + slack:
                 break
@@ -263,18 +265,18 @@ class RegularizationPath:
 
     # ---- the subproblem ----
 
-    def _solve(self, solver: Solver, radius: Floats, share: float) -> tuple[SolverResult, Subproblem]:
+    def _solve(self, solver: Solver, radius: Floats, share: float, limit: float = np.inf) -> tuple[SolverResult, Subproblem]:
         """theta becomes the optimum on the partition, and `dual` that of its edges."""
-        coarsening, subproblem = self.coarsening, self._subproblem(radius, share)
+        coarsening, subproblem = self.coarsening, self._subproblem(radius, share, limit)
         found = solver.solve(subproblem, self.theta, coarsening.gather(self.dual))
         self.theta = found.theta
         coarsening.spread(found.dual, radius, self.dual)
         return found, subproblem
 
-    def _subproblem(self, radius: Floats, share: float) -> Subproblem:
+    def _subproblem(self, radius: Floats, share: float, limit: float = np.inf) -> Subproblem:
         accuracy = max(share * self.tol, _ROUNDING)
         return Subproblem(self.coarsening, self.coarsening.radius(radius), self.ridge, self.coefficient_scale, accuracy,
-                          self.objective_floor, self.n_threads)  # fmt: skip
+                          self.objective_floor, self.n_threads, limit)  # fmt: skip
 
     def _objective(self, point: Evaluation, subproblem: Subproblem) -> float:
         return point.value + 0.5 * float((subproblem.weight * self.theta**2).sum()) + subproblem.penalty(self.theta)
@@ -336,12 +338,13 @@ class RegularizationPath:
         cut = torn[cluster]
         if not cut.any():
             return None
-        # at the least residual, an edge that could carry more leaves no difference between its ends. Where the flow is not that exact yet,
-        # cut edges with a large difference; the merge test joins again what belongs together
+        # at the least residual, an edge that could carry more leaves no difference between its ends; a saturated one need not leave any.
+        # Where the flow is not that exact yet, cut all edges with a large difference; the merge test joins again what belongs together
         apart = np.sqrt(((residual[edge[:, 0]] - residual[edge[:, 1]]) ** 2).sum(axis=1))
         largest = np.zeros(clusters)
         np.maximum.at(largest, cluster, apart)
-        for broken in (saturated, apart > _APART * largest[cluster]):
+        far = apart > _APART * largest[cluster]
+        for broken in (saturated & far, far):
             label, count = _kernel.components(self.graph.d + 1, edge, (~(cut & broken)).astype(np.uint8))
             if count > clusters:
                 return zero_node_last(label)
