@@ -292,7 +292,7 @@ class RegularizationPath:
         """
         coarsening, d = self.coarsening, self.graph.d
         columns = with_zero_node(self.theta[:-1])[coarsening.label[:-1]]
-        whole = with_zero_node(self.X.T @ point.residual + 2.0 * self.ridge * columns)
+        whole = with_zero_node(self.datafit.gradient(self.X, point) + 2.0 * self.ridge * columns)
         ends = self.graph.edge[coarsening.between]
         np.add.at(whole, ends[:, 0], self.dual[coarsening.between])
         np.subtract.at(whole, ends[:, 1], self.dual[coarsening.between])

@@ -42,7 +42,7 @@ def map_fit(X: Any, datafit: Multinomial, sigma: float, theta: Floats | None = N
     value = point.value + 0.5 * float((weight * theta**2).sum())
     factor, last_decrease = None, np.inf
     for _ in range(_STEPS):
-        gradient = X.T @ point.residual + weight * theta
+        gradient = datafit.gradient(X, point) + weight * theta
         if theta.size > _LARGE:
             size = float(np.sqrt((gradient**2).sum()))
             scale = Preconditioner(datafit, X, point).scale(weight)
@@ -103,7 +103,7 @@ def log_evidence(X: Any, datafit: Multinomial, fit: MapFit, sigma: float, full: 
     return float(-fit.value - 0.5 * length / sigma**2 - c * m * float(np.log(sigma)) - 0.5 * log_det)
 
 
-def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool) -> float:
+def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool, n_threads: int = 1) -> float:
     """Sigma of the prior by cross-validated log-probability (or accuracy, as in the paper); the smallest of those that tie."""
     folds = _FOLDS if len(y) / (_FOLDS * c) >= 2 else 2
     if np.bincount(y, minlength=c).min() < folds:
@@ -111,7 +111,7 @@ def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool) -> float
     parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y))
     score = np.zeros(len(SIGMAS))
     for training, test in parts:
-        datafit, left_out, theta = Multinomial(y[training], c), Multinomial(y[test], c), None
+        datafit, left_out, theta = Multinomial(y[training], c, n_threads=n_threads), Multinomial(y[test], c), None
         for k, sigma in enumerate(SIGMAS):
             theta = map_fit(X[training], datafit, sigma, theta, _FOLD_TOL).theta
             proba = left_out.at(X[test], theta).proba
