@@ -126,7 +126,8 @@ class Multinomial:
     def gradient(self, X: Any, point: Evaluation) -> Floats:
         if sparse.issparse(X) and X.dtype == np.float64:
             out = aligned((X.shape[1], self.width))
-            _kernel.gradient(*_entries(X), self.codes, point.proba, out, *self._passes(X, X.shape[1] + 2))
+            proba = np.ascontiguousarray(point.proba)  # that of a dense table of sums is not
+            _kernel.gradient(*_entries(X), self.codes, proba, out, *self._passes(X, X.shape[1] + 2))
             return np.asarray(out[:, : self.c] @ self.basis)
         return np.asarray(X.T @ (point.proba @ self.basis - self.target))
 
