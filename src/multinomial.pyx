@@ -142,6 +142,28 @@ def hessian_product(
     add_blocks(work, out)
 
 
+def weighted_gram(
+    const Py_ssize_t[::1] first not None,   # IN  (n + 1,) bounds of the entries of every row
+    const int32_t[::1] column not None,     # IN  (entries,)
+    const double[::1] x not None,           # IN  (entries,)
+    const double[:, ::1] weight not None,   # IN  (n, 1)
+    double[:, ::1] out not None,            # OUT (m, m)
+):
+    """X' diag(weight) X, dense. Every row adds the products of its entries."""
+    cdef mn_rows t
+    cdef Py_ssize_t m = out.shape[0], s, k, l, i
+    cdef double scaled
+    set_rows(&t, first, column, x, weight, m)
+    check(out.shape[1] == m, "out")
+    with nogil:
+        out[:] = 0.0
+        for s in range(weight.shape[0]):
+            for k in range(first[s], first[s + 1]):
+                i, scaled = column[k], weight[s, 0] * x[k]
+                for l in range(first[s], first[s + 1]):
+                    out[i, column[l]] += scaled * x[l]
+
+
 cdef void add_blocks(const double[:, :, ::1] sums, double[:, ::1] out) noexcept nogil:
     """out = the sum of the blocks, in their order."""
     cdef Py_ssize_t k, i, a

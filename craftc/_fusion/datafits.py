@@ -177,7 +177,7 @@ class Multinomial:
 
     def mean_hessian(self, X: Any, point: Evaluation) -> Floats:
         weight = (point.proba - point.proba**2).sum(axis=1) / self.q  # the trace, which no basis changes
-        return gram(X, weight) if sparse.issparse(X) else np.asarray(X.T @ (X * weight[:, None]))
+        return gram(X, weight)
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         if sparse.issparse(X):
@@ -298,5 +298,8 @@ def squares(X: Any) -> Any:
 
 def gram(X: Any, weight: Floats) -> Floats:
     """X' diag(weight) X."""
-    product = X.T @ (sparse.diags_array(weight) @ X)
-    return np.asarray(product.toarray() if sparse.issparse(product) else product)
+    if sparse.issparse(X):
+        out = np.empty((X.shape[1], X.shape[1]))
+        _kernel.weighted_gram(*_entries(X), np.ascontiguousarray(weight[:, None]), out)
+        return out
+    return np.asarray(X.T @ (X * weight[:, None]))

@@ -35,3 +35,10 @@ def hessian_product(
     work: _Floats,
     n_threads: int,
 ) -> None: ...
+def weighted_gram(
+    first: NDArray[np.intp],
+    column: NDArray[np.int32],
+    x: _Floats,
+    weight: _Floats,
+    out: _Floats,
+) -> None: ...
