@@ -18,6 +18,7 @@ _SMALL_CHANGE = 1e-3  # of a logit: a coefficient that changes a logit by this i
 _PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
 _CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
 _MAX_BLOCKS, _ENTRIES = 16, 4  # of the rows of a sparse table, each with its own sums; entries of a block per column at least
+_CLASSES = 5  # from which products with a sparse table have kernels of their own
 _INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
 
 
@@ -109,7 +110,7 @@ class Multinomial:
         return theta
 
     def at(self, X: Any, theta: Floats) -> Evaluation:
-        if sparse.issparse(X):
+        if self._in_kernel(X):
             proba = np.empty((len(self.y), self.c))
             value, entropy = _kernel.evaluate(*_entries(X), self._of_classes(theta), self.codes, proba, *self._passes(X, 2))
             return Evaluation(value, entropy, proba)
@@ -124,7 +125,7 @@ class Multinomial:
         return Evaluation(value, entropy, proba)
 
     def gradient(self, X: Any, point: Evaluation) -> Floats:
-        if sparse.issparse(X) and X.dtype == np.float64:
+        if self._in_kernel(X):
             out = aligned((X.shape[1], self.width))
             proba = np.ascontiguousarray(point.proba)  # that of a dense table of sums is not
             _kernel.gradient(*_entries(X), self.codes, proba, out, *self._passes(X, X.shape[1] + 2))
@@ -180,7 +181,7 @@ class Multinomial:
         return gram(X, weight)
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
-        if sparse.issparse(X):
+        if self._in_kernel(X):
             out = aligned((X.shape[1], self.width))
             _kernel.hessian_product(*_entries(X), point.proba, self._of_classes(direction), out, *self._passes(X, X.shape[1] + 2))
             return np.asarray(out[:, : self.c] @ self.basis)
@@ -194,6 +195,10 @@ class Multinomial:
             logits -= proba * logits.sum(axis=0)
             change[some] = logits.T @ self.basis
         return np.asarray(X.T @ change)
+
+    def _in_kernel(self, X: Any) -> bool:
+        """Whether a pass over X belongs to the kernels, whose vectors few classes would leave nearly empty."""
+        return self.c >= _CLASSES and sparse.issparse(X) and X.dtype == np.float64
 
     def _of_classes(self, theta: Floats) -> Floats:
         """(m + 1, width) coefficients of the classes, then zeros."""
