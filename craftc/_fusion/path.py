@@ -229,9 +229,13 @@ class RegularizationPath:
 
     def _merged(self, group: Labels, radius: Floats, optimum: Optimum, rounds: int) -> tuple[Optimum, Flags] | None:
         """The optimum on groups of clusters, if flows hold the groups (or, after a round, parts of them) together and it is as good."""
-        kept = self.label, self.theta, self.coarsening, self.dual.copy()
         share = _EXACT * _SHARE
         slack = 2.0 * share * self.tol * max(abs(optimum.objective), self.objective_floor)
+        gap = max(optimum.objective - optimum.dual_bound, 0.0)
+        # J - J* >= ridge |B - B*|^2, for the optimum as for one on groups that is as good: they are at most this far apart
+        if rounds == 1 and self.ridge > 0 and self._distance(group) > 2.0 * np.sqrt((gap + slack) / self.ridge):
+            return None
+        kept = self.label, self.theta, self.coarsening, self.dual.copy()
         self._coarsen(group)
         # a wrong merge shows long before its optimum is exact; without a ridge nothing bounds that optimum
         limit = optimum.objective + slack if rounds == 1 and self.ridge > 0 else np.inf
@@ -251,12 +255,23 @@ class RegularizationPath:
         self.label, self.theta, self.coarsening, self.dual = kept
         return None
 
+    def _means(self, group: Labels) -> Floats:
+        """(groups, q) mean coefficients of the nodes in groups of clusters; the last group, that of the zero node, has zeros."""
+        size = self.coarsening.size[:, None]
+        means = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
+        np.add.at(means, group[:-1], size * self.theta[:-1])
+        means[:-1] /= np.bincount(group[:-1], size[:, 0], minlength=len(means))[:-1, None]
+        means[-1] = 0.0
+        return means
+
+    def _distance(self, group: Labels) -> float:
+        """The smallest distance of B from coefficients that are equal inside groups of clusters."""
+        away = self.theta[:-1] - self._means(group)[group[:-1]]
+        return float(np.sqrt((self.coarsening.size[:, None] * away**2).sum()))
+
     def _coarsen(self, group: Labels) -> None:
         """Groups of clusters, each at the mean of its members."""
-        size = np.append(self.coarsening.size, 1.0)[:, None]
-        theta = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
-        np.add.at(theta, group, size * with_zero_node(self.theta[:-1]))
-        theta /= np.bincount(group, size[:, 0], minlength=len(theta))[:, None]
+        theta = self._means(group)
         theta[-1] = self.theta[-1]
         self.theta, self.label = theta, group[self.label]
         hessian = self.coarsening.merged_hessian(group)
