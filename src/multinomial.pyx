@@ -151,7 +151,7 @@ def weighted_gram(
 ):
     """X' diag(weight) X, dense. Every row adds the products of its entries."""
     cdef mn_rows t
-    cdef Py_ssize_t m = out.shape[0], s, k, l, i
+    cdef Py_ssize_t m = out.shape[0], s, k, j, i
     cdef double scaled
     set_rows(&t, first, column, x, weight, m)
     check(out.shape[1] == m, "out")
@@ -160,8 +160,8 @@ def weighted_gram(
         for s in range(weight.shape[0]):
             for k in range(first[s], first[s + 1]):
                 i, scaled = column[k], weight[s, 0] * x[k]
-                for l in range(first[s], first[s + 1]):
-                    out[i, column[l]] += scaled * x[l]
+                for j in range(first[s], first[s + 1]):
+                    out[i, column[j]] += scaled * x[j]
 
 
 cdef void add_blocks(const double[:, :, ::1] sums, double[:, ::1] out) noexcept nogil:
