@@ -219,12 +219,14 @@ class RegularizationPath:
             rounds = 1
         else:  # every cluster has yet to be found
             candidates, rounds = (near | (apart <= possible),), _ROUNDS
+        rejected = np.empty(0, np.int32)
         for joined in candidates:
             group, count = _kernel.components(coarsening.m + 1, coarsening.edge, joined.astype(np.uint8))
-            if count <= coarsening.m:
+            if count <= coarsening.m and not np.array_equal(group, rejected):
                 merged = self._merged(zero_node_last(group), radius, optimum, rounds)
                 if merged is not None:
                     return merged
+                rejected = group
         return None
 
     def _merged(self, group: Labels, radius: Floats, optimum: Optimum, rounds: int) -> tuple[Optimum, Flags] | None:
