@@ -1,5 +1,5 @@
-/* One clone of the leaves of _multinomial.h, included once per instruction set by _lanes.h. The lanes are classes, and sums over them go in
- * MN_TILE parts, so that no order of additions depends on the width of a vector. */
+/* One clone of the leaves of _multinomial.h, included once per instruction set by _lanes.h. The lanes are classes. Sums over them go in
+ * MN_TILE parts: no order of additions depends on the width of a vector. */
 
 #define VECTORS (MN_TILE / W)
 #define AT(pointer) (*(LANE *)(pointer))

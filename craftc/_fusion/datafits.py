@@ -17,7 +17,7 @@ _DENSE = 0.25  # density from which sums are kept as a dense array
 _SMALL_CHANGE = 1e-3  # of a logit: a coefficient that changes a logit by this is the scale of coefficients that are all zero
 _PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
 _CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
-_MAX_BLOCKS, _ENTRIES = 16, 4  # of the rows of a sparse table, each with its own sums; entries of a block per column at least
+_MAX_BLOCKS = 16  # of the rows of a sparse table, each with its own sums
 _CLASSES = 5  # from which products with a sparse table have kernels of their own
 _INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
 
@@ -207,8 +207,8 @@ class Multinomial:
         return out
 
     def _passes(self, X: Any, rows: int) -> tuple[Floats, int]:
-        """Work of a pass over a sparse table, so many rows for each of its blocks, and its threads."""
-        blocks = min(max(X.nnz // (_ENTRIES * X.shape[1]), 1), _MAX_BLOCKS)
+        """Work of a pass over a sparse table, with these rows for each of its blocks, and its threads."""
+        blocks = min(max(X.nnz // (X.shape[1] * self.width), 1), _MAX_BLOCKS)  # their sums take no more memory than the table
         if self._work.size < blocks * rows * self.width:
             self._work = aligned((blocks * rows * self.width,))
         work = self._work[: blocks * rows * self.width]
