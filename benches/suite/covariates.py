@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from .tools import Imports, Replay, quietly
 
@@ -94,6 +95,29 @@ def path_of(shape: str, solver: str) -> tuple[Any, Any, Any]:
     X, y, S = classes(shape)
     penalties = len(y) * 2.0 ** (-0.7 * np.arange(15))
     return ConvexCovariateClustering(penalties, similarity=S, solver=solver, n_threads=1), X, y
+
+
+class SparseLoss:
+    """What an ADMM on sparse texts of twenty classes calls, once more: loss, gradients, products with the Hessian, Gram matrices."""
+
+    params: Any = ([f"multinomial.{name}" for name in ("evaluate", "gradient", "hessian_product", "weighted_gram")],)
+    param_names = ("kernel",)
+    number = 1
+
+    def setup(self, kernel: str) -> None:
+        self.calls = of_texts(kernel).ready()
+
+    def time_calls(self, _: str) -> None:
+        self.calls()
+
+
+@lru_cache(maxsize=1)
+def of_texts(kernel: str) -> Replay:
+    rng = np.random.default_rng(0)
+    y = np.arange(4000) % 20
+    X = csr_array(np.where(rng.random((4000, 200)) < 0.1 + 0.1 * (np.arange(200) % 20 == y[:, None]), 1.0, 0.0))
+    model = ConvexCovariateClustering(4.0, similarity=knn_similarity(rng.normal(size=(200, 5))), solver="admm", n_threads=1)
+    return Replay(kernel, lambda: quietly(model, X, y))
 
 
 class Path:

@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from craftc._common.threads import aligned, threads_for
 from craftc._common.typing import Floats, Labels
+from craftc._kernels import multinomial as _kernel
 
 _DENSE = 0.25  # density from which sums are kept as a dense array
 _SMALL_CHANGE = 1e-3  # of a logit: a coefficient that changes a logit by this is the scale of coefficients that are all zero
 _PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
 _CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
+_MAX_BLOCKS = 16  # of the rows of a sparse table, each with its own sums
+_CLASSES = 5  # from which products with a sparse table have kernels of their own
 _INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
 
 
@@ -24,7 +28,6 @@ class Evaluation(NamedTuple):
     value: float
     entropy: float  # its negative convex conjugate at the residual; of the multinomial loss the entropy of the fitted probabilities
     proba: Floats  # (n, c)
-    residual: Floats  # (n, q) gradient by the predictions: of the multinomial loss (P - Y) in the basis
 
 
 class Datafit(Protocol):
@@ -46,7 +49,10 @@ class Datafit(Protocol):
         """(width, q) coefficients of zero with the best intercept."""
 
     def at(self, X: Any, theta: Floats) -> Evaluation:
-        """Value and residual at theta."""
+        """Value and probabilities at theta."""
+
+    def gradient(self, X: Any, point: Evaluation) -> Floats:
+        """Gradient by the coefficients of the columns of X, (m + 1, q)."""
 
     def with_best_intercept(self, X: Any, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         """The optimal intercept for the other coefficients, as the dual bound requires."""
@@ -73,11 +79,15 @@ class Multinomial:
         Classes 0..c-1.
     c : int
     objective_floor : float
+    n_threads : int
+        Of passes over a sparse table.
     """
 
-    def __init__(self, y: NDArray[np.intp], c: int, objective_floor: float = 1e-12) -> None:
+    def __init__(self, y: NDArray[np.intp], c: int, objective_floor: float = 1e-12, n_threads: int = 1) -> None:
         self.y, self.c, self.q, self.basis = y, c, c - 1, centred_basis(c)
-        self.objective_floor = objective_floor
+        self.objective_floor, self.n_threads = objective_floor, n_threads
+        self.codes, self.width = np.asarray(y, np.int32), -(-c // _kernel.TILE) * _kernel.TILE
+        self._work = np.empty(0)
         self.row = np.arange(len(y))
         self.target = self.basis[y]
         q = c - 1
@@ -100,6 +110,10 @@ class Multinomial:
         return theta
 
     def at(self, X: Any, theta: Floats) -> Evaluation:
+        if self._in_kernel(X):
+            proba = np.empty((len(self.y), self.c))
+            value, entropy = _kernel.evaluate(*_entries(X), self._of_classes(theta), self.codes, proba, *self._passes(X, 2))
+            return Evaluation(value, entropy, proba)
         logits = (self.basis @ (X @ theta).T).T  # transposed, so that sums over the few classes are sums of long rows
         logits -= logits.max(axis=1, keepdims=True)
         proba = np.exp(logits)
@@ -108,12 +122,20 @@ class Multinomial:
         log_total = np.log(total)
         value = float((log_total - logits[self.row, self.y]).sum())
         entropy = float((log_total - np.einsum("nc,nc->n", proba, logits)).sum())
-        return Evaluation(value, entropy, proba, proba @ self.basis - self.target)
+        return Evaluation(value, entropy, proba)
+
+    def gradient(self, X: Any, point: Evaluation) -> Floats:
+        if self._in_kernel(X):
+            out = aligned((X.shape[1], self.width))
+            proba = np.ascontiguousarray(point.proba)  # that of a dense table of sums is not
+            _kernel.gradient(*_entries(X), self.codes, proba, out, *self._passes(X, X.shape[1] + 2))
+            return np.asarray(out[:, : self.c] @ self.basis)
+        return np.asarray(X.T @ (point.proba @ self.basis - self.target))
 
     def with_best_intercept(self, X: Any, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         """The probabilities of a class then sum to its number of rows."""
         for _ in range(_INTERCEPT_STEPS):
-            excess = point.residual.sum(axis=0)
+            excess = (point.proba @ self.basis - self.target).sum(axis=0)
             if np.abs(excess).max() <= 1e-14 * len(self.y):
                 break
             mean = point.proba @ self.basis
@@ -156,10 +178,14 @@ class Multinomial:
 
     def mean_hessian(self, X: Any, point: Evaluation) -> Floats:
         weight = (point.proba - point.proba**2).sum(axis=1) / self.q  # the trace, which no basis changes
-        return gram(X, weight) if sparse.issparse(X) else np.asarray(X.T @ (X * weight[:, None]))
+        return gram(X, weight)
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
-        change = np.asarray(X @ direction)
+        if self._in_kernel(X):
+            out = aligned((X.shape[1], self.width))
+            _kernel.hessian_product(*_entries(X), point.proba, self._of_classes(direction), out, *self._passes(X, X.shape[1] + 2))
+            return np.asarray(out[:, : self.c] @ self.basis)
+        change = X @ direction
         rows = max(_CACHED // self.c, 1)
         for start in range(0, len(change), rows):
             some = slice(start, start + rows)
@@ -169,6 +195,24 @@ class Multinomial:
             logits -= proba * logits.sum(axis=0)
             change[some] = logits.T @ self.basis
         return np.asarray(X.T @ change)
+
+    def _in_kernel(self, X: Any) -> bool:
+        """Whether a pass over X belongs to the kernels, whose vectors few classes would leave nearly empty."""
+        return self.c >= _CLASSES and sparse.issparse(X) and X.dtype == np.float64
+
+    def _of_classes(self, theta: Floats) -> Floats:
+        """(m + 1, width) coefficients of the classes, then zeros."""
+        out = aligned((len(theta), self.width))
+        out[:, : self.c], out[:, self.c :] = theta @ self.basis.T, 0.0
+        return out
+
+    def _passes(self, X: Any, rows: int) -> tuple[Floats, int]:
+        """Work of a pass over a sparse table, with these rows for each of its blocks, and its threads."""
+        blocks = min(max(X.nnz // (X.shape[1] * self.width), 1), _MAX_BLOCKS)  # their sums take no more memory than the table
+        if self._work.size < blocks * rows * self.width:
+            self._work = aligned((blocks * rows * self.width,))
+        work = self._work[: blocks * rows * self.width]
+        return work.reshape(blocks, rows, self.width), threads_for(self.n_threads, 2.0 * X.nnz * self.width)
 
 
 class Squares:
@@ -199,7 +243,10 @@ class Squares:
 
     def at(self, X: Any, theta: Floats) -> Evaluation:
         value = self.half_squares - float(np.einsum("qm,mq->", X, theta))
-        return Evaluation(value, self.half_squares, np.empty((0, 0)), -np.eye(self.q))
+        return Evaluation(value, self.half_squares, np.empty((0, 0)))
+
+    def gradient(self, X: Any, point: Evaluation) -> Floats:
+        return np.ascontiguousarray(-X.T)
 
     def with_best_intercept(self, X: Any, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         return theta, point
@@ -230,7 +277,7 @@ def column_sums(X: Any, label: Labels, m: int, last: float = 1.0) -> Any:
     """(n, m + 1) sums of the covariates of every cluster, and a constant column; sparse if X and the sums are."""
     if sparse.issparse(X):
         own = label < m
-        member = sparse.csr_array((np.ones(int(own.sum())), (np.flatnonzero(own), label[own])), (X.shape[1], m))
+        member = sparse.csr_array((np.ones(int(own.sum())), (np.flatnonzero(own).astype(np.int32), label[own])), (X.shape[1], m))
         sums = sparse.hstack([X @ member, np.full((X.shape[0], 1), last)], format="csr")
         return sums.toarray() if sums.nnz > _DENSE * sums.shape[0] * sums.shape[1] else sums
     out = np.zeros((len(X), m + 1))
@@ -244,6 +291,11 @@ def column_sums(X: Any, label: Labels, m: int, last: float = 1.0) -> Any:
     return out
 
 
+def _entries(X: Any) -> tuple[NDArray[np.intp], Labels, Floats]:
+    """Bounds of the rows of a sparse array, columns and numbers of their entries."""
+    return np.asarray(X.indptr, np.intp), np.asarray(X.indices, np.int32), X.data
+
+
 def squares(X: Any) -> Any:
     """The squares of all entries."""
     return X.multiply(X) if sparse.issparse(X) else X * X
@@ -251,5 +303,8 @@ def squares(X: Any) -> Any:
 
 def gram(X: Any, weight: Floats) -> Floats:
     """X' diag(weight) X."""
-    product = X.T @ (sparse.diags_array(weight) @ X)
-    return np.asarray(product.toarray() if sparse.issparse(product) else product)
+    if sparse.issparse(X):
+        out = np.empty((X.shape[1], X.shape[1]))
+        _kernel.weighted_gram(*_entries(X), np.ascontiguousarray(weight[:, None]), out)
+        return out
+    return np.asarray(X.T @ (X * weight[:, None]))

@@ -107,7 +107,7 @@ class EdgeAdmm:
         theta, point = self.theta, self.point
         value = point.value + float((0.5 * weight * theta**2 + linear * theta).sum())
         for step in range(_NEWTON_STEPS):
-            gradient = X.T @ point.residual + weight * theta + linear
+            gradient = datafit.gradient(X, point) + weight * theta + linear
             size = float(np.sqrt((gradient**2).sum()))
             if step and size <= tolerance:  # always one step: if B did not move, the balance of the penalty would be misled
                 break
@@ -128,7 +128,7 @@ class EdgeAdmm:
         """Duality gap, valid after an iteration without relaxation."""
         subproblem, m = self.subproblem, self.subproblem.coarsening.m
         self.theta, self.point = self.datafit.with_best_intercept(self.X, self.theta, self.point)
-        residual = (self.X.T @ self.point.residual + subproblem.weight * self.theta)[:m] + self.projected_sums
+        residual = (self.datafit.gradient(self.X, self.point) + subproblem.weight * self.theta)[:m] + self.projected_sums
         size, scale = subproblem.coarsening.size, subproblem.coefficient_scale
         return subproblem.edge_gap(self.theta, self.edges.lam) + node_gap(residual, self.theta[:m], subproblem.ridge, size, scale)
 
@@ -163,7 +163,7 @@ class Admm:
                 continue
             gap = admm.gap()
             value = admm.point.value + 0.5 * float((subproblem.weight * admm.theta**2).sum()) + subproblem.penalty(admm.theta)
-            if gap <= subproblem.accuracy * max(abs(value), subproblem.objective_floor):
+            if gap <= subproblem.accuracy * max(abs(value), subproblem.objective_floor) or value - gap > subproblem.limit:
                 break
             if moved.min() > 0:
                 # towards the penalty at which B and lam move equally far, by ever smaller changes, so that the iteration converges

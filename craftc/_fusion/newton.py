@@ -69,7 +69,7 @@ class Newton:
 
         def lagrangian(theta: Floats) -> tuple[float, Floats, Evaluation]:
             point = datafit.at(X, theta)
-            gradient = X.T @ point.residual + weight * theta
+            gradient = datafit.gradient(X, point) + weight * theta
             value = point.value + 0.5 * float((weight * theta * theta).sum())
             value += _kernel.newton_terms(theta[:m], edge, r, sigma, dual, projected, fused, gradient, no_hessian)
             return value, gradient, point
@@ -130,7 +130,7 @@ class Newton:
         point = datafit.at(X, theta)
         value = point.value + 0.5 * float((weight * theta * theta).sum())
         while steps < self.max_iter - self.n_iter:
-            gradient = X.T @ point.residual + weight * theta
+            gradient = datafit.gradient(X, point) + weight * theta
             goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
             gap = node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
             if gap <= goal and subproblem.ridge > 0:

@@ -83,7 +83,7 @@ class PaperAdmm:
             theta = flat.reshape(self.theta.shape)
             point = datafit.at(X, theta)
             value = point.value + float((0.5 * weight * theta**2 - RHO * target * theta).sum())
-            return value, (X.T @ point.residual + weight * theta - RHO * target).ravel()
+            return value, (datafit.gradient(X, point) + weight * theta - RHO * target).ravel()
 
         found = minimize(objective, self.theta.ravel(), jac=True, method="L-BFGS-B")
         return np.asarray(found.x.reshape(self.theta.shape))

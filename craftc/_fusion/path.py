@@ -219,22 +219,30 @@ class RegularizationPath:
             rounds = 1
         else:  # every cluster has yet to be found
             candidates, rounds = (near | (apart <= possible),), _ROUNDS
+        rejected = np.empty(0, np.int32)
         for joined in candidates:
             group, count = _kernel.components(coarsening.m + 1, coarsening.edge, joined.astype(np.uint8))
-            if count <= coarsening.m:
+            if count <= coarsening.m and not np.array_equal(group, rejected):
                 merged = self._merged(zero_node_last(group), radius, optimum, rounds)
                 if merged is not None:
                     return merged
+                rejected = group
         return None
 
     def _merged(self, group: Labels, radius: Floats, optimum: Optimum, rounds: int) -> tuple[Optimum, Flags] | None:
         """The optimum on groups of clusters, if flows hold the groups (or, after a round, parts of them) together and it is as good."""
-        kept = self.label, self.theta, self.coarsening, self.dual.copy()
         share = _EXACT * _SHARE
         slack = 2.0 * share * self.tol * max(abs(optimum.objective), self.objective_floor)
+        gap = max(optimum.objective - optimum.dual_bound, 0.0)
+        # J - J* >= ridge |B - B*|^2, for the optimum as for one on groups that is as good: they are at most this far apart
+        if rounds == 1 and self.ridge > 0 and self._distance(group) > 2.0 * np.sqrt((gap + slack) / self.ridge):
+            return None
+        kept = self.label, self.theta, self.coarsening, self.dual.copy()
         self._coarsen(group)
+        # a wrong merge shows long before its optimum is exact; without a ridge nothing bounds that optimum
+        limit = optimum.objective + slack if rounds == 1 and self.ridge > 0 else np.inf
         for _ in range(rounds):
-            merged, subproblem = self._solve(self._certified, radius, share)
+            merged, subproblem = self._solve(self._certified, radius, share, limit)
             objective = self._objective(merged.point, subproblem)
             if rounds == 1 and objective > optimum.objective + slack:
                 break
@@ -249,12 +257,23 @@ class RegularizationPath:
         self.label, self.theta, self.coarsening, self.dual = kept
         return None
 
+    def _means(self, group: Labels) -> Floats:
+        """(groups, q) mean coefficients of the nodes in groups of clusters; the last group, that of the zero node, has zeros."""
+        size = self.coarsening.size[:, None]
+        means = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
+        np.add.at(means, group[:-1], size * self.theta[:-1])
+        means[:-1] /= np.bincount(group[:-1], size[:, 0], minlength=len(means))[:-1, None]
+        means[-1] = 0.0
+        return means
+
+    def _distance(self, group: Labels) -> float:
+        """The smallest distance of B from coefficients that are equal inside groups of clusters."""
+        away = self.theta[:-1] - self._means(group)[group[:-1]]
+        return float(np.sqrt((self.coarsening.size[:, None] * away**2).sum()))
+
     def _coarsen(self, group: Labels) -> None:
         """Groups of clusters, each at the mean of its members."""
-        size = np.append(self.coarsening.size, 1.0)[:, None]
-        theta = np.zeros((int(group[-1]) + 1, self.theta.shape[1]))
-        np.add.at(theta, group, size * with_zero_node(self.theta[:-1]))
-        theta /= np.bincount(group, size[:, 0], minlength=len(theta))[:, None]
+        theta = self._means(group)
         theta[-1] = self.theta[-1]
         self.theta, self.label = theta, group[self.label]
         hessian = self.coarsening.merged_hessian(group)
@@ -263,18 +282,18 @@ class RegularizationPath:
 
     # ---- the subproblem ----
 
-    def _solve(self, solver: Solver, radius: Floats, share: float) -> tuple[SolverResult, Subproblem]:
+    def _solve(self, solver: Solver, radius: Floats, share: float, limit: float = np.inf) -> tuple[SolverResult, Subproblem]:
         """theta becomes the optimum on the partition, and `dual` that of its edges."""
-        coarsening, subproblem = self.coarsening, self._subproblem(radius, share)
+        coarsening, subproblem = self.coarsening, self._subproblem(radius, share, limit)
         found = solver.solve(subproblem, self.theta, coarsening.gather(self.dual))
         self.theta = found.theta
         coarsening.spread(found.dual, radius, self.dual)
         return found, subproblem
 
-    def _subproblem(self, radius: Floats, share: float) -> Subproblem:
+    def _subproblem(self, radius: Floats, share: float, limit: float = np.inf) -> Subproblem:
         accuracy = max(share * self.tol, _ROUNDING)
         return Subproblem(self.coarsening, self.coarsening.radius(radius), self.ridge, self.coefficient_scale, accuracy,
-                          self.objective_floor, self.n_threads)  # fmt: skip
+                          self.objective_floor, self.n_threads, limit)  # fmt: skip
 
     def _objective(self, point: Evaluation, subproblem: Subproblem) -> float:
         return point.value + 0.5 * float((subproblem.weight * self.theta**2).sum()) + subproblem.penalty(self.theta)
@@ -290,7 +309,7 @@ class RegularizationPath:
         """
         coarsening, d = self.coarsening, self.graph.d
         columns = with_zero_node(self.theta[:-1])[coarsening.label[:-1]]
-        whole = with_zero_node(self.X.T @ point.residual + 2.0 * self.ridge * columns)
+        whole = with_zero_node(self.datafit.gradient(self.X, point) + 2.0 * self.ridge * columns)
         ends = self.graph.edge[coarsening.between]
         np.add.at(whole, ends[:, 0], self.dual[coarsening.between])
         np.subtract.at(whole, ends[:, 1], self.dual[coarsening.between])
@@ -336,12 +355,13 @@ class RegularizationPath:
         cut = torn[cluster]
         if not cut.any():
             return None
-        # at the least residual, an edge that could carry more leaves no difference between its ends. Where the flow is not that exact yet,
-        # cut edges with a large difference; the merge test joins again what belongs together
+        # at the least residual, an edge that could carry more leaves no difference between its ends; a saturated one need not leave any.
+        # Where the flow is not that exact yet, cut all edges with a large difference; the merge test joins again what belongs together
         apart = np.sqrt(((residual[edge[:, 0]] - residual[edge[:, 1]]) ** 2).sum(axis=1))
         largest = np.zeros(clusters)
         np.maximum.at(largest, cluster, apart)
-        for broken in (saturated, apart > _APART * largest[cluster]):
+        far = apart > _APART * largest[cluster]
+        for broken in (saturated & far, far):
             label, count = _kernel.components(self.graph.d + 1, edge, (~(cut & broken)).astype(np.uint8))
             if count > clusters:
                 return zero_node_last(label)

@@ -110,6 +110,7 @@ class Subproblem:
     accuracy: float  # of the objective, relative
     objective_floor: float  # smallest objective that an accuracy refers to
     n_threads: int
+    limit: float = np.inf  # an optimum that is proved to be above it need not be found
 
     @property
     def weight(self) -> Floats:

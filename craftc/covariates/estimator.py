@@ -104,7 +104,8 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     max_iter : int, default=10000
         Maximum number of Newton steps of the whole path; of "admm" and "paper", of iterations at every penalty.
     n_threads : int, optional
-        Threads of the passes over edges, which use them from hundreds of thousands of edges on. The result does not depend on it.
+        Threads of the passes over edges, from hundreds of thousands of edges on, and of those over sparse tables of five and more classes.
+        The result does not depend on it.
     verbose : int, default=0
         1: print a line per penalty.
 
@@ -215,7 +216,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         penalties = self._penalties(rows.shape[0])
         gammas = check_penalties(self.sparsity, "sparsity")
         least = 1e-12 if self.ridge > 0 else _SEPARATED * len(codes) * float(np.log(c))
-        datafit = Multinomial(codes, c, least)
+        datafit = Multinomial(codes, c, least, effective_n_threads(self.n_threads))
         gamma, selected, n_iter = float(gammas[0]), np.ones(rows.shape[1], bool), 0
         self._selection_points: list[SelectionPoint] = []
         # products of small matrices: more BLAS threads would cost more than they save, and change the last bits
@@ -287,7 +288,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         sizes = [int(part[-1]) for part in parts]
         fine = max((m for m in sizes if m <= _FOLD_CLUSTERS), default=min(sizes))
         finest = column_sums(X, parts[sizes.index(fine)][:-1], fine)
-        self.sigma_ = sigma_by_folds(finest, datafit.y, datafit.c, self.selection == "evidence-accuracy")
+        self.sigma_ = sigma_by_folds(finest, datafit.y, datafit.c, self.selection == "evidence-accuracy", datafit.n_threads)
         known: dict[bytes, tuple[float, MapFit]] = {}
         start, before = None, parts[0]
         for part, m in zip(parts, sizes, strict=True):

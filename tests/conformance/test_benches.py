@@ -63,6 +63,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "mixture_start": ["mixture.Seeds"],
     "mixture_updates": ["mixture.Sweep"],
     "moments": ["kernels.Accumulate"],
+    "multinomial": ["covariates.SparseLoss"],
     "spectral": ["spectral.Likelihood", "spectral.HalsRows"],
 }
 NOTHING_HOT = {"craft_shared", "parallel"}  # holds arrays; answers questions about the build

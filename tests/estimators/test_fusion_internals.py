@@ -13,8 +13,10 @@ from craftc._common.threads import one_blas_thread
 from craftc._fusion import aggregates as aggregates_module
 from craftc._fusion.aggregates import MIN_NODES, Aggregates
 from craftc._fusion.datafits import Multinomial
-from craftc._fusion.graph import Graph, edges_of, lengths
+from craftc._fusion.first_order import Admm
+from craftc._fusion.graph import Graph, edges_of, lengths, with_zero_node
 from craftc._fusion.newton import Newton
+from craftc._fusion.path import RegularizationPath
 from craftc._fusion.problem import Coarsening, Subproblem
 from craftc.covariates import knn_similarity
 
@@ -148,9 +150,55 @@ def test_without_edges_newton_steps_end_at_the_optimum(ridge, steps):
     subproblem = Subproblem(coarsening, np.empty(0), ridge, 1e-3, 1e-10, 1e-12, 1)
     solver = Newton(steps)
     found = solver.solve(subproblem, datafit.start(6), np.empty((0, 2)))
-    gradient = coarsening.X.T @ found.point.residual + subproblem.weight * found.theta
+    gradient = coarsening.datafit.gradient(coarsening.X, found.point) + subproblem.weight * found.theta
     assert solver.n_iter == found.n_iter <= steps
     assert (np.abs(gradient).max() < 1e-3) == (steps == 1000)
+
+
+def path_of_pairs(nu, ridge=0.1, tol=1e-6):
+    """The path on six covariates, in pairs that are alike, on a complete graph; at its optimum at nu."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=300)
+    X = rng.normal(size=(300, 6)) + 1.5 * (np.arange(6) // 2 == y[:, None])
+    edge = np.ascontiguousarray(np.stack(np.triu_indices(6, 1), axis=1), np.int32)
+    path = RegularizationPath(X, Multinomial(y, 3), Graph(6, edge, np.ones(15), np.zeros(15, bool)), ridge, tol, 1000)
+    return path, path.step(nu)
+
+
+def test_a_saturated_edge_without_a_difference_is_not_cut():
+    """At the optimum all edges of a cluster may be saturated, though only some of its nodes part."""
+    path, _ = path_of_pairs(1e6)
+    assert path.label.tolist() == [0, 0, 0, 0, 0, 0, 1]
+    parting = np.repeat([[0.0, 1.0], [3.0, 1.0]], [2, 4], axis=0)
+    torn, saturated = np.array([True, False]), np.ones(15, bool)
+    assert path._split(torn, saturated, with_zero_node(parting)).tolist() == [0, 0, 1, 1, 1, 1, 2]
+    assert path._split(torn, ~saturated, with_zero_node(parting)).tolist() == [0, 0, 1, 1, 1, 1, 2]
+    assert path._split(torn, saturated, np.zeros((7, 2))) is None
+    assert path._split(~torn, saturated, with_zero_node(parting)) is None
+
+
+def test_merges_farther_away_than_optima_can_be_are_not_tried(monkeypatch):
+    path, optimum = path_of_pairs(10.0)
+    assert optimum.n_clusters == 3
+    group, radius = np.zeros(4, np.int32), path.graph.radius(10.0)
+    group[-1] = 1
+    apart = path.theta[:-1] - path.theta[:-1].mean(axis=0)
+    assert path._distance(group) == pytest.approx(np.sqrt(2.0 * (apart**2).sum()))
+    assert path._distance(np.array([0, 1, 2, 2], np.int32)) == pytest.approx(np.sqrt(2.0 * (path.theta[2] ** 2).sum()))
+    monkeypatch.setattr(path, "_solve", None)  # nothing is solved
+    assert path._merged(group, radius, optimum, 1) is None
+    assert path.label.tolist() == [0, 0, 1, 1, 2, 2, 3]
+
+
+def test_an_admm_ends_where_its_optimum_is_proved_to_be_too_large():
+    path, _ = path_of_pairs(10.0)
+    found = []
+    for limit in (np.inf, 0.0):
+        admm = Admm(1000)
+        subproblem = Subproblem(path.coarsening, path.coarsening.radius(path.graph.radius(10.0)), 0.1, 1e-3, 1e-12, 1e-12, 1, limit)
+        admm.solve(subproblem, path.datafit.start(4), np.zeros((len(path.coarsening.edge), 2)))
+        found.append(admm.n_iter)
+    assert found[1] < found[0]
 
 
 def test_edges_of_dense_and_sparse_similarities_are_the_same():

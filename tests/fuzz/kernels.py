@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from craftc import CRAFT, BPMeans, DPMeans, KPrototypes, _kernels
+from craftc import CRAFT, BPMeans, ConvexCovariateClustering, DPMeans, KPrototypes, _kernels
 from tests.app.write_model_fixtures import CLASSES, MODELS, table_of
 from tests.fuzz.problems import Problem, Problems
 
@@ -65,6 +66,10 @@ CHECKED = {
     "kprototypes.move_in_order": (6,),
     "mixture_split.split_gains": (2, 3),
     "moments.accumulate": (3,),
+    "multinomial.evaluate": (0, 1, 4),
+    "multinomial.gradient": (0, 1, 3),
+    "multinomial.hessian_product": (0, 1),
+    "multinomial.weighted_gram": (0, 1),
     "spectral.hals_rows": (1,),
 }
 MADE = ("Centres", "Conditionals", "Mixture", "Prototypes", "Rows", "Run", "Sums")  # types that cannot be pickled: made again to be copied
@@ -97,6 +102,9 @@ def prepare() -> list[Call]:
             for method in ("predict", "transform", "score_samples"):
                 if hasattr(model, method):
                     getattr(model, method)(X)
+        rng = np.random.default_rng(0)
+        words = csr_array(np.where(rng.random((60, 12)) < 0.3, 1.0, 0.0))
+        ConvexCovariateClustering(2.0, solver="admm", n_threads=1).fit(words, rng.permutation(60) % 6)
     return calls + _constructors(calls)
 
 

@@ -1,0 +1,142 @@
+"""The kernels of the multinomial loss on a sparse table against NumPy and the reference implementation."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import logsumexp
+
+from craftc._fusion.datafits import Multinomial
+from craftc._kernels import multinomial as kernel
+from tests.reference import covariates as ref
+
+
+def padded(rows):
+    """Numbers of the classes, then zeros."""
+    return np.pad(rows, ((0, 0), (0, -rows.shape[1] % kernel.TILE)))
+
+
+def problem(seed, n, m, c, density=0.3, size=1.0):
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n, m)) < density, rng.normal(size=(n, m)), 0.0)
+    table = sparse.csr_array(X)
+    entries = table.indptr.astype(np.intp), table.indices.astype(np.int32), table.data
+    beta = size * rng.normal(size=(m, c))
+    y, direction = rng.integers(c, size=n).astype(np.int32), rng.normal(size=(m, c))
+    return SimpleNamespace(X=X, entries=entries, beta=beta, y=y, c=c, direction=direction)
+
+
+def results(p, blocks=1, n_threads=1):
+    """Value, entropy, probabilities, gradient, product with the Hessian; arrays hold rubbish before."""
+    (n, m), width = p.X.shape, padded(p.beta).shape[1]
+    proba, gradient, product = np.full((n, p.c), 7.0), np.full((m, width), 7.0), np.full((m, width), 7.0)
+    work = np.full((blocks, m + 2, width), -5.0)
+    value, entropy = kernel.evaluate(*p.entries, padded(p.beta), p.y, proba, np.full((blocks, 2, width), -5.0), n_threads)
+    kernel.gradient(*p.entries, p.y, proba, gradient, work, n_threads)
+    kernel.hessian_product(*p.entries, proba, padded(p.direction), product, work, n_threads)
+    assert not gradient[:, p.c :].any()
+    assert not product[:, p.c :].any()
+    return value, entropy, proba, gradient[:, : p.c], product[:, : p.c]
+
+
+def expected(p):
+    value, proba = ref.log_likelihood_terms(p.beta.T, p.X, p.y)
+    logits = p.X @ p.beta
+    logp = logits - logsumexp(logits, axis=1, keepdims=True)
+    change = p.X @ p.direction
+    curved = proba * (change - (proba * change).sum(axis=1, keepdims=True))
+    return value, -(proba * logp).sum(), proba, p.X.T @ (proba - np.eye(p.c)[p.y]), p.X.T @ curved
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40), m=st.integers(1, 9), c=st.integers(1, 70), blocks=st.integers(1, 5))
+def test_numpy(seed, n, m, c, blocks):
+    p = problem(seed, n, m, c)
+    for found, right in zip(results(p, blocks), expected(p), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12 * max(1, n))
+
+
+@pytest.mark.parametrize("n_threads", [2, 7])
+def test_same_bits_for_any_number_of_threads(n_threads):
+    p = problem(0, 501, 30, 20)
+    for one, many in zip(results(p, 16), results(p, 16, n_threads), strict=True):
+        np.testing.assert_array_equal(one, many)
+
+
+def test_logits_far_apart():
+    """Probabilities underflow no further than 1e-304, and the loss keeps every digit."""
+    p = problem(1, 50, 8, 11, size=1e4)
+    for found, right in zip(results(p), expected(p), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-11)
+
+
+def test_what_is_no_number_stays_none():
+    p = problem(2, 20, 5, 6, density=1.0)
+    p.beta[2, 3] = np.nan
+    proba = np.empty((20, 6))
+    value, entropy = kernel.evaluate(*p.entries, padded(p.beta), p.y, proba, np.empty((1, 2, 8)), 1)
+    assert np.isnan(value)
+    assert np.isnan(entropy)
+    assert np.isnan(proba).any()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (40, 1), (200, 25)])
+def test_weighted_gram(shape):
+    p = problem(3, *shape, 4)
+    weight = np.random.default_rng(0).random((shape[0], 1))
+    out = np.full((shape[1], shape[1]), 7.0)
+    kernel.weighted_gram(*p.entries, weight, out)
+    np.testing.assert_allclose(out, p.X.T @ (p.X * weight), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("c", [2, 5, 20])
+def test_the_data_fit_is_that_of_the_dense_table(c):
+    """From five classes on a sparse table is the kernels' work."""
+    p = problem(4, 120, 12, c)
+    loss, table = Multinomial(p.y.astype(np.intp), c), sparse.csr_array(p.X)
+    theta, direction = p.beta @ loss.basis, p.direction @ loss.basis
+    thin, dense = loss.at(table, theta), loss.at(p.X, theta)
+    np.testing.assert_allclose(thin[:2], dense[:2], rtol=1e-12)
+    np.testing.assert_allclose(thin.proba, dense.proba, rtol=1e-11)
+    np.testing.assert_allclose(loss.gradient(table, dense), loss.gradient(p.X, dense), atol=1e-11)
+    np.testing.assert_allclose(loss.hessian_product(table, thin, direction), loss.hessian_product(p.X, dense, direction), atol=1e-11)
+    np.testing.assert_allclose(loss.mean_hessian(table, thin), loss.mean_hessian(p.X, dense), atol=1e-11)
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    p = problem(5, 30, 6, 5)
+    first, column, x = p.entries
+    beta, proba, work = padded(p.beta), np.full((30, 5), 0.2), np.zeros((2, 2, 8))
+    good = [first, column, x, beta, p.y, proba, work, 1]
+
+    def refused(at, wrong, message=r"fit|needs|n_threads"):
+        arguments = list(good)
+        arguments[at] = wrong
+        with pytest.raises(ValueError, match=message):
+            kernel.evaluate(*arguments)
+
+    kernel.evaluate(*good)
+    refused(0, first[:-1])
+    refused(0, first[::-1].copy())
+    refused(1, column + 6)
+    refused(1, column - 7)
+    refused(2, x[:-1])
+    refused(3, p.beta)
+    refused(4, p.y + 5)
+    refused(4, p.y[:-1])
+    refused(5, proba[:, :0].copy())
+    refused(6, work[:0])
+    refused(6, work[:, :1].copy())
+    refused(7, 0)
+    out, work = np.zeros((6, 8)), np.zeros((2, 8, 8))
+    for some in (out[:, :5].copy(), out[:5]):
+        with pytest.raises(ValueError, match=r"fit|needs"):
+            kernel.gradient(first, column, x, p.y, proba, some, work, 1)
+        with pytest.raises(ValueError, match=r"fit|needs"):
+            kernel.hessian_product(first, column, x, proba, beta, some, work, 1)
+    with pytest.raises(ValueError, match="out"):
+        kernel.weighted_gram(first, column, x, np.ones((30, 1)), np.zeros((6, 5)))
