@@ -16,23 +16,31 @@ def reach_n_clusters(search: MergeSplitSearch, part: Partition, target_n_cluster
     """Best merges down, or best splits up, to the target, or as near as the table allows."""
     while target_n_clusters < part.K:
         merge_best(search, part)
+    undone: set[bytes] = set()
     while target_n_clusters > part.K:
-        if not _split_best(search, part):
+        if not _split_best(search, part, undone):
             return
 
 
-def _split_best(search: MergeSplitSearch, part: Partition) -> bool:
-    """The cheapest split that remains after passes over all rows; if there is none, the cheapest split without passes."""
+def _split_best(search: MergeSplitSearch, part: Partition, undone: set[bytes]) -> bool:
+    """The cheapest split that remains after passes over all rows; if there is none, the cheapest split without passes.
+
+    `undone` are sums of clusters whose splits passes have undone; such a split is not tried again while the cluster stays the same.
+    """
     found = [best_split(each) for each in search.splits(part, range(part.K), at_any_price=True)]
     splits = [(split.delta, k, split) for k, split in enumerate(found) if split is not None]
     splits.sort(key=lambda entry: entry[:2])
     for _, k, split in splits:
+        key = part.groups[k].tobytes()
+        if key in undone:
+            continue
         trial = part.copy()
         search.apply_split(trial, k, split)
         search.passes(trial)
         if trial.K > part.K:
             vars(part).update(vars(trial))
             return True
+        undone.add(key)
     if splits:
         search.apply_split(part, *splits[0][1:])
     return bool(splits)
