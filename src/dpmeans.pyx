@@ -17,6 +17,9 @@ from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 cdef extern from "float.h":
     const float FLT_MAX
 
+cdef enum:
+    APART = 8       # clusters between the sums of two threads, which then have no cache line in common
+
 TILE, PAD = DP_TILE, DP_PAD
 MOST_MOVED = DP_CHECKED - 1
 WORTH_CLUSTERS, WORTH_COLUMNS = DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS
@@ -108,8 +111,9 @@ cdef class Sums:
 
     def _make_partial(self):
         T = self.n_threads if self.n_threads > 1 else 0
-        self.partial = np.zeros((T, *self.sums.shape), np.int64)
-        self.partial_counts = np.zeros((T, len(self.counts)), np.int64)
+        K, D = self.sums.shape
+        self.partial = np.zeros((T, K + APART, D), np.int64)
+        self.partial_counts = np.zeros((T, K + APART), np.int64)
 
     def grow(self, Py_ssize_t capacity):
         """Make room for so many clusters."""
@@ -129,8 +133,9 @@ cdef class Sums:
 
     def gather(self):
         """Add the sums of all threads."""
-        self.sums += self.partial.sum(axis=0)
-        self.counts += self.partial_counts.sum(axis=0)
+        K = len(self.counts)
+        self.sums += self.partial[:, :K].sum(axis=0)
+        self.counts += self.partial_counts[:, :K].sum(axis=0)
         self.partial[:] = 0
         self.partial_counts[:] = 0
 

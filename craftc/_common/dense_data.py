@@ -200,7 +200,7 @@ class DenseData(NumberTable):
         self._share = np.empty(0) if whole or weight is None else _comparable(weight)
         self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
         low, high = np.empty((2, X.shape[1]))
-        _moments.column_ranges(X, self.weight, low, high)
+        _moments.column_ranges(X, self.weight, low, high, threads_for(n_threads, 2 * X.size))
         total = float(self.weight.sum()) * unit if len(self.weight) else float(len(X))
         largest = 1.0 if whole or weight is None else float(weight.max())
         super().__init__(len(X), low, high, total, unit, largest, bool(X.dtype == np.float32))
@@ -269,6 +269,7 @@ def groups_of(
     if some is not None:
         labels = np.where((labels >= some.start) & (labels < some.stop), labels - np.int32(some.start), np.int32(-1))
     groups = np.zeros((K, grid.width), np.int64)
-    partial = np.zeros((n_threads, *groups.shape) if n_threads > 1 else (0, 0, grid.width), np.int64)
+    # with two groups to spare, the sums of two threads have no cache line in common
+    partial = np.zeros((n_threads, K + 2, grid.width) if n_threads > 1 else (0, K, grid.width), np.int64)
     _moments.accumulate(X, np.empty((len(X), 0), np.uint8), weight, labels, grid, partial, groups, n_threads)
     return groups
