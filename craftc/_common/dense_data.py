@@ -154,9 +154,21 @@ class NumberTable:
     # ---- moments ----
 
     @cached_property
+    def _of_columns(self) -> ExactMoments:
+        """Exact moments of all rows."""
+        return self.moments(self.one_cluster(), 1)
+
+    @cached_property
     def scatter(self) -> float:
         """Sum of squared distances to the grand mean."""
-        return self.moments(self.one_cluster(), 1).inertia()
+        return self._of_columns.inertia()
+
+    def columns(self) -> Floats:
+        """(4, D) smallest and largest number, standard deviation and mean of every column."""
+        of = self._of_columns
+        least = (self._high / 2 - self._low / 2) / math.sqrt(len(self) / 2)  # for columns whose squares underflow
+        deviation = np.where(of.scatters[0] > 0, np.sqrt(of.scatters[0] / self.total), least)
+        return np.array([self._low, self._high, deviation, of.origin + of.offsets[0]])
 
     def one_cluster(self) -> Any:
         """Labels of all rows in one cluster."""

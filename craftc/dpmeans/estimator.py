@@ -256,9 +256,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         self._check_parameters()
         n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
         if is_partitioned(X, client):
-            partitions, starts, penalty, best, sample = self._search_partitions(X, sample_weight, client, n_threads, seed)
+            partitions, starts, penalty, best, compared = self._search_partitions(X, sample_weight, client, n_threads, seed)
             set_input_attributes(self, X, partitions)
-            warn_of_unscaled_columns(self, sample)
+            warn_of_unscaled_columns(self, *compared)
             self._set_spherical_state(penalty, starts.limit, None, best)
             self._warn_of_the_result(best, len(partitions))
             self._moments = best.moments.around(self.cluster_centers_)
@@ -270,7 +270,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         data = DenseData(whitened(table, shape), weight, n_threads)
         data.check_ranges(column_names(self))
         if isinstance(self.covariance, str) and self.covariance == "spherical":
-            warn_of_unscaled_columns(self, rows)
+            warn_of_unscaled_columns(self, rows, data.columns())
         starts = Starts(self, LocalRows(data), seed)
         penalty, best = starts.best(self._given_labels(len(table)))
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
@@ -302,7 +302,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
 
     def _search_partitions(
         self, X: Any, sample_weight: Any, client: Any, n_threads: int, seed: int
-    ) -> tuple[Any, Starts, float, SphericalFit, NDArray[Any]]:
+    ) -> tuple[Any, Starts, float, SphericalFit, tuple[NDArray[Any], Floats]]:
         """The table of a collection, the starts, lambda^2, the partition with labels in the form of the collection, and some rows."""
         from craftc.dpmeans.partitioned_rows import PartitionedRows  # which ordinary tables do not need
 
@@ -314,7 +314,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
             starts = Starts(self, rows, seed)
             penalty, best = starts.best()
             best.labels = rows.in_form_of_input(best)
-            return partitions, starts, penalty, best, rows.spread_rows(ROWS_COMPARED)
+            return partitions, starts, penalty, best, (rows.spread_rows(ROWS_COMPARED), rows.table.columns())
 
     def _warn_of_the_result(self, fit: SphericalFit, n: int) -> None:
         """Warn where a fit has not converged, or has suspiciously many clusters."""
