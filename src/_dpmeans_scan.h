@@ -148,6 +148,24 @@ TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptr
         THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, share, times);
 }
 
+/* rows [start, stop) are added to their clusters; without weights, the factors 1 leave the loop */
+TARGET static void THIS(dp_add_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D, const int32_t *labels, ptrdiff_t start,
+                                     ptrdiff_t stop)
+{
+    for (ptrdiff_t i = start; i < stop; i++) {
+        const void *x = dp_row(X, single, D, i);
+        if (s->weight) {
+            THIS(dp_add)(s, x, single, D, labels[i], i, 1);
+            continue;
+        }
+        s->counts[labels[i]]++;
+        if (single)
+            THIS(dp_add_float)(s, (const float *)x, D, s->sums + labels[i] * D, 1.0, 1);
+        else
+            THIS(dp_add_double)(s, (const double *)x, D, s->sums + labels[i] * D, 1.0, 1);
+    }
+}
+
 /* row i changes its cluster; returns whether it has weight */
 TARGET static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
                                        int32_t to)

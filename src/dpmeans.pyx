@@ -9,8 +9,8 @@ from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add, dp_below, dp_centres,
-    dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_projection, dp_sums,
+    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add_rows, dp_below,
+    dp_centres, dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_projection, dp_sums,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
@@ -184,22 +184,15 @@ def accumulate(
     check_indices(labels, 0, len(sums.counts), "labels")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, block = block_rows(), b
+    cdef const int32_t *own = &labels[0] if n else NULL
     cdef dp_sums *places = places_of(sums, n_threads)
     try:
         for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-            _accumulate(&table, labels, &places[omp_get_thread_num()], b * block, min((b + 1) * block, n))
+            dp_add_rows(&places[omp_get_thread_num()], table.numeric, table.single, table.p, own, b * block, min((b + 1) * block, n))
     finally:
         free(places)
     if n_threads > 1:
         sums.gather()
-
-
-cdef void _accumulate(
-    const table_rows *table, const int32_t[::1] labels, const dp_sums *place, Py_ssize_t start, Py_ssize_t stop,
-) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(start, stop):
-        dp_add(place, rows_numeric(table, i), table.single, table.p, labels[i], i, 1)
 
 
 def farthest(
