@@ -18,7 +18,7 @@ cdef extern from "float.h":
     const float FLT_MAX
 
 cdef enum:
-    APART = 8       # clusters between the sums of two threads, which then have no cache line in common
+    APART = 16      # clusters between the sums of two threads, which then have no pair of cache lines in common
 
 TILE, PAD = DP_TILE, DP_PAD
 MOST_MOVED = DP_CHECKED - 1

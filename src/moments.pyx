@@ -30,7 +30,7 @@ cdef extern from "_int128.h" nogil:
     double int128_double(craftc_int128 a)
 
 cdef enum:
-    APART = 8       # numbers between the results of two threads, which then have no cache line in common
+    APART = 16      # numbers between the results of two threads, which then have no pair of cache lines in common
 
 
 cdef class Grid:

@@ -229,7 +229,7 @@ class DenseData(NumberTable):
     @cached_property
     def _whole(self) -> _kernel.Sums:
         sums = self.no_sums(1)
-        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads(2))
+        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads_of_pass)
         return sums
 
     def one_cluster(self) -> Labels:
@@ -241,11 +241,16 @@ class DenseData(NumberTable):
         if K == 1:
             sums.sums[0], sums.counts[0] = self._whole.sums[0], self._whole.counts[0]
         else:
-            _kernel.accumulate(self.X, labels, sums, self.threads(2))
+            _kernel.accumulate(self.X, labels, sums, self.threads_of_pass)
         return sums
 
     def _groups(self, labels: Labels, some: slice, whole: bool, grid: _moments.Grid) -> Integers:
         return groups_of(self.X, self.weight, labels, None if whole else some, some.stop - some.start, grid, self.threads(2))
+
+    @property
+    def threads_of_pass(self) -> int:
+        """Threads for a pass that does little with every cell."""
+        return threads_for(self.n_threads, len(self) * self.X.shape[1] / 2)
 
     def threads(self, K: int) -> int:
         """Threads for one sweep over K centres."""
@@ -281,7 +286,7 @@ def groups_of(
     if some is not None:
         labels = np.where((labels >= some.start) & (labels < some.stop), labels - np.int32(some.start), np.int32(-1))
     groups = np.zeros((K, grid.width), np.int64)
-    # with two groups to spare, the sums of two threads have no cache line in common
-    partial = np.zeros((n_threads, K + 2, grid.width) if n_threads > 1 else (0, K, grid.width), np.int64)
+    # with some groups to spare, the sums of two threads have no pair of cache lines in common
+    partial = np.zeros((n_threads, K + 3, grid.width) if n_threads > 1 else (0, K, grid.width), np.int64)
     _moments.accumulate(X, np.empty((len(X), 0), np.uint8), weight, labels, grid, partial, groups, n_threads)
     return groups

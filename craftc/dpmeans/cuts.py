@@ -49,7 +49,7 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     """
     K = len(mu)
     squared = np.empty(len(data))
-    _kernel.own_distances(data.X, mu, labels, squared, data.threads(2))
+    _kernel.own_distances(data.X, mu, labels, squared, data.threads_of_pass)
     far, equal = _furthest(data, squared, labels, K)
     cuts = _swept(data, labels, K, mu, _beyond(data, labels, mu, data.X[far] - mu))
     total, own = _weights(data, labels, K, np.arange(len(data))), _weights(data, labels, K, equal)
@@ -92,7 +92,7 @@ def _halves(data: DenseData, labels: Labels, sides: Sides, K: int) -> tuple[Floa
 def _beyond(data: DenseData, labels: Labels, thresholds: Floats, directions: Floats) -> Sides:
     """Rows whose projection on the direction of their cluster is larger than that of its threshold."""
     projections = np.empty(len(data))
-    _kernel.project(data.X, thresholds, directions, labels, projections, data.threads(2))
+    _kernel.project(data.X, thresholds, directions, labels, projections, data.threads_of_pass)
     return np.asarray(projections > 0.0)
 
 
