@@ -105,23 +105,20 @@ cdef class Sums:
         check(capacity >= 0, "capacity")
         check_threads(n_threads)
         self.n_threads = n_threads
-        self.sums = np.zeros((capacity, len(centre)), np.int64)
-        self.counts = np.zeros(capacity, np.int64)
-        self._make_partial()
+        self._make_room(capacity)
 
-    def _make_partial(self):
-        T = self.n_threads if self.n_threads > 1 else 0
-        K, D = self.sums.shape
-        self.partial = np.zeros((T, K + APART, D), np.int64)
-        self.partial_counts = np.zeros((T, K + APART), np.int64)
+    def _make_room(self, Py_ssize_t capacity):
+        """Sums of every thread, of which the first are those of all threads in the end."""
+        self.of_threads = np.zeros((self.n_threads, capacity + APART, self.centre_.shape[0]), np.int64)
+        self.counts_of_threads = np.zeros((self.n_threads, capacity + APART), np.int64)
+        self.sums, self.counts = self.of_threads[0, :capacity], self.counts_of_threads[0, :capacity]
 
     def grow(self, Py_ssize_t capacity):
         """Make room for so many clusters."""
-        extra = capacity - len(self.counts)
-        if extra > 0:
-            self.sums = np.concatenate([self.sums, np.zeros((extra, self.sums.shape[1]), np.int64)])
-            self.counts = np.concatenate([self.counts, np.zeros(extra, np.int64)])
-            self._make_partial()
+        sums, counts = self.sums, self.counts
+        if capacity > len(counts):
+            self._make_room(capacity)
+            self.sums[: len(sums)], self.counts[: len(counts)] = sums, counts
 
     def keep(self, clusters):
         """Keep these clusters alone, renumbered in the given order."""
@@ -132,16 +129,17 @@ cdef class Sums:
         self.counts[: len(counts)] = counts
 
     def gather(self):
-        """Add the sums of all threads."""
+        """Add the sums of the other threads."""
         K = len(self.counts)
-        self.sums += self.partial[:, :K].sum(axis=0)
-        self.counts += self.partial_counts[:, :K].sum(axis=0)
-        self.partial[:] = 0
-        self.partial_counts[:] = 0
+        for t in range(1, self.n_threads):
+            self.sums += self.of_threads[t, :K]
+            self.counts += self.counts_of_threads[t, :K]
+        self.of_threads[1:] = 0
+        self.counts_of_threads[1:] = 0
 
     cdef void at(self, int thread, dp_sums *out) noexcept:
-        cdef int64_t[:, ::1] sums = self.sums if thread < 0 else self.partial[thread]
-        cdef int64_t[::1] counts = self.counts if thread < 0 else self.partial_counts[thread]
+        cdef int64_t[:, ::1] sums = self.of_threads[thread]
+        cdef int64_t[::1] counts = self.counts_of_threads[thread]
         out.centre, out.scale = &self.centre_[0], &self.scale_[0]
         out.sums, out.counts = &sums[0, 0], &counts[0]
         out.weight = &self.weight_[0] if self.weight_.shape[0] else NULL
@@ -168,7 +166,7 @@ cdef dp_sums *places_of(Sums sums, int n_threads) except NULL:
     if places == NULL:
         raise MemoryError("No memory is left for the sums of a sweep.")
     for t in range(n_threads):
-        sums.at(t if n_threads > 1 else -1, &places[t])
+        sums.at(t, &places[t])
     return places
 
 

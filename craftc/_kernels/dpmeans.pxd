@@ -86,7 +86,7 @@ cdef class Centres:
 
 cdef class Sums:
     cdef readonly object centre, scale, weight, share, unit_weight, sums, counts
-    cdef object partial, partial_counts
+    cdef object of_threads, counts_of_threads
     cdef readonly int n_threads
     cdef const int64_t[::1] weight_
     cdef const double[::1] share_
