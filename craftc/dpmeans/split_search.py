@@ -21,6 +21,7 @@ _ROUNDS = 32  # of exchanges
 _PAYS = 1.0 + 1e-9  # what rounding may feign
 _MAY_PAY = 0.2  # share of the cost of a merge above which a cut may still pay after the sweeps
 _TRIALS = 12  # of these, one by one
+_PATIENCE = 48  # clusters beyond twice the best number that are tried though the description does not become shorter
 #: Clusters up to which all pairs are compared.
 MOST_PAIRED = 1024
 
@@ -181,14 +182,15 @@ class SplitSearch:
 
     # ---- merges ----
 
-    def merges(self) -> list[Merge]:
-        """Successive merges of the pair whose merge costs least, down to one cluster."""
+    def merges(self, most: int | None = None) -> list[Merge]:
+        """Successive merges of the pair whose merge costs least, down to one cluster or at most so many."""
         costs, sizes, means = merge_costs(self.centers, self.sizes), self.sizes, self.centers.copy()
+        partner, least = costs.argmin(axis=1), costs.min(axis=1)
         alive, number = np.ones(self.K, np.bool_), np.arange(self.K, dtype=np.int32)
         steps: list[Merge] = []
-        for _ in range(self.K - 1):
-            k, j = divmod(int(costs.argmin()), self.K)
-            cost, k, j = float(costs[k, j]), min(k, j), max(k, j)
+        for _ in range(self.K - 1 if most is None else min(most, self.K - 1)):
+            one = int(least.argmin())
+            cost, k, j = float(least[one]), *sorted((one, int(partner[one])))
             total = sizes[k] + sizes[j]
             means[k] += (sizes[j] / total) * (means[j] - means[k])
             sizes[k], alive[j] = total, False
@@ -199,6 +201,11 @@ class SplitSearch:
             joined[~alive] = joined[k] = np.inf
             costs[k], costs[:, k] = joined, joined
             costs[j], costs[:, j] = np.inf, np.inf
+            nearer = (joined < least) | ((joined == least) & (k < partner))
+            partner[nearer], least[nearer] = k, joined[nearer]
+            lost = np.flatnonzero(alive & ~nearer & ((partner == k) | (partner == j)))
+            changed = np.append(lost, (k, j))
+            partner[changed], least[changed] = costs[changed].argmin(axis=1), costs[changed].min(axis=1)
             steps.append(Merge(cost, (np.cumsum(alive, dtype=np.int32) - np.int32(1))[number], sizes[alive]))
         return steps
 
@@ -279,6 +286,9 @@ class SplitSearch:
     def choose(self, most: int, length: Callable[[Floats, float], float]) -> None:
         """The partition with the smallest description length.
 
+        Where clusters are many, the first cuts lengthen the description as those of noise do, but ever less. The search goes on as long
+        as the last cuts have shortened it.
+
         Parameters
         ----------
         most : int
@@ -286,10 +296,10 @@ class SplitSearch:
         length : callable
             Description length by the sizes and the inertia.
         """
-        best, labels = length(self.sizes, self.inertia), self.labels.copy()
-        K = 1
-        while self.K - 2 * K < 16 and len(self.grow(most)):
-            here = length(self.sizes, self.inertia)
+        best = here = before = length(self.sizes, self.inertia)
+        labels, K = self.labels.copy(), 1
+        while (self.K < 2 * K + _PATIENCE or here < before) and len(self.grow(most)):
+            before, here = here, length(self.sizes, self.inertia)
             if here < best - 1e-9:
                 best, labels, K = here, self.labels.copy(), self.K
         inertia, chosen = self.inertia, None
@@ -327,7 +337,7 @@ class SplitSearch:
     def _one_less(self, most: int) -> bool:
         if self.K == 1:
             return False
-        self.merge(self.merges()[0])
+        self.merge(self.merges(1)[0])
         return True
 
     def price_range(self) -> tuple[float, float]:
