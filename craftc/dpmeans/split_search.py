@@ -21,7 +21,10 @@ _ROUNDS = 32  # of exchanges
 _PAYS = 1.0 + 1e-9  # what rounding may feign
 _MAY_PAY = 0.2  # share of the cost of a merge above which a cut may still pay after the sweeps
 _TRIALS = 12  # of these, one by one
-_PATIENCE = 48  # clusters beyond twice the best number that are tried though the description does not become shorter
+_PATIENCE = 16  # clusters beyond twice the best number that are tried though the description does not become shorter
+_FEW = 128  # clusters that need not be clear
+_UNCERTAIN = 64  # clusters up to which the cuts of very many clusters may gain as little as those of noise
+_CLEAR = 8.0  # cheapest merge over best cut above which clusters are clear: the ratio of equal pieces of a line
 #: Clusters up to which all pairs are compared.
 MOST_PAIRED = 1024
 
@@ -284,10 +287,7 @@ class SplitSearch:
         self.exchange()
 
     def choose(self, most: int, length: Callable[[Floats, float], float]) -> None:
-        """The partition with the smallest description length.
-
-        Where clusters are many, the first cuts lengthen the description as those of noise do, but ever less. The search goes on as long
-        as the last cuts have shortened it.
+        """The partition with the smallest description length; more than 128 clusters only if they are clear.
 
         Parameters
         ----------
@@ -296,12 +296,52 @@ class SplitSearch:
         length : callable
             Description length by the sizes and the inertia.
         """
-        best = here = before = length(self.sizes, self.inertia)
-        labels, K = self.labels.copy(), 1
-        while (self.K < 2 * K + _PATIENCE or here < before) and len(self.grow(most)):
-            before, here = here, length(self.sizes, self.inertia)
+        few, best, labels, K = min(most, _FEW), length(self.sizes, self.inertia), self.labels.copy(), 1
+        while self.K - 2 * K < _PATIENCE and len(self.grow(few)):
+            here = length(self.sizes, self.inertia)
             if here < best - 1e-9:
                 best, labels, K = here, self.labels.copy(), self.K
+        last = self.labels.copy()
+        if self._find_many(most, best, length):
+            return
+        self.relabel(last)
+        if not self._merge_to_shortest(best, length) and self.K != K:
+            self.relabel(labels)
+            self.sweep(_SWEEPS)
+        self.exchange()
+        self._refine(few, length)
+
+    def _find_many(self, most: int, best: float, length: Callable[[Floats, float], float]) -> bool:
+        """Go on cutting while that shortens the description; returns whether that finds clear clusters, and a shorter one than `best`.
+
+        Where clusters are many, the first cuts lengthen the description as those of noise do, but later ones shorten it. A continuum
+        and heavy tails have shorter descriptions by many clusters, too, whose cuts gain nearly what their merges cost.
+        """
+        before, here = np.inf, length(self.sizes, self.inertia)
+        while (self.K < _UNCERTAIN or here < before) and len(self.grow(most)):
+            before, here = here, length(self.sizes, self.inertia)
+        if not min(before, here) < best or self.K > MOST_PAIRED:
+            return False
+        self._merge_to_shortest(np.inf, length)
+        self.exchange()
+        if np.median(merge_costs(self.centers, self.sizes).min(axis=1)) <= _CLEAR * np.median(self.gains()):
+            return False
+        self._refine(most, length)
+        return length(self.sizes, self.inertia) < best
+
+    def _refine(self, most: int, length: Callable[[Floats, float], float]) -> None:
+        """One cluster more or less, and exchanges, as long as both together shorten the description."""
+        best, labels = length(self.sizes, self.inertia), self.labels.copy()
+        while self._improve(most, length):
+            self.exchange()  # lowers the inertia, not always the length
+            here = length(self.sizes, self.inertia)
+            if not here < best - 1e-9:
+                self.relabel(labels)
+                return
+            best, labels = here, self.labels.copy()
+
+    def _merge_to_shortest(self, best: float, length: Callable[[Floats, float], float]) -> bool:
+        """The step of the merges with the shortest description, if that is shorter than `best`; returns whether it is."""
         inertia, chosen = self.inertia, None
         for step in self.merges():
             inertia += step.cost
@@ -310,12 +350,7 @@ class SplitSearch:
                 best, chosen = here, step
         if chosen is not None:
             self.merge(chosen)
-        elif self.K != K:
-            self.relabel(labels)
-            self.sweep(_SWEEPS)
-        self.exchange()
-        while self._improve(most, length):
-            self.exchange()
+        return chosen is not None
 
     def _improve(self, most: int, length: Callable[[Floats, float], float]) -> bool:
         """One cluster more or less where that shortens the description; returns whether it does."""

@@ -16,7 +16,7 @@ from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
 from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps
 from craftc.dpmeans.lowest import lowest
-from craftc.dpmeans.penalty import MOST_CHOSEN, ROWS_SEARCHED, choose_by_sample, paper_mode, searched_centers
+from craftc.dpmeans.penalty import MOST_CHOSEN, ROWS_SEARCHED, choose_by_sample, paper_mode, searched_centers, some_rows
 from craftc.dpmeans.split_search import MOST_PAIRED, merge_costs
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
@@ -93,15 +93,30 @@ class Starts:
         penalty, chosen = self.penalty()
         self.limit = penalty
         self.mode = paper_mode(self.rows, penalty, self.seed) if self.model.mode == "auto" else self.model.mode
+        centers = self.sampled_centers(penalty) if given is None and chosen is None else None
         scatter = self.rows.table.scatter
         best: SphericalFit | None = None
         for start in range(int(self.model.n_init) if given is None else 1):
             labels = given if given is not None else copy(chosen) if chosen is not None else self.labels(start)
-            fit = self.descend(penalty, labels, start)
+            fit = self.descend(penalty, labels, start, centers if start == 0 else None)
             if best is None or fit.objective < best.objective - 1e-12 * scatter:
                 best = fit
         assert best is not None
         return penalty, best
+
+    def sampled_centers(self, penalty: float) -> Floats | None:
+        """In mode "auto", the centres of the descent over a sample, from which the delayed sweeps of a large table start.
+
+        Most of these sweeps open one cluster and move few rows. Serial sweeps are few.
+        """
+        model = self.model
+        large = self.rows.n_counted > ROWS_SEARCHED
+        if not (large and model.mode == "auto" and self.mode == "delayed" and model.init in ("auto", "single")):
+            return None
+        sample = some_rows(self.rows, self.seed)
+        descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
+        descent.run(descent.sweep(self.mode), [], int(model.max_iter), tolerance=_TOLERANCE)
+        return descent.rows.mu
 
     def penalty(self) -> tuple[float, Any]:
         """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""
