@@ -65,23 +65,26 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
 
 def _swept(data: DenseData, labels: Labels, K: int, mu: Floats | None, sides: Sides) -> Cuts:
     """Sweeps of 2-means within every cluster; with `mu`, the first use the means of the clusters as thresholds."""
+    sums = data.no_sums(2 * K)
     for sweep in range(_SWEEPS):
-        gains, means = _halves(data, labels, sides, K)
+        gains, means = _halves(data, labels, sides, K, sums)
         thresholds = means.mean(axis=1) if mu is None or sweep >= _AT_THE_MEAN else mu
         moved = _beyond(data, labels, thresholds, means[:, 1] - means[:, 0])
-        if _weights(data, np.zeros(len(data), np.int32), 1, np.flatnonzero(moved != sides))[0] <= _FEW * data.total:
+        changed = moved != sides
+        weight = data.weight[changed].sum() * data.unit if len(data.weight) else np.count_nonzero(changed)
+        if weight <= _FEW * data.total:
             break
         sides = moved
     else:
-        gains = _halves(data, labels, sides, K)[0]
+        gains = _halves(data, labels, sides, K, sums)[0]
     return Cuts(gains, sides)
 
 
-def _halves(data: DenseData, labels: Labels, sides: Sides, K: int) -> tuple[Floats, Floats]:
+def _halves(data: DenseData, labels: Labels, sides: Sides, K: int, sums: _kernel.Sums) -> tuple[Floats, Floats]:
     """The gains of cuts, and the means (K, 2, D) of both sides; zeros for clusters with all rows on one side."""
     halves = 2 * labels + sides
-    sums = data.sums_of(halves.astype(np.int32, copy=False), 2 * K)
-    weights = sums.counts[: 2 * K].reshape(K, 2) * data.unit
+    data.sum_again(halves.astype(np.int32, copy=False), sums)
+    weights = sums.counts.reshape(K, 2) * data.unit
     means = data.means(sums, 2 * K).reshape(K, 2, -1)
     cut = (weights > 0).all(axis=1)
     means[~cut] = 0.0
