@@ -67,8 +67,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     cluster_penalty : float or "auto", default="auto"
         lambda^2, in squared units of the table, 0 to inf. For the paper's algorithm it is the square of a radius, about twice D variances
         of a cluster; for a search it is the price of a cluster in J, and a cut of a round cluster of n rows gains about n variances.
-        "auto": the K up to 128 whose partition has the smallest description length (BIC of a spherical Gaussian classification likelihood);
-        lambda^2 is then the price at which J has no more and no fewer clusters. Tables above 16 384 rows are searched in a sample.
+        "auto": the K whose partition has the smallest description length (BIC of a spherical Gaussian classification likelihood), up to
+        128, and up to 1024 where the clusters are clear; lambda^2 is then the price at which J has no more and no fewer clusters. Tables
+        above 16 384 rows are searched in a sample.
         In the modes of the paper "auto" is a value of the farthest-first path (one traversal gives a lambda^2 for every K).
     n_clusters : int, optional
         Number of clusters. Excludes a `cluster_penalty`. In the modes of the paper lambda^2 is the farthest-first heuristic's value for it.
@@ -77,7 +78,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     mode : {"auto", "serial", "delayed", "collapsed", "lowest"}, default="auto"
         "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`, asks for the paper's
         algorithm; then serial or delayed sweeps, as suits lambda^2. With more than 16 384 rows, sweeps end where J falls by less than
-        1e-4 of itself.
+        1e-4 of itself, and delayed ones start from the centres of sweeps over a sample.
         "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper). "delayed": one new cluster
         per sweep, at the furthest row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row
         in turn moves to the cluster where J is smallest, with the change of the means included (Eq. 8). "lowest": the search for the
@@ -101,7 +102,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders. A search
         has one start.
     max_iter : int, default=300
-        Maximal number of sweeps, the polish not included.
+        Maximal number of sweeps, the polish and sweeps over a sample not included.
     random_state : int, Generator, RandomState or None, default=None
         Seed of orders and random starts. The same seed gives bit-identical results on any number of threads.
     n_threads : int, optional

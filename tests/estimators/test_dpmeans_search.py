@@ -322,9 +322,11 @@ def test_delayed_sweeps_of_a_large_table_start_from_a_sample():
     X[[5, 17_001]] += 40.0
     penalty = 1.95 * 64
     model = DPMeans(penalty, random_state=0).fit(X)
-    assert model.converged_ and paper_mode(LocalRows(DenseData(X, None, 1)), penalty, 0) == "delayed"
+    assert model.converged_
+    assert paper_mode(LocalRows(DenseData(X, None, 1)), penalty, 0) == "delayed"
     assert (model.cluster_sizes_[model.labels_[[5, 17_001]]] == 1.0).all()
     assert model.n_clusters_ < 30
     assert model.objective_ <= DPMeans(penalty, mode="delayed").fit(X).objective_ * 1.001
     again = DPMeans(penalty, random_state=0, n_threads=2).fit(X)
-    assert (again.labels_ == model.labels_).all() and again.objective_ == model.objective_
+    assert (again.labels_ == model.labels_).all()
+    assert again.objective_ == model.objective_
