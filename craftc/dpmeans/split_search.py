@@ -309,7 +309,8 @@ class SplitSearch:
             self.relabel(labels)
             self.sweep(_SWEEPS)
         self.exchange()
-        self._refine(few, length)
+        while self._improve(few, length):
+            self.exchange()
 
     def _find_many(self, most: int, best: float, length: Callable[[Floats, float], float]) -> bool:
         """Go on cutting while that shortens the description; returns whether that finds clear clusters, and a shorter one than `best`.
@@ -326,19 +327,9 @@ class SplitSearch:
         self.exchange()
         if np.median(merge_costs(self.centers, self.sizes).min(axis=1)) <= _CLEAR * np.median(self.gains()):
             return False
-        self._refine(most, length)
-        return length(self.sizes, self.inertia) < best
-
-    def _refine(self, most: int, length: Callable[[Floats, float], float]) -> None:
-        """One cluster more or less, and exchanges, as long as both together shorten the description."""
-        best, labels = length(self.sizes, self.inertia), self.labels.copy()
         while self._improve(most, length):
-            self.exchange()  # lowers the inertia, not always the length
-            here = length(self.sizes, self.inertia)
-            if not here < best - 1e-9:
-                self.relabel(labels)
-                return
-            best, labels = here, self.labels.copy()
+            pass
+        return length(self.sizes, self.inertia) < best
 
     def _merge_to_shortest(self, best: float, length: Callable[[Floats, float], float]) -> bool:
         """The step of the merges with the shortest description, if that is shorter than `best`; returns whether it is."""
