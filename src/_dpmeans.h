@@ -168,6 +168,13 @@ static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdif
     SIMD_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
 }
 
+/* rows [start, stop) are added to their clusters */
+static inline void dp_add_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D, const int32_t *labels, ptrdiff_t start,
+                               ptrdiff_t stop)
+{
+    SIMD_DISPATCH(dp_add_rows, (sums, X, single, D, labels, start, stop));
+}
+
 /* rows at positions [start, stop) to the nearest of centres [first, K), which are `some`, where it is strictly nearer than their own; returns
  * rows of weight that moved. One leaf: with two columns a leaf call for every row costs 7 % of a serial fit */
 static inline ptrdiff_t dp_reassign_to_new(const dp_centres *c, const int32_t *some, ptrdiff_t first, const float *gap, const void *X,

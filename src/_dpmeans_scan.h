@@ -104,67 +104,7 @@ TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32
     return present;
 }
 
-/* ---- integer sums ---- */
-
-/* adding 1.5 * 2^52 leaves the rounded integer in the low bits of the double: no conversion, any instruction set, the same bits */
-#define MAGIC 6755399441055744.0
-#define ADD(type)                                                                       \
-TARGET static inline void THIS(dp_add_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, int64_t *restrict to,       \
-                                              double share, int64_t times)              \
-{                                                                                       \
-    const double *restrict centre = s->centre, *restrict scale = s->scale;              \
-    for (ptrdiff_t d = 0; d < D; d++) {                                                 \
-        union { double real; int64_t bits; } q;                                         \
-        q.real = ((double)x[d] - centre[d]) * scale[d] * share + MAGIC;                 \
-        to[d] += times * (q.bits - 0x4338000000000000);                                 \
-    }                                                                                   \
-}                                                                                       \
-TARGET static inline void THIS(dp_move_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D,           \
-                                               int64_t *restrict from, int64_t *restrict to)                    \
-{                                                                                       \
-    const double *restrict centre = s->centre, *restrict scale = s->scale;              \
-    for (ptrdiff_t d = 0; d < D; d++) {                                                 \
-        union { double real; int64_t bits; } q;                                         \
-        q.real = ((double)x[d] - centre[d]) * scale[d] + MAGIC;                         \
-        q.bits -= 0x4338000000000000;                                                   \
-        from[d] -= q.bits;                                                              \
-        to[d] += q.bits;                                                                \
-    }                                                                                   \
-}
-ADD(float)
-ADD(double)
-#undef ADD
-#undef MAGIC
-
-TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
-{
-    const int64_t weight = s->weight ? s->weight[i] : 1;
-    const double share = s->share ? s->share[i] : 1.0;
-    const int64_t times = s->share ? sign : sign * weight;
-    s->counts[cluster] += sign * weight;
-    if (single)
-        THIS(dp_add_float)(s, (const float *)x, D, s->sums + cluster * D, share, times);
-    else
-        THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, share, times);
-}
-
-/* row i changes its cluster; returns whether it has weight */
-TARGET static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
-                                       int32_t to)
-{
-    if (s->weight) {
-        THIS(dp_add)(s, x, c->single, c->D, from, i, -1);
-        THIS(dp_add)(s, x, c->single, c->D, to, i, 1);
-        return s->weight[i] != 0;
-    }
-    s->counts[from]--;
-    s->counts[to]++;
-    if (c->single)
-        THIS(dp_move_float)(s, (const float *)x, c->D, s->sums + from * c->D, s->sums + to * c->D);
-    else
-        THIS(dp_move_double)(s, (const double *)x, c->D, s->sums + from * c->D, s->sums + to * c->D);
-    return 1;
-}
+#include "_dpmeans_sums.h"
 
 /* ---- the scan ---- */
 

@@ -9,13 +9,16 @@ from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add, dp_below, dp_centres,
-    dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_projection, dp_sums,
+    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add_rows, dp_below,
+    dp_centres, dp_distance, dp_nearest_places, dp_nearest_rows, dp_places, dp_prepare, dp_projection, dp_sums,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
 cdef extern from "float.h":
     const float FLT_MAX
+
+cdef enum:
+    APART = 16      # clusters between the sums of two threads, which then have no pair of cache lines in common
 
 TILE, PAD = DP_TILE, DP_PAD
 MOST_MOVED = DP_CHECKED - 1
@@ -102,22 +105,20 @@ cdef class Sums:
         check(capacity >= 0, "capacity")
         check_threads(n_threads)
         self.n_threads = n_threads
-        self.sums = np.zeros((capacity, len(centre)), np.int64)
-        self.counts = np.zeros(capacity, np.int64)
-        self._make_partial()
+        self._make_room(capacity)
 
-    def _make_partial(self):
-        T = self.n_threads if self.n_threads > 1 else 0
-        self.partial = np.zeros((T, *self.sums.shape), np.int64)
-        self.partial_counts = np.zeros((T, len(self.counts)), np.int64)
+    def _make_room(self, Py_ssize_t capacity):
+        """Sums of every thread, of which the first are those of all threads in the end."""
+        self.of_threads = np.zeros((self.n_threads, capacity + APART, self.centre_.shape[0]), np.int64)
+        self.counts_of_threads = np.zeros((self.n_threads, capacity + APART), np.int64)
+        self.sums, self.counts = self.of_threads[0, :capacity], self.counts_of_threads[0, :capacity]
 
     def grow(self, Py_ssize_t capacity):
         """Make room for so many clusters."""
-        extra = capacity - len(self.counts)
-        if extra > 0:
-            self.sums = np.concatenate([self.sums, np.zeros((extra, self.sums.shape[1]), np.int64)])
-            self.counts = np.concatenate([self.counts, np.zeros(extra, np.int64)])
-            self._make_partial()
+        sums, counts = self.sums, self.counts
+        if capacity > len(counts):
+            self._make_room(capacity)
+            self.sums[: len(sums)], self.counts[: len(counts)] = sums, counts
 
     def keep(self, clusters):
         """Keep these clusters alone, renumbered in the given order."""
@@ -128,15 +129,17 @@ cdef class Sums:
         self.counts[: len(counts)] = counts
 
     def gather(self):
-        """Add the sums of all threads."""
-        self.sums += self.partial.sum(axis=0)
-        self.counts += self.partial_counts.sum(axis=0)
-        self.partial[:] = 0
-        self.partial_counts[:] = 0
+        """Add the sums of the other threads."""
+        K = len(self.counts)
+        for t in range(1, self.n_threads):
+            self.sums += self.of_threads[t, :K]
+            self.counts += self.counts_of_threads[t, :K]
+        self.of_threads[1:] = 0
+        self.counts_of_threads[1:] = 0
 
     cdef void at(self, int thread, dp_sums *out) noexcept:
-        cdef int64_t[:, ::1] sums = self.sums if thread < 0 else self.partial[thread]
-        cdef int64_t[::1] counts = self.counts if thread < 0 else self.partial_counts[thread]
+        cdef int64_t[:, ::1] sums = self.of_threads[thread]
+        cdef int64_t[::1] counts = self.counts_of_threads[thread]
         out.centre, out.scale = &self.centre_[0], &self.scale_[0]
         out.sums, out.counts = &sums[0, 0], &counts[0]
         out.weight = &self.weight_[0] if self.weight_.shape[0] else NULL
@@ -163,7 +166,7 @@ cdef dp_sums *places_of(Sums sums, int n_threads) except NULL:
     if places == NULL:
         raise MemoryError("No memory is left for the sums of a sweep.")
     for t in range(n_threads):
-        sums.at(t if n_threads > 1 else -1, &places[t])
+        sums.at(t, &places[t])
     return places
 
 
@@ -179,22 +182,15 @@ def accumulate(
     check_indices(labels, 0, len(sums.counts), "labels")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, block = block_rows(), b
+    cdef const int32_t *own = &labels[0] if n else NULL
     cdef dp_sums *places = places_of(sums, n_threads)
     try:
         for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-            _accumulate(&table, labels, &places[omp_get_thread_num()], b * block, min((b + 1) * block, n))
+            dp_add_rows(&places[omp_get_thread_num()], table.numeric, table.single, table.p, own, b * block, min((b + 1) * block, n))
     finally:
         free(places)
     if n_threads > 1:
         sums.gather()
-
-
-cdef void _accumulate(
-    const table_rows *table, const int32_t[::1] labels, const dp_sums *place, Py_ssize_t start, Py_ssize_t stop,
-) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(start, stop):
-        dp_add(place, rows_numeric(table, i), table.single, table.p, labels[i], i, 1)
 
 
 def farthest(

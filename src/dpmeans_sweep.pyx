@@ -290,7 +290,7 @@ def open_at(
     cdef Py_ssize_t D = table.p
     cdef int32_t new = <int32_t> (mu.shape[0] - 1), old = labels[row]
     cdef dp_sums place
-    sums.at(-1, &place)
+    sums.at(0, &place)
     dp_add(&place, rows_numeric(&table, row), table.single, D, old, row, -1)
     dp_add(&place, rows_numeric(&table, row), table.single, D, new, row, 1)
     lower[row] = min(lower[row], dp_below(sqrt(dp_distance(rows_numeric(&table, row), table.single, &mu[old, 0], D)) * scale))
@@ -349,7 +349,7 @@ def collapse(
     cdef dp_sums place
     cdef dp_rows rows
     cdef Py_ssize_t k, at, moved = 0, computed = 0
-    sums.at(-1, &place)
+    sums.at(0, &place)
     rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
     c.D, c.K, c.capacity, c.cap, c.single = table.p, K, mu.shape[0], cap, table.single
     c.mu, c.centre, c.half, c.step = &mu[0, 0], &centre[0, 0], &half[0], &step[0]

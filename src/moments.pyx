@@ -3,6 +3,8 @@
 src/_moments.h defines the layout of a group.
 """
 
+import numpy as np
+
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBuffer_Release, PyObject_GetBuffer
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
@@ -10,7 +12,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, rows_number, rows_weight, table_rows,
+    CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, moments_ranges, rows_numeric, rows_weight,
+    table_rows,
 )
 
 cdef extern from "_int128.h" nogil:
@@ -25,6 +28,9 @@ cdef extern from "_int128.h" nogil:
     craftc_int128 int128_product(int64_t a, int64_t b)
     craftc_int128 int128_scale(craftc_int128 a, int64_t b)
     double int128_double(craftc_int128 a)
+
+cdef enum:
+    APART = 16      # numbers between the results of two threads, which then have no pair of cache lines in common
 
 
 cdef class Grid:
@@ -110,26 +116,37 @@ def column_ranges(
     weight not None,                        # IN  (n,) or empty = all one
     double[::1] low not None,               # OUT (p,) +inf without observed values
     double[::1] high not None,              # OUT (p,) -inf without observed values
+    int n_threads,
 ):
     """Minimum and maximum of the observed values of every column, over rows with weight > 0."""
+    check_threads(n_threads)
     check(X.ndim == 2 and X.shape[1] == low.shape[0], "X")
     check(high.shape[0] == low.shape[0], "high")
     cdef table_rows rows = rows_of(X, None, weight)
+    cdef Py_ssize_t p = rows.p, d
+    cdef int t
+    cdef double[:, :, ::1] found = np.full((n_threads, 2, p + APART), np.inf)
+    for t in prange(n_threads, nogil=True, schedule="static", num_threads=n_threads):
+        _ranges(&rows, t * rows.n // n_threads, (t + 1) * rows.n // n_threads, found[t])
+    for d in range(p):      # of equal numbers, 0 and -0, the first row's, whatever the number of threads
+        low[d], high[d] = INFINITY, -INFINITY
+        for t in range(n_threads):
+            if found[t, 0, d] < low[d]:
+                low[d] = found[t, 0, d]
+            if found[t, 1, d] > high[d]:
+                high[d] = found[t, 1, d]
+
+
+cdef void _ranges(const table_rows *rows, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] found) noexcept nogil:
     cdef Py_ssize_t i, d
-    cdef double cell
     for d in range(rows.p):
-        low[d] = INFINITY
-        high[d] = -INFINITY
-    with nogil:
-        for i in range(rows.n):
-            if rows_weight(&rows, i) == 0:
-                continue
-            for d in range(rows.p):
-                cell = rows_number(&rows, i, d)
-                if cell < low[d]:
-                    low[d] = cell
-                if cell > high[d]:
-                    high[d] = cell
+        found[1, d] = -INFINITY
+    for i in range(start, stop):
+        if rows_weight(rows, i) != 0:
+            if rows.single:
+                moments_ranges(rows_numeric(rows, i), 1, rows.p, &found[0, 0], &found[1, 0])
+            else:
+                moments_ranges(rows_numeric(rows, i), 0, rows.p, &found[0, 0], &found[1, 0])
 
 
 def accumulate(
@@ -138,7 +155,7 @@ def accumulate(
     weight not None,                        # IN   (n,) or empty = all one
     const int32_t[::1] labels not None,     # IN   (n,) group of each row, -1 = none
     Grid grid not None,
-    int64_t[:, :, ::1] partial not None,    # WORK (n_threads, K, width), zeros
+    int64_t[:, :, ::1] partial not None,    # WORK (n_threads, >= K, width), zeros
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     int n_threads,
 ):
@@ -146,7 +163,7 @@ def accumulate(
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == grid.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == labels.shape[0] and codes.shape[1] == grid.q, "codes")
-    check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] == groups.shape[0] and partial.shape[2] == grid.width),
+    check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= groups.shape[0] and partial.shape[2] == grid.width),
           "partial")
     check(groups.shape[1] == grid.width, "groups")
     check_indices(labels, -1, groups.shape[0], "labels")
@@ -180,17 +197,17 @@ cdef void _accumulate_block(
 
 
 def merge_partial(
-    int64_t[:, :, ::1] partial not None,    # INOUT (n_threads, K, width), zeroed again
+    int64_t[:, :, ::1] partial not None,    # INOUT (n_threads, >= K, width), zeroed again
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
     Py_ssize_t first_numeric,
 ):
     """Add the partial sums of every thread to the groups."""
     check(0 <= first_numeric <= groups.shape[1] and (groups.shape[1] - first_numeric) % CRAFTC_NUMERIC_CELLS == 0, "first_numeric")
-    check(groups.shape[0] == partial.shape[1] and groups.shape[1] == partial.shape[2], "groups")
+    check(groups.shape[0] <= partial.shape[1] and groups.shape[1] == partial.shape[2], "groups")
     cdef Py_ssize_t t, k, i, width = groups.shape[1]
     with nogil:
         for t in range(partial.shape[0]):
-            for k in range(partial.shape[1]):
+            for k in range(groups.shape[0]):
                 moments_merge(&groups[k, 0], &partial[t, k, 0], 1, first_numeric, width)
                 for i in range(width):
                     partial[t, k, i] = 0

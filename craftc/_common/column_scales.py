@@ -16,10 +16,11 @@ _NARROW = 0.1  # quantile of the deviations: a few unusually narrow columns amon
 _FEWEST = 20  # rows: deviations of fewer are too uncertain
 ROWS_COMPARED = 10_000  # at most, spread evenly over the table, are looked at
 _COLUMNS_AT_ONCE = 32  # of which float64 copies exist at a time
+_ROWS_AT_FIRST = 256  # which show that most columns have more than two values
 _CENTRED = 0.25  # standard deviations by which the means of centred columns differ from 0, at most (root of the mean square)
 
 
-def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any]) -> None:
+def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | None = None) -> None:
     """Warn if the standard deviations of columns differ by more than a factor of 10, as those of different units do.
 
     The widest column is compared with the 10 % quantile of the deviations, interpolated on a logarithmic scale. Units are not known, so
@@ -36,16 +37,19 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any]) -> None:
         Fitted on the columns; its class is named, and its feature_names_in_ are used.
     X : ndarray (n, D)
         Finite.
+    known : ndarray (4, D), optional
+        Smallest and largest value, standard deviation and mean of every column, where all rows have been summed already.
     """
     if len(X) < _FEWEST:
         return
-    rows: Any = slice(None) if len(X) <= ROWS_COMPARED else spread(len(X), ROWS_COMPARED, 0)
+    rows = np.arange(len(X)) if len(X) <= ROWS_COMPARED else spread(len(X), ROWS_COMPARED, 0)
     blocks = [slice(first, first + _COLUMNS_AT_ONCE) for first in range(0, X.shape[1], _COLUMNS_AT_ONCE)]
-    scales = np.concatenate([_scales(X[rows, block].astype(np.float64)) for block in blocks], axis=1)
-    compared = np.flatnonzero(scales[3])
+    if known is None:
+        known = np.concatenate([_scales(X[rows, block].astype(np.float64)) for block in blocks], axis=1)
+    compared = np.flatnonzero(np.concatenate([_varied(X[:, block], rows, known[:, block]) for block in blocks]))
     if len(compared) < 2:
         return
-    low, deviation, mean = scales[:3, compared]
+    low, _, deviation, mean = known[:, compared]
     narrow, wide = int(deviation.argmin()), int(deviation.argmax())
     least = np.exp(np.quantile(np.log(deviation), _NARROW))
     commensurate = deviation[wide] <= COMMENSURATE * least or (low == low[0]).all() or (np.mean((mean / deviation) ** 2) <= _CENTRED**2)
@@ -61,9 +65,19 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any]) -> None:
 
 
 def _scales(rows: Floats) -> Floats:
-    """(4, D) smallest value, standard deviation and mean of every column, and whether it has more than two values."""
+    """(4, D) smallest and largest value, standard deviation and mean of every column."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     reach = high / 2 - low / 2  # in units of which squares do not overflow
     step = (rows / 2 - low / 2) / np.where(reach > 0, reach, 1.0)
     mean, deviation = low + 2.0 * reach * step.mean(axis=0), 2.0 * reach * step.std(axis=0)
-    return np.array([low, deviation, mean, ((rows > low) & (rows < high)).any(axis=0)])
+    return np.array([low, high, deviation, mean])
+
+
+def _varied(X: NDArray[Any], rows: NDArray[np.intp], known: Floats) -> NDArray[np.bool_]:
+    """(D,) whether some of the rows have a third value, between the smallest and the largest one."""
+    few = X[rows[:_ROWS_AT_FIRST]]
+    varied: NDArray[np.bool_] = ((few > known[0]) & (few < known[1])).any(axis=0)
+    left = np.flatnonzero(~varied)
+    cells = X[rows[:, None], left]
+    varied[left] = ((cells > known[0, left]) & (cells < known[1, left])).any(axis=0)
+    return varied

@@ -154,9 +154,21 @@ class NumberTable:
     # ---- moments ----
 
     @cached_property
+    def _of_columns(self) -> ExactMoments:
+        """Exact moments of all rows."""
+        return self.moments(self.one_cluster(), 1)
+
+    @cached_property
     def scatter(self) -> float:
         """Sum of squared distances to the grand mean."""
-        return self.moments(self.one_cluster(), 1).inertia()
+        return self._of_columns.inertia()
+
+    def columns(self) -> Floats:
+        """(4, D) smallest and largest number, standard deviation and mean of every column."""
+        of = self._of_columns
+        least = (self._high / 2 - self._low / 2) / math.sqrt(len(self) / 2)  # for columns whose squares underflow
+        deviation = np.where(of.scatters[0] > 0, np.sqrt(of.scatters[0] / self.total), least)
+        return np.array([self._low, self._high, deviation, of.origin + of.offsets[0]])
 
     def one_cluster(self) -> Any:
         """Labels of all rows in one cluster."""
@@ -200,7 +212,7 @@ class DenseData(NumberTable):
         self._share = np.empty(0) if whole or weight is None else _comparable(weight)
         self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
         low, high = np.empty((2, X.shape[1]))
-        _moments.column_ranges(X, self.weight, low, high)
+        _moments.column_ranges(X, self.weight, low, high, threads_for(n_threads, 2 * X.size))
         total = float(self.weight.sum()) * unit if len(self.weight) else float(len(X))
         largest = 1.0 if whole or weight is None else float(weight.max())
         super().__init__(len(X), low, high, total, unit, largest, bool(X.dtype == np.float32))
@@ -217,7 +229,7 @@ class DenseData(NumberTable):
     @cached_property
     def _whole(self) -> _kernel.Sums:
         sums = self.no_sums(1)
-        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads(2))
+        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads_of_pass)
         return sums
 
     def one_cluster(self) -> Labels:
@@ -229,11 +241,22 @@ class DenseData(NumberTable):
         if K == 1:
             sums.sums[0], sums.counts[0] = self._whole.sums[0], self._whole.counts[0]
         else:
-            _kernel.accumulate(self.X, labels, sums, self.threads(2))
+            _kernel.accumulate(self.X, labels, sums, self.threads_of_pass)
         return sums
 
     def _groups(self, labels: Labels, some: slice, whole: bool, grid: _moments.Grid) -> Integers:
         return groups_of(self.X, self.weight, labels, None if whole else some, some.stop - some.start, grid, self.threads(2))
+
+    @property
+    def threads_of_pass(self) -> int:
+        """Threads for a pass that does little with every cell."""
+        return threads_for(self.n_threads, len(self) * self.X.shape[1] / 2)
+
+    def sum_again(self, labels: Labels, sums: _kernel.Sums) -> None:
+        """Exact sums of every cluster of another partition in the same memory: new memory costs as much as a small table."""
+        sums.sums[:] = 0
+        sums.counts[:] = 0
+        _kernel.accumulate(self.X, labels, sums, self.threads_of_pass)
 
     def threads(self, K: int) -> int:
         """Threads for one sweep over K centres."""
@@ -269,6 +292,7 @@ def groups_of(
     if some is not None:
         labels = np.where((labels >= some.start) & (labels < some.stop), labels - np.int32(some.start), np.int32(-1))
     groups = np.zeros((K, grid.width), np.int64)
-    partial = np.zeros((n_threads, *groups.shape) if n_threads > 1 else (0, 0, grid.width), np.int64)
+    # with some groups to spare, the sums of two threads have no pair of cache lines in common
+    partial = np.zeros((n_threads, K + 3, grid.width) if n_threads > 1 else (0, K, grid.width), np.int64)
     _moments.accumulate(X, np.empty((len(X), 0), np.uint8), weight, labels, grid, partial, groups, n_threads)
     return groups

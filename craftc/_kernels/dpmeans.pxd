@@ -62,6 +62,8 @@ cdef extern from "_dpmeans.h" nogil:
         Py_ssize_t *beyond_limit)
     float dp_quick_check(const dp_centres *c, const void *x, const int32_t *some, float *distance)
     void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, Py_ssize_t i, int sign)
+    void dp_add_rows(
+        const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels, Py_ssize_t start, Py_ssize_t stop)
     void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)
     Py_ssize_t dp_collapse(
         dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start, Py_ssize_t stop,
@@ -84,7 +86,7 @@ cdef class Centres:
 
 cdef class Sums:
     cdef readonly object centre, scale, weight, share, unit_weight, sums, counts
-    cdef object partial, partial_counts
+    cdef object of_threads, counts_of_threads
     cdef readonly int n_threads
     cdef const int64_t[::1] weight_
     cdef const double[::1] share_

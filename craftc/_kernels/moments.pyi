@@ -23,7 +23,11 @@ class Grid:
     ) -> None: ...
 
 def column_ranges(
-    X: NDArray[Any], weight: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
+    X: NDArray[Any],
+    weight: NDArray[np.int64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    n_threads: int,
 ) -> None: ...
 def accumulate(
     X: NDArray[Any],

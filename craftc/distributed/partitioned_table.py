@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import first_rows
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import moments as moments_kernel
 from craftc.distributed.engines import Engine, Node, read_again, read_part, rebuilt
@@ -220,7 +221,7 @@ def _cells(part: Part, stage: str, rows: NDArray[np.int64]) -> tuple[NDArray[Any
 def _ranges(part: Part, stage: str) -> tuple[Floats, Floats]:
     table = _table(part, stage)
     low, high = np.empty((2, table.numeric.shape[1]))
-    moments_kernel.column_ranges(table.numeric, np.empty(0, np.int64), low, high)
+    moments_kernel.column_ranges(table.numeric, np.empty(0, np.int64), low, high, threads_for(part.n_threads, 2 * table.numeric.size))
     return low, high
 
 

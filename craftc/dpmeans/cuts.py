@@ -49,7 +49,7 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     """
     K = len(mu)
     squared = np.empty(len(data))
-    _kernel.own_distances(data.X, mu, labels, squared, data.threads(2))
+    _kernel.own_distances(data.X, mu, labels, squared, data.threads_of_pass)
     far, equal = _furthest(data, squared, labels, K)
     cuts = _swept(data, labels, K, mu, _beyond(data, labels, mu, data.X[far] - mu))
     total, own = _weights(data, labels, K, np.arange(len(data))), _weights(data, labels, K, equal)
@@ -65,23 +65,26 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
 
 def _swept(data: DenseData, labels: Labels, K: int, mu: Floats | None, sides: Sides) -> Cuts:
     """Sweeps of 2-means within every cluster; with `mu`, the first use the means of the clusters as thresholds."""
+    sums = data.no_sums(2 * K)
     for sweep in range(_SWEEPS):
-        gains, means = _halves(data, labels, sides, K)
+        gains, means = _halves(data, labels, sides, K, sums)
         thresholds = means.mean(axis=1) if mu is None or sweep >= _AT_THE_MEAN else mu
         moved = _beyond(data, labels, thresholds, means[:, 1] - means[:, 0])
-        if _weights(data, np.zeros(len(data), np.int32), 1, np.flatnonzero(moved != sides))[0] <= _FEW * data.total:
+        changed = moved != sides
+        weight = data.weight[changed].sum() * data.unit if len(data.weight) else np.count_nonzero(changed)
+        if weight <= _FEW * data.total:
             break
         sides = moved
     else:
-        gains = _halves(data, labels, sides, K)[0]
+        gains = _halves(data, labels, sides, K, sums)[0]
     return Cuts(gains, sides)
 
 
-def _halves(data: DenseData, labels: Labels, sides: Sides, K: int) -> tuple[Floats, Floats]:
+def _halves(data: DenseData, labels: Labels, sides: Sides, K: int, sums: _kernel.Sums) -> tuple[Floats, Floats]:
     """The gains of cuts, and the means (K, 2, D) of both sides; zeros for clusters with all rows on one side."""
     halves = 2 * labels + sides
-    sums = data.sums_of(halves.astype(np.int32, copy=False), 2 * K)
-    weights = sums.counts[: 2 * K].reshape(K, 2) * data.unit
+    data.sum_again(halves.astype(np.int32, copy=False), sums)
+    weights = sums.counts.reshape(K, 2) * data.unit
     means = data.means(sums, 2 * K).reshape(K, 2, -1)
     cut = (weights > 0).all(axis=1)
     means[~cut] = 0.0
@@ -92,7 +95,7 @@ def _halves(data: DenseData, labels: Labels, sides: Sides, K: int) -> tuple[Floa
 def _beyond(data: DenseData, labels: Labels, thresholds: Floats, directions: Floats) -> Sides:
     """Rows whose projection on the direction of their cluster is larger than that of its threshold."""
     projections = np.empty(len(data))
-    _kernel.project(data.X, thresholds, directions, labels, projections, data.threads(2))
+    _kernel.project(data.X, thresholds, directions, labels, projections, data.threads_of_pass)
     return np.asarray(projections > 0.0)
 
 

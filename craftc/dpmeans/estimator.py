@@ -67,8 +67,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     cluster_penalty : float or "auto", default="auto"
         lambda^2, in squared units of the table, 0 to inf. For the paper's algorithm it is the square of a radius, about twice D variances
         of a cluster; for a search it is the price of a cluster in J, and a cut of a round cluster of n rows gains about n variances.
-        "auto": the K up to 128 whose partition has the smallest description length (BIC of a spherical Gaussian classification likelihood);
-        lambda^2 is then the price at which J has no more and no fewer clusters. Tables above 16 384 rows are searched in a sample.
+        "auto": the K whose partition has the smallest description length (BIC of a spherical Gaussian classification likelihood), up to
+        128, and up to 1024 where the clusters are clear; lambda^2 is then the price at which J has no more and no fewer clusters. Tables
+        above 16 384 rows are searched in a sample.
         In the modes of the paper "auto" is a value of the farthest-first path (one traversal gives a lambda^2 for every K).
     n_clusters : int, optional
         Number of clusters. Excludes a `cluster_penalty`. In the modes of the paper lambda^2 is the farthest-first heuristic's value for it.
@@ -77,7 +78,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     mode : {"auto", "serial", "delayed", "collapsed", "lowest"}, default="auto"
         "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`, asks for the paper's
         algorithm; then serial or delayed sweeps, as suits lambda^2. With more than 16 384 rows, sweeps end where J falls by less than
-        1e-4 of itself.
+        1e-4 of itself, and delayed ones start from the centres of sweeps over a sample.
         "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper). "delayed": one new cluster
         per sweep, at the furthest row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row
         in turn moves to the cluster where J is smallest, with the change of the means included (Eq. 8). "lowest": the search for the
@@ -101,7 +102,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         Number of starts; the one with the lowest J is kept. The first visits the rows as they are, the others in random orders. A search
         has one start.
     max_iter : int, default=300
-        Maximal number of sweeps, the polish not included.
+        Maximal number of sweeps, the polish and sweeps over a sample not included.
     random_state : int, Generator, RandomState or None, default=None
         Seed of orders and random starts. The same seed gives bit-identical results on any number of threads.
     n_threads : int, optional
@@ -256,9 +257,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         self._check_parameters()
         n_threads, seed = effective_n_threads(self.n_threads), seed_of(self.random_state)
         if is_partitioned(X, client):
-            partitions, starts, penalty, best, sample = self._search_partitions(X, sample_weight, client, n_threads, seed)
+            partitions, starts, penalty, best, compared = self._search_partitions(X, sample_weight, client, n_threads, seed)
             set_input_attributes(self, X, partitions)
-            warn_of_unscaled_columns(self, sample)
+            warn_of_unscaled_columns(self, *compared)
             self._set_spherical_state(penalty, starts.limit, None, best)
             self._warn_of_the_result(best, len(partitions))
             self._moments = best.moments.around(self.cluster_centers_)
@@ -270,7 +271,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         data = DenseData(whitened(table, shape), weight, n_threads)
         data.check_ranges(column_names(self))
         if isinstance(self.covariance, str) and self.covariance == "spherical":
-            warn_of_unscaled_columns(self, rows)
+            warn_of_unscaled_columns(self, rows, data.columns())
         starts = Starts(self, LocalRows(data), seed)
         penalty, best = starts.best(self._given_labels(len(table)))
         spherical = shape is not None or (isinstance(self.covariance, str) and self.covariance == "spherical")
@@ -302,7 +303,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
 
     def _search_partitions(
         self, X: Any, sample_weight: Any, client: Any, n_threads: int, seed: int
-    ) -> tuple[Any, Starts, float, SphericalFit, NDArray[Any]]:
+    ) -> tuple[Any, Starts, float, SphericalFit, tuple[NDArray[Any], Floats]]:
         """The table of a collection, the starts, lambda^2, the partition with labels in the form of the collection, and some rows."""
         from craftc.dpmeans.partitioned_rows import PartitionedRows  # which ordinary tables do not need
 
@@ -314,7 +315,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
             starts = Starts(self, rows, seed)
             penalty, best = starts.best()
             best.labels = rows.in_form_of_input(best)
-            return partitions, starts, penalty, best, rows.spread_rows(ROWS_COMPARED)
+            return partitions, starts, penalty, best, (rows.spread_rows(ROWS_COMPARED), rows.table.columns())
 
     def _warn_of_the_result(self, fit: SphericalFit, n: int) -> None:
         """Warn where a fit has not converged, or has suspiciously many clusters."""

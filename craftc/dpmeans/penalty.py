@@ -17,7 +17,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.descent import Descent, SphericalFit
-from craftc.dpmeans.split_search import THOROUGH, SplitSearch
+from craftc.dpmeans.split_search import MOST_PAIRED, THOROUGH, SplitSearch
 
 _PATIENCE = 8  # values of the path that are tried without an improvement
 MOST_CHOSEN = 128
@@ -136,7 +136,7 @@ def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, 
             one.run(min(int(given), n), price)
         search = min(searches, key=lambda one: one.inertia + (one.K - 1) * price)
     else:
-        most = max(1, min(cap, MOST_CHOSEN, int(sample.total // ROWS_PER_CLUSTER), n))
+        most = max(1, min(cap, MOST_PAIRED, int(sample.total // ROWS_PER_CLUSTER), n))
         search.choose(most, partial(_length, sample))
     if isinstance(penalty, str):
         penalty = sum(search.price_range()) / 2 / share

@@ -21,6 +21,10 @@ _ROUNDS = 32  # of exchanges
 _PAYS = 1.0 + 1e-9  # what rounding may feign
 _MAY_PAY = 0.2  # share of the cost of a merge above which a cut may still pay after the sweeps
 _TRIALS = 12  # of these, one by one
+_PATIENCE = 16  # clusters beyond twice the best number that are tried though the description does not become shorter
+_FEW = 128  # clusters that need not be clear
+_UNCERTAIN = 64  # clusters up to which the cuts of very many clusters may gain as little as those of noise
+_CLEAR = 8.0  # cheapest merge over best cut above which clusters are clear: the ratio of equal pieces of a line
 #: Clusters up to which all pairs are compared.
 MOST_PAIRED = 1024
 
@@ -181,14 +185,15 @@ class SplitSearch:
 
     # ---- merges ----
 
-    def merges(self) -> list[Merge]:
-        """Successive merges of the pair whose merge costs least, down to one cluster."""
+    def merges(self, most: int | None = None) -> list[Merge]:
+        """Successive merges of the pair whose merge costs least, down to one cluster or at most so many."""
         costs, sizes, means = merge_costs(self.centers, self.sizes), self.sizes, self.centers.copy()
+        partner, least = costs.argmin(axis=1), costs.min(axis=1)
         alive, number = np.ones(self.K, np.bool_), np.arange(self.K, dtype=np.int32)
         steps: list[Merge] = []
-        for _ in range(self.K - 1):
-            k, j = divmod(int(costs.argmin()), self.K)
-            cost, k, j = float(costs[k, j]), min(k, j), max(k, j)
+        for _ in range(self.K - 1 if most is None else min(most, self.K - 1)):
+            one = int(least.argmin())
+            cost, k, j = float(least[one]), *sorted((one, int(partner[one])))
             total = sizes[k] + sizes[j]
             means[k] += (sizes[j] / total) * (means[j] - means[k])
             sizes[k], alive[j] = total, False
@@ -199,6 +204,11 @@ class SplitSearch:
             joined[~alive] = joined[k] = np.inf
             costs[k], costs[:, k] = joined, joined
             costs[j], costs[:, j] = np.inf, np.inf
+            nearer = (joined < least) | ((joined == least) & (k < partner))
+            partner[nearer], least[nearer] = k, joined[nearer]
+            lost = np.flatnonzero(alive & ~nearer & ((partner == k) | (partner == j)))
+            changed = np.append(lost, (k, j))
+            partner[changed], least[changed] = costs[changed].argmin(axis=1), costs[changed].min(axis=1)
             steps.append(Merge(cost, (np.cumsum(alive, dtype=np.int32) - np.int32(1))[number], sizes[alive]))
         return steps
 
@@ -277,7 +287,7 @@ class SplitSearch:
         self.exchange()
 
     def choose(self, most: int, length: Callable[[Floats, float], float]) -> None:
-        """The partition with the smallest description length.
+        """The partition with the smallest description length; more than 128 clusters only if they are clear.
 
         Parameters
         ----------
@@ -286,12 +296,43 @@ class SplitSearch:
         length : callable
             Description length by the sizes and the inertia.
         """
-        best, labels = length(self.sizes, self.inertia), self.labels.copy()
-        K = 1
-        while self.K - 2 * K < 16 and len(self.grow(most)):
+        few, best, labels, K = min(most, _FEW), length(self.sizes, self.inertia), self.labels.copy(), 1
+        while self.K - 2 * K < _PATIENCE and len(self.grow(few)):
             here = length(self.sizes, self.inertia)
             if here < best - 1e-9:
                 best, labels, K = here, self.labels.copy(), self.K
+        last = self.labels.copy()
+        if self._find_many(most, best, length):
+            return
+        self.relabel(last)
+        if not self._merge_to_shortest(best, length) and self.K != K:
+            self.relabel(labels)
+            self.sweep(_SWEEPS)
+        self.exchange()
+        while self._improve(few, length):
+            self.exchange()
+
+    def _find_many(self, most: int, best: float, length: Callable[[Floats, float], float]) -> bool:
+        """Go on cutting while that shortens the description; returns whether that finds clear clusters, and a shorter one than `best`.
+
+        Where clusters are many, the first cuts lengthen the description as those of noise do, but later ones shorten it. A continuum
+        and heavy tails have shorter descriptions by many clusters, too, whose cuts gain nearly what their merges cost.
+        """
+        before, here = np.inf, length(self.sizes, self.inertia)
+        while (self.K < _UNCERTAIN or here < before) and len(self.grow(most)):
+            before, here = here, length(self.sizes, self.inertia)
+        if not min(before, here) < best or self.K > MOST_PAIRED:
+            return False
+        self._merge_to_shortest(np.inf, length)
+        self.exchange()
+        if np.median(merge_costs(self.centers, self.sizes).min(axis=1)) <= _CLEAR * np.median(self.gains()):
+            return False
+        while self._improve(most, length):
+            pass
+        return length(self.sizes, self.inertia) < best
+
+    def _merge_to_shortest(self, best: float, length: Callable[[Floats, float], float]) -> bool:
+        """The step of the merges with the shortest description, if that is shorter than `best`; returns whether it is."""
         inertia, chosen = self.inertia, None
         for step in self.merges():
             inertia += step.cost
@@ -300,12 +341,7 @@ class SplitSearch:
                 best, chosen = here, step
         if chosen is not None:
             self.merge(chosen)
-        elif self.K != K:
-            self.relabel(labels)
-            self.sweep(_SWEEPS)
-        self.exchange()
-        while self._improve(most, length):
-            self.exchange()
+        return chosen is not None
 
     def _improve(self, most: int, length: Callable[[Floats, float], float]) -> bool:
         """One cluster more or less where that shortens the description; returns whether it does."""
@@ -327,7 +363,7 @@ class SplitSearch:
     def _one_less(self, most: int) -> bool:
         if self.K == 1:
             return False
-        self.merge(self.merges()[0])
+        self.merge(self.merges(1)[0])
         return True
 
     def price_range(self) -> tuple[float, float]:

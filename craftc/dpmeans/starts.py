@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from craftc._common.dense_data import DenseData
-from craftc._common.typing import Labels
+from craftc._common.random import DPMeansStream, spread
+from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
 from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps
 from craftc.dpmeans.lowest import lowest
@@ -63,26 +64,27 @@ class Starts:
             self.mode, free = "collapsed", model.n_clusters is None
             self.cap = self.cap if free else len(centers)
             fit = self.descend(penalty, rows.labels_of_all(lowest(rows.counted(), penalty, self.cap, centers, free)), 0)
+            self.limit = rows.farthest(fit.centers)[0]
         else:
             self.mode, self.cap = "nearest", 0  # clusters open in the search alone
-            fit = self.exchanged(penalty, self.descend(penalty, rows.nearest_labels(centers), 0))
-        self.limit = rows.farthest(fit.centers)[0]
+            fit = self.exchanged(penalty, self.descend(penalty, rows.one_cluster(), 0, centers))
         return penalty, fit
 
     def exchanged(self, penalty: float, fit: SphericalFit) -> SphericalFit:
         """Exchange the cheapest merge for a cluster at the farthest row, which a sample may lack, as long as that lowers the inertia."""
+        self.limit, cells = self.rows.farthest(fit.centers)
         while 2 < len(fit.sizes) <= MOST_PAIRED:
-            squared, cells = self.rows.farthest(fit.centers)
             costs = merge_costs(fit.centers, fit.sizes)
             k, j = np.unravel_index(costs.argmin(), costs.shape)
-            if squared <= costs[k, j]:
+            if self.limit <= costs[k, j]:
                 break
             merged = fit.sizes[[k, j]] @ fit.centers[[k, j]] / fit.sizes[[k, j]].sum()
             centers = np.concatenate([np.delete(fit.centers, [k, j], axis=0), merged[None], cells[None].astype(np.float64)])
-            found = self.descend(penalty, self.rows.nearest_labels(centers), 0)
+            found = self.descend(penalty, self.rows.one_cluster(), 0, centers)
             if found.inertia >= fit.inertia:
                 break
             fit = found
+            self.limit, cells = self.rows.farthest(fit.centers)
         return fit
 
     def best(self, given: Labels | None = None) -> tuple[float, SphericalFit]:
@@ -92,15 +94,31 @@ class Starts:
         penalty, chosen = self.penalty()
         self.limit = penalty
         self.mode = paper_mode(self.rows, penalty, self.seed) if self.model.mode == "auto" else self.model.mode
+        centers = self.sampled_centers(penalty) if given is None and chosen is None else None
         scatter = self.rows.table.scatter
         best: SphericalFit | None = None
         for start in range(int(self.model.n_init) if given is None else 1):
             labels = given if given is not None else copy(chosen) if chosen is not None else self.labels(start)
-            fit = self.descend(penalty, labels, start)
+            fit = self.descend(penalty, labels, start, centers if start == 0 else None)
             if best is None or fit.objective < best.objective - 1e-12 * scatter:
                 best = fit
         assert best is not None
         return penalty, best
+
+    def sampled_centers(self, penalty: float) -> Floats | None:
+        """In mode "auto", the centres of the descent over a sample, from which the delayed sweeps of a large table start.
+
+        Most of these sweeps open one cluster and move few rows. Serial sweeps are few.
+        """
+        model = self.model
+        large = self.rows.n_counted > ROWS_SEARCHED
+        if not (large and model.mode == "auto" and self.mode == "delayed" and model.init in ("auto", "single")):
+            return None
+        some = spread(self.rows.n_counted, ROWS_SEARCHED, self.seed, DPMeansStream.PENALTY_SAMPLE)
+        sample = self.rows.gathered(some)
+        descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
+        descent.run(descent.sweep(self.mode), [], int(model.max_iter), tolerance=_TOLERANCE)
+        return descent.rows.mu
 
     def penalty(self) -> tuple[float, Any]:
         """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""
@@ -129,8 +147,8 @@ class Starts:
         seeds, cells, _ = rows.farthest_first(K)
         return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])
 
-    def descend(self, penalty: float, labels: Any, start: int) -> SphericalFit:
-        """One start until convergence."""
+    def descend(self, penalty: float, labels: Any, start: int, centers: Floats | None = None) -> SphericalFit:
+        """One start until convergence; with `centers`, the first sweep compares the rows with these."""
         model = self.model
         descent: Sweeps = self.rows.sweeps(penalty, self.cap, labels, self.seed, start)
         path: list[float] = []
@@ -140,6 +158,8 @@ class Starts:
                 print(f"start {start}, sweep {n_iter}: {descent.rows.K} clusters, J {objective:.6g}")
 
         left, before = int(model.max_iter), 0
+        if centers is not None:
+            descent.rows.replace_centers(centers)
         if isinstance(model.init, str) and model.init == "random-row":
             descent.rows.replace_centers(self.rows.random_row(self.seed, start))
             if self.mode == "collapsed":  # its moves need the means of the rows

@@ -33,7 +33,7 @@ def integer_grid(table: MixedTable, weight: Integers) -> _kernel.Grid:
     """
     p = table.numeric.shape[1]
     low, high = np.empty(p), np.empty(p)
-    _kernel.column_ranges(table.numeric, weight, low, high)
+    _kernel.column_ranges(table.numeric, weight, low, high, 1)
     return grid_of_ranges(table, low, high)
 
 

@@ -187,6 +187,20 @@ def test_the_number_of_round_clusters(seed, D, K):
     assert here < min(low, high)
 
 
+@pytest.mark.parametrize("parameters", [{}, {"max_clusters": 700}])
+def test_many_clear_clusters(parameters):
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat(np.arange(600), 20))
+    X = 12.0 * rng.normal(size=(600, 8))[labels] + rng.normal(size=(len(labels), 8))
+    assert same_partition(DPMeans(**parameters, random_state=0).fit(X).labels_, labels)
+
+
+def test_a_continuum_has_few_clusters():
+    """Many clusters shorten its description, but are not clear."""
+    X = np.random.default_rng(0).normal(size=(8000, 6)) * [20, 10, 5, 1, 1, 1]
+    assert DPMeans(random_state=0).fit(X).n_clusters_ <= 128
+
+
 @pytest.mark.parametrize("D", [1, 2, 10, 60])
 def test_noise_is_one_cluster(D):
     assert DPMeans().fit(np.random.default_rng(D).normal(size=(500, D))).n_clusters_ == 1
@@ -300,3 +314,19 @@ def test_lowest_with_a_given_number():
     for init in ("random", labels):
         with pytest.raises(ValueError, match=r"mode='lowest' searches for its start, got init="):
             DPMeans(5.0, mode="lowest", init=init).fit(X)
+
+
+def test_delayed_sweeps_of_a_large_table_start_from_a_sample():
+    """Rows beyond lambda that the sample lacks open clusters; the result depends on the seed alone."""
+    X, _ = clouds(3, 30_000, 64, 20, 1.5, np.float32)
+    X[[5, 17_001]] += 40.0
+    penalty = 1.95 * 64
+    model = DPMeans(penalty, random_state=0).fit(X)
+    assert model.converged_
+    assert paper_mode(LocalRows(DenseData(X, None, 1)), penalty, 0) == "delayed"
+    assert (model.cluster_sizes_[model.labels_[[5, 17_001]]] == 1.0).all()
+    assert model.n_clusters_ < 30
+    assert model.objective_ <= DPMeans(penalty, mode="delayed").fit(X).objective_ * 1.001
+    again = DPMeans(penalty, random_state=0, n_threads=2).fit(X)
+    assert (again.labels_ == model.labels_).all()
+    assert again.objective_ == model.objective_
