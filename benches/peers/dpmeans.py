@@ -94,7 +94,7 @@ def ours(mode: str, polish: bool = False, max_iter: int = 300) -> Peer:
 
         if mode == "serial" and shape.D < shape.lam2 < 2 * shape.D:
             raise RuntimeError("serial DP-means shatters clusters where D < lambda^2 < 2 D")
-        model = DPMeans(shape.lam2, mode=mode, polish=polish, max_iter=max_iter, n_threads=threads).fit(X)
+        model = DPMeans(shape.lam2, mode=mode, polish=polish, max_iter=max_iter, n_threads=threads, random_state=0).fit(X)
         return model.n_iter_, lambda: model.labels_
 
     return Peer("craftc", fit)
