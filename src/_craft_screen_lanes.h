@@ -141,34 +141,24 @@ TARGET static inline int THIS(screen_one)(const float *cost, ptrdiff_t stride, f
 /* Whether every row of a tile is certain to keep its cluster. */
 TARGET static int THIS(screen_kept)(const float *cost, ptrdiff_t stride, ptrdiff_t rows, const int32_t *labels, float margin)
 {
-    unsigned several = 0;
+    int kept = 1;
     for (ptrdiff_t r = 0; r < rows; r++, cost += stride) {
-        const int32_t own = labels[r] < 0 ? 0 : labels[r];
-        const float x = cost[own] + margin;
-        unsigned seen = 0;
-        for (ptrdiff_t k = 0; k < stride; k += WF) {
-            const unsigned near = AT_MOST(cost + k, x);
-            several |= (near & (near - 1)) | (seen & near);
-            seen |= near ? ~0u : 0u;
-        }
-        several |= (unsigned)(labels[r] < 0) | !seen;
+        int32_t lane;
+        kept &= labels[r] >= 0 && THIS(screen_one)(cost, stride, cost[labels[r]] + margin, &lane);
     }
-    return !several;
+    return kept;
 }
 
 TARGET static float THIS(screen_least)(const float *cost, ptrdiff_t stride)
 {
-#if LEVEL == 4
-    __m512 least = _mm512_loadu_ps(cost);
+    FLOATS least = *(const FLOATS *)cost;
+    float parts[WF];
     for (ptrdiff_t k = WF; k < stride; k += WF)
-        least = _mm512_min_ps(least, _mm512_loadu_ps(cost + k));
-    return _mm512_reduce_min_ps(least);
-#else
-    float least = cost[0];
-    for (ptrdiff_t k = 1; k < stride; k++)
-        least = cost[k] < least ? cost[k] : least;
-    return least;
-#endif
+        least = SMALLER_F(least, *(const FLOATS *)(cost + k));
+    memcpy(parts, &least, sizeof least);
+    for (int v = 1; v < WF; v++)
+        parts[0] = parts[v] < parts[0] ? parts[v] : parts[0];
+    return parts[0];
 }
 
 /* The cheapest cluster of every row, see craft_screen_tile. */

@@ -30,6 +30,8 @@ cdef extern from "_multinomial.h":
 
 TILE = MN_TILE
 
+ctypedef void (*mn_pass)(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *sums) noexcept nogil
+
 
 cdef int set_rows(mn_rows *t, const Py_ssize_t[::1] first, const int32_t[::1] column, const double[::1] x, const double[:, ::1] proba,
                   Py_ssize_t m) except -1:
@@ -102,19 +104,14 @@ def gradient(
 ):
     """The gradient of the loss by the coefficients, X' (P - Y)."""
     cdef mn_rows t
-    cdef Py_ssize_t n = proba.shape[0], m = out.shape[0], blocks = work.shape[0], k
+    cdef Py_ssize_t n = proba.shape[0]
     check_threads(n_threads)
-    set_rows(&t, first, column, x, proba, m)
+    set_rows(&t, first, column, x, proba, out.shape[0])
     check(y.shape[0] == n, "y")
-    check(out.shape[1] == t.w, "out")
-    check(blocks > 0 and work.shape[1] == m + 2 and work.shape[2] == t.w, "work")
     check_indices(y, 0, t.c, "classes")
     if n > 0:
         t.y = &y[0]
-    for k in prange(blocks, nogil=True, schedule="static", num_threads=n_threads):
-        work[k, :m] = 0.0
-        mn_gradient(&t, n * k // blocks, n * (k + 1) // blocks, &work[k, m, 0], &work[k, 0, 0])
-    add_blocks(work, out)
+    sum_over_rows(mn_gradient, &t, n, out, work, n_threads)
 
 
 def hessian_product(
@@ -129,17 +126,13 @@ def hessian_product(
 ):
     """The product of the loss's Hessian and a direction: X' (P * (V - <P, V>)) for V = X direction, row by row."""
     cdef mn_rows t
-    cdef Py_ssize_t n = proba.shape[0], m = out.shape[0], blocks = work.shape[0], k
+    cdef Py_ssize_t m = out.shape[0]
     check_threads(n_threads)
     set_rows(&t, first, column, x, proba, m)
-    check(out.shape[1] == t.w and direction.shape[0] == m and direction.shape[1] == t.w, "direction or out")
-    check(blocks > 0 and work.shape[1] == m + 2 and work.shape[2] == t.w, "work")
+    check(direction.shape[0] == m and direction.shape[1] == t.w, "direction")
     if m > 0:
         t.beta = &direction[0, 0]
-    for k in prange(blocks, nogil=True, schedule="static", num_threads=n_threads):
-        work[k, :m] = 0.0
-        mn_hessian(&t, n * k // blocks, n * (k + 1) // blocks, &work[k, m, 0], &work[k, 0, 0])
-    add_blocks(work, out)
+    sum_over_rows(mn_hessian, &t, proba.shape[0], out, work, n_threads)
 
 
 def weighted_gram(
@@ -164,11 +157,20 @@ def weighted_gram(
                     out[i, column[j]] += scaled * x[j]
 
 
-cdef void add_blocks(const double[:, :, ::1] sums, double[:, ::1] out) noexcept nogil:
-    """out = the sum of the blocks, in their order."""
-    cdef Py_ssize_t k, i, a
-    out[:] = sums[0, :out.shape[0]]
-    for k in range(1, sums.shape[0]):
-        for i in range(out.shape[0]):
-            for a in range(out.shape[1]):
-                out[i, a] += sums[k, i, a]
+cdef int sum_over_rows(
+    mn_pass add, const mn_rows *t, Py_ssize_t n, double[:, ::1] out, double[:, :, ::1] work, int n_threads,
+) except -1:
+    """out (m, w) = what the rows add; work (blocks, m + 2, w). The blocks are added in their order."""
+    cdef Py_ssize_t m = out.shape[0], blocks = work.shape[0], k, i, a
+    check(out.shape[1] == t.w, "out")
+    check(blocks > 0 and work.shape[1] == m + 2 and work.shape[2] == t.w, "work")
+    for k in prange(blocks, nogil=True, schedule="static", num_threads=n_threads):
+        work[k, :m] = 0.0
+        add(t, n * k // blocks, n * (k + 1) // blocks, &work[k, m, 0], &work[k, 0, 0])
+    with nogil:
+        out[:] = work[0, :m]
+        for k in range(1, blocks):
+            for i in range(m):
+                for a in range(t.w):
+                    out[i, a] += work[k, i, a]
+    return 0

@@ -17,7 +17,7 @@ def chunks(n: int) -> Iterator[slice]:
     return (slice(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK))
 
 
-def rows_of(labels: Labels, k: int) -> NDArray[np.int32]:
+def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
     """The rows of cluster k, ascending."""
     found = [np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start) for rows in chunks(len(labels))]
     return np.concatenate(found) if found else np.empty(0, np.int32)

@@ -85,12 +85,13 @@ class Cells:
         """(m, n) 1 for the rows that leave under every candidate."""
         table, grid = self.table, pricing.grid
         leaving = np.zeros((len(self), n), np.uint8)
+        numbers, levels = np.flatnonzero(candidates.numeric_slot >= 0), np.flatnonzero(candidates.level_slot >= 0)
+        columns = np.searchsorted(grid.level_start, levels, side="right") - 1
         for some in chunks(len(self)):
             rows, out = self.rows[some], leaving[some]
-            for d in np.flatnonzero(candidates.numeric_slot >= 0):
+            for d in numbers:
                 z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
                 out[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
-            for position in np.flatnonzero(candidates.level_slot >= 0):
-                column = int(np.searchsorted(grid.level_start, position, side="right")) - 1
+            for position, column in zip(levels, columns, strict=True):
                 out[:, candidates.level_slot[position]] = table.codes[rows, column] == position - grid.level_start[column]
         return leaving

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import rows_of
+from craftc._common.labels import rows_in_cluster
 from craftc._common.merge_path import shared_rows
 from craftc._common.typing import Integers, Labels
 from craftc._kernels import craft as craft_kernel
@@ -155,7 +155,7 @@ class SidesAssigned:
 
 
 def cluster_cells(part: Part, labels: Labels, k: int) -> Cells:
-    return Cells(part.table, _NO_WEIGHT, rows_of(labels, k))
+    return Cells(part.table, _NO_WEIGHT, rows_in_cluster(labels, k))
 
 
 def rows_per_cluster(part: Part, labels: Labels) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import compact, first_appearance, renumber, rows_of
+from craftc._common.labels import compact, first_appearance, renumber, rows_in_cluster
 from craftc._common.merge_path import MergePath
 from craftc._common.random import spread
 from craftc._common.threads import aligned
@@ -244,7 +244,7 @@ class LocalRows:
 
     async def cluster(self, labels: Labels, k: int) -> LocalCluster:
         """The rows of one cluster."""
-        return LocalCluster(self, rows_of(labels, k))
+        return LocalCluster(self, rows_in_cluster(labels, k))
 
     def together(self, questions: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """The results of coroutines that ask `ClusterRows`."""

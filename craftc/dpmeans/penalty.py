@@ -17,10 +17,9 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.descent import Descent, SphericalFit
-from craftc.dpmeans.split_search import MOST_PAIRED, THOROUGH, SplitSearch
+from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, THOROUGH, SplitSearch
 
 _PATIENCE = 8  # values of the path that are tried without an improvement
-MOST_CHOSEN = 128
 #: Rows by which lambda^2 and the number of clusters are chosen for larger tables.
 ROWS_SEARCHED = 1 << 14
 _FEWEST_SEARCHED = 1 << 13  # rows
@@ -104,7 +103,7 @@ def choose_by_sample(rows: Any, fit: Callable[[DenseData, float], SphericalFit],
     if rows.n_counted <= ROWS_SEARCHED:
         data = rows.gathered()
         return choose_penalty(data, partial(fit, data), cap)[0], None
-    sample = rows.gathered(spread(rows.n_counted, ROWS_SEARCHED, seed, DPMeansStream.PENALTY_SAMPLE))
+    sample = sample_of(rows, ROWS_SEARCHED, seed)
     penalty, best = choose_penalty(sample, partial(fit, sample), cap)
     # rows outside the sample may be further out; neither they nor small moves of the means should open clusters
     return max(penalty, _MARGIN * rows.farthest(best.centers)[0]), rows.nearest_labels(best.centers)
@@ -143,14 +142,19 @@ def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, 
     return float(penalty), search.centers
 
 
+def sample_of(rows: Any, n: int, seed: int) -> DenseData:
+    """n of the rows of weight > 0."""
+    sample: DenseData = rows.gathered(spread(rows.n_counted, n, seed, DPMeansStream.PENALTY_SAMPLE))
+    return sample
+
+
 def some_rows(rows: Any, seed: int, n_clusters: int | None = None) -> DenseData:
     """The rows of weight > 0, or of a large table as many as are searched for a number of clusters that is given or not."""
     n, fitting = rows.n_counted, _CELLS_SEARCHED // rows.table.n_columns
     most = min(fitting, ROWS_SEARCHED) if n_clusters is None else min(max(fitting, _LEAST * n_clusters), _MOST * n_clusters)
     most = max(most, _FEWEST_SEARCHED)
     whole = n <= max(most, ROWS_SEARCHED)
-    sample: DenseData = rows.counted() if whole else rows.gathered(spread(n, most, seed, DPMeansStream.PENALTY_SAMPLE))
-    return sample
+    return rows.counted() if whole else sample_of(rows, most, seed)
 
 
 def price_path(rows: Any, n_clusters: int, seed: int) -> Floats:

@@ -22,11 +22,12 @@ _PAYS = 1.0 + 1e-9  # what rounding may feign
 _MAY_PAY = 0.2  # share of the cost of a merge above which a cut may still pay after the sweeps
 _TRIALS = 12  # of these, one by one
 _PATIENCE = 16  # clusters beyond twice the best number that are tried though the description does not become shorter
-_FEW = 128  # clusters that need not be clear
 _UNCERTAIN = 64  # clusters up to which the cuts of very many clusters may gain as little as those of noise
 _CLEAR = 8.0  # cheapest merge over best cut above which clusters are clear: the ratio of equal pieces of a line
 #: Clusters up to which all pairs are compared.
 MOST_PAIRED = 1024
+#: Clusters that the description length may choose although they are not clear.
+MOST_CHOSEN = 128
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,7 @@ class SplitSearch:
         length : callable
             Description length by the sizes and the inertia.
         """
-        few, best, labels, K = min(most, _FEW), length(self.sizes, self.inertia), self.labels.copy(), 1
+        few, best, labels, K = min(most, MOST_CHOSEN), length(self.sizes, self.inertia), self.labels.copy(), 1
         while self.K - 2 * K < _PATIENCE and len(self.grow(few)):
             here = length(self.sizes, self.inertia)
             if here < best - 1e-9:

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from craftc._common.dense_data import DenseData
-from craftc._common.random import DPMeansStream, spread
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
 from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps
 from craftc.dpmeans.lowest import lowest
-from craftc.dpmeans.penalty import MOST_CHOSEN, ROWS_SEARCHED, choose_by_sample, paper_mode, searched_centers
-from craftc.dpmeans.split_search import MOST_PAIRED, merge_costs
+from craftc.dpmeans.penalty import ROWS_SEARCHED, choose_by_sample, paper_mode, sample_of, searched_centers
+from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, merge_costs
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
 NO_CAP = np.iinfo(np.int32).max
@@ -114,8 +113,7 @@ class Starts:
         large = self.rows.n_counted > ROWS_SEARCHED
         if not (large and model.mode == "auto" and self.mode == "delayed" and model.init in ("auto", "single")):
             return None
-        some = spread(self.rows.n_counted, ROWS_SEARCHED, self.seed, DPMeansStream.PENALTY_SAMPLE)
-        sample = self.rows.gathered(some)
+        sample = sample_of(self.rows, ROWS_SEARCHED, self.seed)
         descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
         descent.run(descent.sweep(self.mode), [], int(model.max_iter), tolerance=_TOLERANCE)
         return descent.rows.mu

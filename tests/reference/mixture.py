@@ -31,7 +31,7 @@ from tests.reference.mixture_split import split
 SMALLEST = 2.0**-60  # a smaller responsibility is none
 ROUGH = 3e-3  # nats per row that a sweep gains when starts are compared
 DEFAULT_RHO = {"local": 0.01, "global": 0.2, "shared": 0.2}
-STATE = ("R", "p", "q", "q_noise", "A", "B", "m", "g1", "g2")  # rebound by the updates, never written into
+STATE = ("R", "p", "q", "q_noise", "A", "B", "m", "g1", "g2")  # rebound by the updates
 
 
 # ----------------------------------------------------------------------------------------
@@ -293,10 +293,14 @@ class ReferenceMixture:
         R[R < SMALLEST] = 0.0
         self.R = R
 
+    def stick_term(self, N):
+        """E ln pi and KL(v) together, with q(v) at its optimum for these sizes: the part of the bound that the order changes."""
+        return (betaln(1 + N[:-1], self.alpha + behind(N)) - betaln(1.0, self.alpha)).sum()
+
     def sort(self):
         """Components by falling size, if the bound rises."""
         order = np.argsort(-self.N, kind="stable")
-        if (order != np.arange(self.K)).any() and stick_term(self.N[order], self.alpha) > stick_term(self.N, self.alpha):
+        if (order != np.arange(self.K)).any() and self.stick_term(self.N[order]) > self.stick_term(self.N):
             self.R, self.p, self.q = self.R[:, order], self.p[order], [self.q[k] for k in order]
             if self.own_fractions:
                 self.A, self.B = self.A[order], self.B[order]
@@ -345,7 +349,7 @@ class ReferenceMixture:
             gain = score(r_i + r_j, i) + score(0 * r_i, j) - score(r_i, i) - score(r_j, j)
         sizes = self.N
         sizes[i], sizes[j] = sizes[i] + sizes[j], 0.0
-        return gain + stick_term(-np.sort(-sizes), self.alpha) - stick_term(self.N, self.alpha)
+        return gain + self.stick_term(-np.sort(-sizes)) - self.stick_term(self.N)
 
     def promising_pairs(self):
         """Pairs of components with an estimated gain, best first."""
@@ -353,26 +357,38 @@ class ReferenceMixture:
         return [(i, j) for negative_gain, i, j in sorted(pairs) if -negative_gain > 1e-9 * abs(self.bound())]
 
     def merge(self, learn_fraction=False):
-        """Try all promising pairs at once, each component in one pair; then one pair at a time; True after the first that raises the bound.
-
-        Only the sweep of an accepted attempt enters ``elbo_path_``.
-        """
+        """Try all promising pairs at once, each component in one pair; then one pair at a time; whether one raised the bound."""
         pairs, apart = self.promising_pairs(), []
         for pair in pairs:
             if not {k for one in apart for k in one} & set(pair):
                 apart.append(pair)
-        before, kept = self.bound(), {name: getattr(self, name) for name in STATE}
-        for attempt in [apart] * (len(apart) > 1) + [[pair] for pair in pairs]:
-            R = self.R.copy()
-            for i, j in attempt:
-                R[:, i], R[:, j] = R[:, i] + R[:, j], 0.0
-            self.R = R
+
+        def join(i, j):
+            self.R[:, i], self.R[:, j] = self.R[:, i] + self.R[:, j], 0.0
+
+        attempts = [apart] * (len(apart) > 1) + [[pair] for pair in pairs]
+        return self.first_that_gains(attempts, join, self.bound(), self.kept(), learn_fraction)
+
+    def kept(self):
+        """What the updates rebind."""
+        return {name: getattr(self, name) for name in STATE}
+
+    def first_that_gains(self, attempts, move, before, kept, learn_fraction):
+        """From the state `kept`, make the first list of moves after which a sweep raises the bound above `before`; whether there was one.
+
+        Only the sweep of an accepted attempt enters ``elbo_path_``.
+        """
+        for attempt in attempts:
+            for name, value in kept.items():
+                setattr(self, name, value.copy() if name in ("R", "p", "A", "B") else value)  # which moves write into
+            for pair in attempt:
+                move(*pair)
             after = self.sweep(learn_fraction)[-1][1]
             if after > before + 1e-9 * abs(before):
                 self.elbo_path_.append(after)
                 return True
-            for name, value in kept.items():
-                setattr(self, name, value)
+        for name, value in kept.items():
+            setattr(self, name, value)
         return False
 
     def move(self, max_iter, learn_fraction=False):
@@ -408,7 +424,7 @@ class ReferenceMixture:
 
     def release(self):
         """A column that all components select is left by the one (shared: by all) by which the bound rises most; whether one was."""
-        start, kept = self.bound(), {name: getattr(self, name) for name in STATE}
+        start, kept = self.bound(), self.kept()
         alive = np.flatnonzero(self.N > 0.0)
         for factor in (self.theta, self.noise, self.sticks):
             factor()
@@ -439,7 +455,7 @@ class ReferenceMixture:
         """
         rough = max(ROUGH, tol) * self.n
         self.ascend(rough, max_iter, merge, learn_fraction)
-        while merge and len(self.elbo_path_) < max_iter and split(self, STATE, learn_fraction):
+        while merge and len(self.elbo_path_) < max_iter and split(self, learn_fraction):
             self.ascend(rough, max_iter, merge, learn_fraction)
         self.ascend(tol * self.n, max_iter, merge, learn_fraction)
         self.apply("theta", "masks", "noise", "shares", *["fraction"] * learn_fraction, "sticks", "responsibilities")
@@ -457,11 +473,6 @@ class ReferenceMixture:
 def behind(N):
     """Mass behind each but the last component."""
     return np.array([N[k + 1 :].sum() for k in range(len(N) - 1)])
-
-
-def stick_term(N, alpha):
-    """E ln pi and KL(v) together, with q(v) at its optimum for these sizes: the part of the bound that the order changes."""
-    return (betaln(1 + N[:-1], alpha + behind(N)) - betaln(1.0, alpha)).sum()
 
 
 # ----------------------------------------------------------------------------------------

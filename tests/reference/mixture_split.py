@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import betaln, digamma, expit
+from scipy.special import digamma, expit
 
 from tests.reference.mixture_densities import PoissonGamma
 
@@ -77,13 +77,7 @@ def split_gain(model, k, halves):
     part = model.N[k] * second.sum() / halves.sum()
     sizes = np.append(model.N, part)
     sizes[k] -= part
-    return gain + sticks(-np.sort(-sizes)[:-1], model.alpha) - sticks(model.N, model.alpha)
-
-
-def sticks(N, alpha):
-    """The part of the bound that belongs to the sizes."""
-    behind = np.append(np.cumsum(N[::-1])[::-1][1:], 0.0)
-    return betaln(1 + N[:-1], alpha + behind[:-1]).sum()
+    return gain + model.stick_term(-np.sort(-sizes)[:-1]) - model.stick_term(model.N)
 
 
 def all_halves(model):
@@ -96,29 +90,20 @@ def all_halves(model):
     return {k: (split_gain(model, k, found), found) for k, found in halves.items() if found is not None}
 
 
-def split(model, state, learn_fraction):
-    """Split all promising components that find an empty one, otherwise the first that raises the bound after a sweep; whether one did.
-
-    ``state`` names what the updates rebind.
-    """
-    before, empty, kept = model.bound(), np.flatnonzero(model.N == 0.0), {name: getattr(model, name) for name in state}
+def split(model, learn_fraction):
+    """Split all promising components that find an empty one, otherwise the first that raises the bound after a sweep; whether one did."""
+    before, empty, kept = model.bound(), np.flatnonzero(model.N == 0.0), model.kept()
     if not len(empty):
         return False
     halves = all_halves(model)
     promising = sorted((k for k in halves if halves[k][0] > 1e-9 * abs(before)), key=lambda k: -halves[k][0])
     together = list(zip(promising, empty, strict=False))
-    for attempt in [together] * (len(together) > 1) + [[(k, empty[0])] for k in promising]:
-        for name, value in kept.items():
-            setattr(model, name, value.copy() if name in ("R", "p", "A", "B") else value)
-        for k, to in attempt:
-            model.R[:, k], model.R[:, to] = halves[k][1] / model.weight
-            model.p[to] = model.p[k]
-            if model.own_fractions:
-                model.A[to], model.B[to] = model.A[k], model.B[k]
-        after = model.sweep(learn_fraction)[-1][1]
-        if after > before + 1e-9 * abs(before):
-            model.elbo_path_.append(after)
-            return True
-    for name, value in kept.items():
-        setattr(model, name, value)
-    return False
+
+    def halve(k, to):
+        model.R[:, k], model.R[:, to] = halves[k][1] / model.weight
+        model.p[to] = model.p[k]
+        if model.own_fractions:
+            model.A[to], model.B[to] = model.A[k], model.B[k]
+
+    attempts = [together] * (len(together) > 1) + [[(k, empty[0])] for k in promising]
+    return model.first_that_gains(attempts, halve, before, kept, learn_fraction)
