@@ -10,7 +10,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
+from craftc._kernels._common cimport check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, moments_add_row, moments_mean, moments_merge, moments_ranges, rows_numeric, rows_weight,
     table_rows,
@@ -28,6 +28,13 @@ cdef extern from "_int128.h" nogil:
     craftc_int128 int128_product(int64_t a, int64_t b)
     craftc_int128 int128_scale(craftc_int128 a, int64_t b)
     double int128_double(craftc_int128 a)
+
+cdef extern from "_moments_sums.h" nogil:
+    void moments_add_rows(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start, Py_ssize_t first_numeric,
+                          const table_rows *t, Py_ssize_t start, const int32_t *list, Py_ssize_t n)
+    enum:
+        MOMENTS_RUN
+        MOMENTS_GROUPS
 
 cdef enum:
     APART = 16      # numbers between the results of two threads, which then have no pair of cache lines in common
@@ -168,32 +175,62 @@ def accumulate(
     check(groups.shape[1] == grid.width, "groups")
     check_indices(labels, -1, groups.shape[0], "labels")
     cdef table_rows rows = rows_of(X, codes, weight)
-    cdef Py_ssize_t block = block_rows(), n = labels.shape[0]
-    cdef Py_ssize_t n_blocks = (n + block - 1) // block, b
+    cdef Py_ssize_t n = labels.shape[0], n_runs = (n + MOMENTS_RUN - 1) // MOMENTS_RUN, r
     if n_threads == 1:
         with nogil:
-            for b in range(n_blocks):
-                _accumulate_block(&rows, labels, grid, b * block, min((b + 1) * block, n), groups)
+            for r in range(n_runs):
+                _accumulate_run(&rows, labels, grid, r * MOMENTS_RUN, min((r + 1) * MOMENTS_RUN, n), groups)
         return
-    for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        _accumulate_block(&rows, labels, grid, b * block, min((b + 1) * block, n), partial[omp_get_thread_num()])
+    for r in prange(n_runs, nogil=True, schedule="static", num_threads=n_threads):
+        _accumulate_run(&rows, labels, grid, r * MOMENTS_RUN, min((r + 1) * MOMENTS_RUN, n), partial[omp_get_thread_num()])
     merge_partial(partial, groups, grid.first_numeric)
 
 
-cdef void _accumulate_block(
+cdef void _accumulate_run(
     const table_rows *rows, const int32_t[::1] labels, Grid grid, Py_ssize_t start, Py_ssize_t stop, int64_t[:, ::1] groups,
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int64_t w
-    if rows.weight == NULL:     # the compiler leaves the products with a weight of 1 out
+    if rows.weight == NULL and groups.shape[0] <= MOMENTS_GROUPS:
+        _accumulate_together(rows, labels, grid, start, stop, groups)
+    elif rows.weight == NULL:   # the compiler leaves the products with a weight of 1 out
         for i in range(start, stop):
             if labels[i] >= 0:
                 moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, i, 1)
+    else:
+        for i in range(start, stop):
+            w = rows_weight(rows, i)
+            if labels[i] >= 0 and w != 0:
+                moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, i, w)
+
+
+cdef void _accumulate_together(
+    const table_rows *rows, const int32_t[::1] labels, Grid grid, Py_ssize_t start, Py_ssize_t stop, int64_t[:, ::1] groups,
+) noexcept nogil:
+    """The rows of one group after the other."""
+    cdef Py_ssize_t i, k, K = groups.shape[0], n = 0
+    cdef int32_t[MOMENTS_RUN] by_group
+    cdef Py_ssize_t[MOMENTS_GROUPS + 1] first   # of the rows of a group in that list; those of no group come last
+    if K == 1:
+        for i in range(start, stop):
+            by_group[n] = <int32_t> (i - start)
+            n += labels[i] + 1
+        moments_add_rows(&groups[0, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, start, by_group, n)
         return
+    for k in range(K + 1):
+        first[k] = 0
     for i in range(start, stop):
-        w = rows_weight(rows, i)
-        if labels[i] >= 0 and w != 0:
-            moments_add_row(&groups[labels[i], 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, i, w)
+        first[labels[i] if labels[i] >= 0 else K] += 1
+    for k in range(1, K + 1):
+        first[k] += first[k - 1]
+    for i in range(stop - 1, start - 1, -1):
+        k = labels[i] if labels[i] >= 0 else K
+        first[k] -= 1
+        by_group[first[k]] = <int32_t> (i - start)
+    for k in range(K):
+        if first[k + 1] > first[k]:
+            moments_add_rows(&groups[k, 0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, rows, start,
+                             &by_group[first[k]], first[k + 1] - first[k])
 
 
 def merge_partial(

@@ -115,6 +115,58 @@ def test_threads_add_the_same_bits(n_threads, monkeypatch):
     np.testing.assert_array_equal(one.groups, many.groups)
 
 
+def accumulated(X, codes, weight, labels, grid, K):
+    groups = np.zeros((K, grid.width), np.int64)
+    kernel.accumulate(X, codes, weight, labels, grid, np.zeros((0, K, grid.width), np.int64), groups, 1)
+    return groups
+
+
+def random_cells(seed, n, p, dtype, bits, missing=0.0):
+    """Cells within a grid of so many bits, and that grid, with one categorical column."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, p)).astype(dtype)
+    X[rng.random((n, p)) < missing] = np.nan
+    return X, kernel.Grid(0.01 * rng.normal(size=p), np.full(p, 2.0 ** (bits - 1)), np.zeros(1, np.intp), 4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("code", [np.uint8, np.uint16])
+@pytest.mark.parametrize("K", [1, 2, 40, 128, 129])
+@pytest.mark.parametrize("p", [0, 1, 3, 8, 16, 17, 33, 300])
+def test_rows_summed_together_are_those_added_one_by_one(p, K, code, dtype):
+    for n, missing in ((1, 0.0), (900, 0.0), (2100, 0.001)):
+        X, grid = random_cells(p, n, p, dtype, 51, missing)
+        rng = np.random.default_rng(K)
+        codes, labels = rng.integers(0, 4, (n, 1)).astype(code), rng.integers(-1, K, n).astype(np.int32)
+        together = accumulated(X, codes, np.empty(0, np.int64), labels, grid, K)
+        np.testing.assert_array_equal(together, accumulated(X, codes, np.ones(n, np.int64), labels, grid, K))
+
+
+@pytest.mark.parametrize("bits", [39, 51])
+def test_the_largest_sums_are_exact(bits):
+    """1024 rows in one group at the end of the grid: the words of 64 bits are as full as they can be."""
+    largest = 2**bits - 1
+    for q in (largest, -largest, -(2**51)):
+        X, grid = np.full((1024, 2), float(q)), kernel.Grid(np.zeros(2), np.ones(2), np.empty(0, np.intp), 0)
+        group = accumulated(X, np.empty((1024, 0), np.uint8), np.empty(0, np.int64), np.zeros(1024, np.int32), grid, 1)[0]
+        assert group[0] == 1024
+        for cell in (group[1:6], group[6:]):
+            assert (cell[0], signed_words(cell[1:3]), signed_words(cell[3:])) == (1024, 1024 * q, 1024 * q * q)
+
+
+def signed_words(words):
+    """Python integer of two stored words."""
+    return signed([int(word) % WORD for word in words])
+
+
+def test_numbers_beyond_the_range_of_vectors_are_added_one_by_one():
+    q = [2**51, -(2**51) - 1, 2**52, 2**60, 5, -7]
+    X, grid = np.array(q, np.float64)[:, None], kernel.Grid(np.zeros(1), np.ones(1), np.empty(0, np.intp), 0)
+    group = accumulated(X, np.empty((6, 0), np.uint8), np.empty(0, np.int64), np.zeros(6, np.int32), grid, 1)[0]
+    exact = [int(x) for x in X[:, 0]]
+    assert (signed_words(group[2:4]), signed_words(group[4:6])) == (sum(exact), sum(x * x for x in exact))
+
+
 def test_variance_survives_a_large_offset_and_a_tight_cluster():
     rng = np.random.default_rng(0)
     x = np.concatenate([1e6 + 1e-6 * rng.normal(size=1000), 1e6 + rng.normal(size=1000)])[:, None]

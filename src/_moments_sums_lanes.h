@@ -1,0 +1,122 @@
+/* One clone of the leaves of _moments_sums.h, included once per instruction set by _lanes.h. */
+
+#define MAGIC 6755399441055744.0    /* 1.5 * 2^52: adding it leaves a whole number in the low bits */
+#define EXPONENT 0x4330000000000000u    /* of the sum where |q| < 2^51 */
+#define EXPONENT_UNIT ((uint64_t)1 << 52)
+#define HALF_WORD 0x3ffffffu         /* 26 bits */
+
+#if defined(__GNUC__)
+typedef float THIS(cells_float) __attribute__((vector_size(W * sizeof(float)), aligned(sizeof(float)), may_alias));
+typedef double THIS(cells_double) __attribute__((vector_size(W * sizeof(double)), aligned(sizeof(double)), may_alias));
+typedef uint64_t THIS(words) __attribute__((vector_size(W * sizeof(uint64_t)), aligned(8), may_alias));
+#define CELLS(type, x) __builtin_convertvector(*(const THIS(cells_##type) *)(x), LANE)
+#define WORDS_OF(x) ((THIS(words))(x))
+#else
+typedef uint64_t THIS(words);
+#define CELLS(type, x) ((double)*(x))
+static inline uint64_t moments_words(double x)
+{
+    union { double real; uint64_t bits; } word;
+    word.real = x;
+    return word.bits;
+}
+#define WORDS_OF moments_words
+#endif
+#define WORDS THIS(words)
+
+/* products of numbers below 2^32 */
+#if LEVEL == 4
+#define TIMES(a, b) ((WORDS)_mm512_mul_epu32((__m512i)(a), (__m512i)(b)))
+#elif LEVEL == 3
+#define TIMES(a, b) ((WORDS)_mm256_mul_epu32((__m256i)(a), (__m256i)(b)))
+#elif CRAFTC_CLONES
+#define TIMES(a, b) ((WORDS)_mm_mul_epu32((__m128i)(a), (__m128i)(b)))
+#else
+#define TIMES(a, b) ((a) * (b))
+#endif
+
+/* The columns from d on, as many as fill some vectors; cells after the last column, those of the next row, do not count. Rows whose vectors
+ * would end beyond the table are copied. */
+#define SUM_SOME(type)                                                                                                    \
+TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double *centre, const double *scale, const type *x,     \
+                                                    ptrdiff_t p, ptrdiff_t beyond, const int32_t *list, ptrdiff_t n,      \
+                                                    ptrdiff_t d, const int vectors)                                       \
+{                                                                                                                         \
+    const ptrdiff_t some = p - d < vectors * W ? p - d : vectors * W;                                                     \
+    double padded[2][2 * W] = {{0.0}};                                                                                    \
+    uint64_t words[5][2 * W];                                                                                             \
+    type row[2 * W] = {0};                                                                                                \
+    LANE middle[2], steps[2];                                                                                             \
+    WORDS sum[2], high_high[2], high_low[2], low_low[2], odd[2];                                                          \
+    memcpy(padded[0], centre + d, sizeof(double) * (size_t)some);                                                         \
+    memcpy(padded[1], scale + d, sizeof(double) * (size_t)some);                                                          \
+    for (int v = 0; v < vectors; v++) {                                                                                   \
+        middle[v] = *(const LANE *)(padded[0] + v * W);                                                                   \
+        steps[v] = *(const LANE *)(padded[1] + v * W);                                                                    \
+        sum[v] = high_high[v] = high_low[v] = low_low[v] = odd[v] = ALL(WORDS, 0u);                                       \
+    }                                                                                                                     \
+    for (ptrdiff_t i = 0; i < n; i++) {                                                                                   \
+        const type *own = x + list[i] * p + d;                                                                            \
+        if (list[i] * p + d + vectors * W > beyond) {                                                                     \
+            memcpy(row, own, sizeof(type) * (size_t)some);                                                                \
+            own = row;                                                                                                    \
+        }                                                                                                                 \
+        MOMENTS_FETCH(own + vectors * W);                                                                                 \
+        for (int v = 0; v < vectors; v++) {                                                                               \
+            const LANE q = (CELLS(type, own + v * W) - middle[v]) * steps[v];                                             \
+            const WORDS u = WORDS_OF(q + MAGIC), high = u << 12 >> 38, low = u & HALF_WORD;                               \
+            sum[v] += u;                                                                                                  \
+            high_high[v] += TIMES(high, high);                                                                            \
+            high_low[v] += TIMES(high, low);                                                                              \
+            low_low[v] += TIMES(low, low);                                                                                \
+            odd[v] |= u ^ EXPONENT;                                                                                       \
+        }                                                                                                                 \
+    }                                                                                                                     \
+    for (int v = 0; v < vectors; v++) {                                                                                   \
+        *(WORDS *)(words[0] + v * W) = sum[v];                                                                            \
+        *(WORDS *)(words[1] + v * W) = high_high[v];                                                                      \
+        *(WORDS *)(words[2] + v * W) = high_low[v];                                                                       \
+        *(WORDS *)(words[3] + v * W) = low_low[v];                                                                        \
+        *(WORDS *)(words[4] + v * W) = odd[v];                                                                            \
+    }                                                                                                                     \
+    for (ptrdiff_t j = 0; j < some; j++) {                                                                                \
+        const moments_sums sums = {words[0][j], words[1][j], words[2][j], words[3][j]};                                   \
+        int64_t *cell = cells + CRAFTC_NUMERIC_CELLS * (d + j);                                                           \
+        if (words[4][j] < EXPONENT_UNIT) {                                                                                \
+            moments_add_sums(cell, sums, n);                                                                              \
+            continue;                                                                                                     \
+        }                                                                                                                 \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                                               \
+            const double one = (double)x[list[i] * p + d + j];                                                            \
+            if (one == one)                                                                                               \
+                moments_add_cell(cell, (one - centre[d + j]) * scale[d + j], 1);                                          \
+        }                                                                                                                 \
+    }                                                                                                                     \
+}                                                                                                                         \
+TARGET static void THIS(moments_sum_##type)(int64_t *cells, const double *centre, const double *scale, const table_rows *t,   \
+                                            ptrdiff_t start, const int32_t *list, ptrdiff_t n)                            \
+{                                                                                                                         \
+    const type *x = (const type *)rows_numeric(t, start);                                                                 \
+    const ptrdiff_t p = t->p, beyond = (t->n - start) * p;                                                                \
+    for (ptrdiff_t first = 0, piece; first < n; first += piece) {                                                         \
+        ptrdiff_t d = 0;                                                                                                  \
+        piece = p * MOMENTS_PIECE < MOMENTS_CELLS ? MOMENTS_CELLS / p : MOMENTS_PIECE;                                    \
+        piece = n - first < piece ? n - first : piece;                                                                    \
+        for (; d + W < p; d += 2 * W)                                                                                     \
+            THIS(moments_some_##type)(cells, centre, scale, x, p, beyond, list + first, piece, d, 2);                     \
+        if (d < p)                                                                                                        \
+            THIS(moments_some_##type)(cells, centre, scale, x, p, beyond, list + first, piece, d, 1);                     \
+    }                                                                                                                     \
+}
+SUM_SOME(float)
+SUM_SOME(double)
+#undef SUM_SOME
+
+#undef MAGIC
+#undef EXPONENT
+#undef EXPONENT_UNIT
+#undef HALF_WORD
+#undef CELLS
+#undef WORDS_OF
+#undef WORDS
+#undef TIMES
