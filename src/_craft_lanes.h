@@ -7,10 +7,9 @@
 #if defined(__GNUC__)
 #define FILL_VECTORS(type)                                                                                  \
     {                                                                                                       \
-        typedef type cells __attribute__((vector_size(W * sizeof(type)), aligned(sizeof(type)), may_alias));    \
         BITS lacking = {0};                                                                                 \
         for (; j + W <= run; j += W) {                                                                      \
-            LANE cell = __builtin_convertvector(*(const cells *)(x + from + j), LANE);                      \
+            LANE cell = CELLS_##type(x + from + j);                                                         \
             LANE own = (cell - *(const LANE *)(centre + j)) * *(const LANE *)(scale + j);                   \
             own = SMALLER(LARGER(own, ALL(LANE, -CRAFT_FAR)), ALL(LANE, CRAFT_FAR));                        \
             *(LANE *)(z + from + j) = PICK(cell == cell, own);                                              \

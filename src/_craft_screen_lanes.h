@@ -5,15 +5,9 @@
 #if defined(__GNUC__)
 #define SIZE(x) ((LANE)((BITS)(x) & INT64_MAX))
 #define FIRST_BIT(x) __builtin_ctz(x)
-#define STORE_ROUNDED(to, x)                                                                \
-    {                                                                                       \
-        typedef float rounded __attribute__((vector_size(W * 4), aligned(4), may_alias));   \
-        *(rounded *)(to) = __builtin_convertvector(x, rounded);                             \
-    }
 #else
 #define SIZE(x) fabs(x)
 #define FIRST_BIT(x) 0      /* of one lane */
-#define STORE_ROUNDED(to, x) *(to) = (float)(x);
 #endif
 
 /* the bits of the places of WF costs from `cost` on that are at most x */
@@ -58,7 +52,7 @@ TARGET static double THIS(screen_cells)(const craft_tables *t, const double *res
         LANE peak = {0};
         CRAFT_ONE_BY_ONE for (ptrdiff_t j = d; j < CRAFT_TILE * p; j += p) {
             const LANE own = *(const LANE *)(z + j);
-            STORE_ROUNDED(cells + j, own);
+            STORE_FLOATS(cells + j, own);
             peak = LARGER(SIZE(own), peak);
         }
         peak = SMALLER(peak, ALL(LANE, CRAFT_FAR));
@@ -191,7 +185,6 @@ TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const 
 #undef ROWS
 #undef SIZE
 #undef FIRST_BIT
-#undef STORE_ROUNDED
 #undef SIZE
 #undef FIRST_BIT
 #undef SUM

@@ -127,10 +127,11 @@ static inline double dp_distance(const void *x, int single, const double *mu, pt
     return SIMD_DISPATCH(dp_distance, (x, single, mu, D));
 }
 
-/* projection of a row, relative to an origin, on a direction */
-static inline double dp_projection(const void *x, int single, const double *origin, const double *direction, ptrdiff_t D)
+/* squared distances of rows [start, stop) to the centres of their clusters */
+static inline void dp_own_distances(const void *X, int single, ptrdiff_t D, const double *mu, const int32_t *labels, double *squared,
+                                    ptrdiff_t start, ptrdiff_t stop)
 {
-    return SIMD_DISPATCH(dp_projection, (x, single, origin, direction, D));
+    SIMD_DISPATCH(dp_own_distances, (X, single, D, mu, labels, squared, start, stop));
 }
 
 /* nearest centres of n rows (ties: the lowest; -1 where no distance is finite), and with `squared` their squared distances. Rows are
@@ -173,6 +174,13 @@ static inline void dp_add_rows(const dp_sums *sums, const void *X, int single, p
                                ptrdiff_t stop)
 {
     SIMD_DISPATCH(dp_add_rows, (sums, X, single, D, labels, start, stop));
+}
+
+/* rows [start, stop) to the sides of their clusters, and into the sums of these; returns the counts of those that change sides */
+static inline int64_t dp_cut_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D, const int32_t *labels, const double *origins,
+                                  const double *directions, uint8_t *sides, ptrdiff_t start, ptrdiff_t stop)
+{
+    return SIMD_DISPATCH(dp_cut_rows, (sums, X, single, D, labels, origins, directions, sides, start, stop));
 }
 
 /* rows at positions [start, stop) to the nearest of centres [first, K), which are `some`, where it is strictly nearer than their own; returns

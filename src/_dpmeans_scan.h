@@ -18,53 +18,52 @@
 
 /* ---- the one formula ---- */
 
-#define DISTANCE(type)                                                                  \
-TARGET static inline double THIS(dp_distance_##type)(const type *restrict x, const double *restrict mu, ptrdiff_t D)       \
-{                                                                                       \
-    double sum[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};                           \
-    ptrdiff_t d = 0;                                                                    \
-    for (; d + 8 <= D; d += 8)                                                          \
-        for (ptrdiff_t j = 0; j < 8; j++) {                                             \
-            double step = (double)x[d + j] - mu[d + j];                                 \
-            sum[j] += step * step;                                                      \
-        }                                                                               \
-    for (ptrdiff_t j = 0; d + j < D; j++) {                                             \
-        double step = (double)x[d + j] - mu[d + j];                                     \
-        sum[j] += step * step;                                                          \
-    }                                                                                   \
-    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));  \
+#define SUMS (8 / W)    /* vectors of its running sums */
+#define RUNNING_SUMS(stem, type, TERM)                                                                                   \
+TARGET ALWAYS_INLINE double THIS(stem)(const type *x, const double *a, const double *b, ptrdiff_t D)                     \
+{                                                                                                                        \
+    LANE sum[SUMS] = {ALL(LANE, 0.0)};                                                                                   \
+    double one[8];                                                                                                       \
+    ptrdiff_t d = 0;                                                                                                     \
+    (void)b;                                                                                                             \
+    for (; d + 8 <= D; d += 8)                                                                                           \
+        for (int v = 0; v < SUMS; v++)                                                                                   \
+            sum[v] += TERM(CELLS_##type(x + d + v * W), CELLS_double(a + d + v * W), CELLS_double(b + d + v * W));       \
+    for (int v = 0; v < SUMS; v++)                                                                                       \
+        *(LANE *)(one + v * W) = sum[v];                                                                                 \
+    for (ptrdiff_t j = 0; d + j < D; j++)                                                                                \
+        one[j] += TERM((double)x[d + j], a[d + j], b[d + j]);                                                            \
+    return ((one[0] + one[4]) + (one[1] + one[5])) + ((one[2] + one[6]) + (one[3] + one[7]));                            \
 }
-DISTANCE(float)
-DISTANCE(double)
-#undef DISTANCE
+#define SQUARED(x, a, b) (((x) - (a)) * ((x) - (a)))
+#define ALONG(x, a, b) (((x) - (a)) * (b))
+RUNNING_SUMS(dp_distance_float, float, SQUARED)
+RUNNING_SUMS(dp_distance_double, double, SQUARED)
+RUNNING_SUMS(dp_projection_float, float, ALONG)
+RUNNING_SUMS(dp_projection_double, double, ALONG)
+#undef SUMS
+#undef RUNNING_SUMS
+#undef SQUARED
+#undef ALONG
 
 TARGET static inline double THIS(dp_distance)(const void *x, int single, const double *mu, ptrdiff_t D)
 {
-    return single ? THIS(dp_distance_float)((const float *)x, mu, D) : THIS(dp_distance_double)((const double *)x, mu, D);
+    return single ? THIS(dp_distance_float)((const float *)x, mu, mu, D) : THIS(dp_distance_double)((const double *)x, mu, mu, D);
 }
 
-/* (x - origin) . direction, in the running sums of the formula */
-#define PROJECTION(type)                                                                \
-TARGET static inline double THIS(dp_projection_##type)(const type *restrict x, const double *restrict origin,             \
-                                                       const double *restrict direction, ptrdiff_t D)                     \
-{                                                                                       \
-    double sum[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};                           \
-    ptrdiff_t d = 0;                                                                    \
-    for (; d + 8 <= D; d += 8)                                                          \
-        for (ptrdiff_t j = 0; j < 8; j++)                                               \
-            sum[j] += ((double)x[d + j] - origin[d + j]) * direction[d + j];            \
-    for (ptrdiff_t j = 0; d + j < D; j++)                                               \
-        sum[j] += ((double)x[d + j] - origin[d + j]) * direction[d + j];                \
-    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));  \
-}
-PROJECTION(float)
-PROJECTION(double)
-#undef PROJECTION
-
+/* (x - origin) . direction */
 TARGET static inline double THIS(dp_projection)(const void *x, int single, const double *origin, const double *direction, ptrdiff_t D)
 {
     return single ? THIS(dp_projection_float)((const float *)x, origin, direction, D)
                   : THIS(dp_projection_double)((const double *)x, origin, direction, D);
+}
+
+/* squared distances of rows [start, stop) to the centres of their clusters */
+TARGET static void THIS(dp_own_distances)(const void *X, int single, ptrdiff_t D, const double *mu, const int32_t *labels, double *squared,
+                                          ptrdiff_t start, ptrdiff_t stop)
+{
+    for (ptrdiff_t i = start; i < stop; i++)
+        squared[i] = THIS(dp_distance)(dp_row(X, single, D, i), single, mu + labels[i] * D, D);
 }
 
 /* nearest of `n` centres, those named in `some` or (NULL) the first n, without centre `own`; -1 where no distance is finite */
@@ -105,6 +104,7 @@ TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32
 }
 
 #include "_dpmeans_sums.h"
+#include "_dpmeans_cuts.h"
 
 /* ---- the scan ---- */
 

@@ -42,22 +42,26 @@ TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptr
         THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, share, times);
 }
 
-/* rows [start, stop) are added to their clusters; without weights, the factors 1 leave the loop */
+/* row i is added to a cluster; without weights, the factors 1 leave the loop */
+TARGET ALWAYS_INLINE void THIS(dp_add_row)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i)
+{
+    if (s->weight) {
+        THIS(dp_add)(s, x, single, D, cluster, i, 1);
+        return;
+    }
+    s->counts[cluster]++;
+    if (single)
+        THIS(dp_add_float)(s, (const float *)x, D, s->sums + cluster * D, 1.0, 1);
+    else
+        THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, 1.0, 1);
+}
+
+/* rows [start, stop) are added to their clusters */
 TARGET static void THIS(dp_add_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D, const int32_t *labels, ptrdiff_t start,
                                      ptrdiff_t stop)
 {
-    for (ptrdiff_t i = start; i < stop; i++) {
-        const void *x = dp_row(X, single, D, i);
-        if (s->weight) {
-            THIS(dp_add)(s, x, single, D, labels[i], i, 1);
-            continue;
-        }
-        s->counts[labels[i]]++;
-        if (single)
-            THIS(dp_add_float)(s, (const float *)x, D, s->sums + labels[i] * D, 1.0, 1);
-        else
-            THIS(dp_add_double)(s, (const double *)x, D, s->sums + labels[i] * D, 1.0, 1);
-    }
+    for (ptrdiff_t i = start; i < stop; i++)
+        THIS(dp_add_row)(s, dp_row(X, single, D, i), single, D, labels[i], i);
 }
 
 /* row i changes its cluster; returns whether it has weight */

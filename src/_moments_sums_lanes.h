@@ -6,14 +6,10 @@
 #define HALF_WORD 0x3ffffffu         /* 26 bits */
 
 #if defined(__GNUC__)
-typedef float THIS(cells_float) __attribute__((vector_size(W * sizeof(float)), aligned(sizeof(float)), may_alias));
-typedef double THIS(cells_double) __attribute__((vector_size(W * sizeof(double)), aligned(sizeof(double)), may_alias));
 typedef uint64_t THIS(words) __attribute__((vector_size(W * sizeof(uint64_t)), aligned(8), may_alias));
-#define CELLS(type, x) __builtin_convertvector(*(const THIS(cells_##type) *)(x), LANE)
 #define WORDS_OF(x) ((THIS(words))(x))
 #else
 typedef uint64_t THIS(words);
-#define CELLS(type, x) ((double)*(x))
 static inline uint64_t moments_words(double x)
 {
     union { double real; uint64_t bits; } word;
@@ -63,7 +59,7 @@ TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double
         }                                                                                                                 \
         MOMENTS_FETCH(own + vectors * W);                                                                                 \
         for (int v = 0; v < vectors; v++) {                                                                               \
-            const LANE q = (CELLS(type, own + v * W) - middle[v]) * steps[v];                                             \
+            const LANE q = (CELLS_##type(own + v * W) - middle[v]) * steps[v];                                             \
             const WORDS u = WORDS_OF(q + MAGIC), high = u << 12 >> 38, low = u & HALF_WORD;                               \
             sum[v] += u;                                                                                                  \
             high_high[v] += TIMES(high, high);                                                                            \
@@ -116,7 +112,6 @@ SUM_SOME(double)
 #undef EXPONENT
 #undef EXPONENT_UNIT
 #undef HALF_WORD
-#undef CELLS
 #undef WORDS_OF
 #undef WORDS
 #undef TIMES

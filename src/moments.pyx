@@ -30,8 +30,8 @@ cdef extern from "_int128.h" nogil:
     double int128_double(craftc_int128 a)
 
 cdef extern from "_moments_sums.h" nogil:
-    void moments_add_rows(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start, Py_ssize_t first_numeric,
-                          const table_rows *t, Py_ssize_t start, const int32_t *list, Py_ssize_t n)
+    void moments_add_rows(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start,
+                          Py_ssize_t first_numeric, const table_rows *t, Py_ssize_t start, const int32_t *list, Py_ssize_t n)
     enum:
         MOMENTS_RUN
         MOMENTS_GROUPS

@@ -60,12 +60,14 @@ class Distances:
         self.mu = self.X[:30].astype(np.float64)
         self.out, self.nearest = np.empty((len(self.X), 30)), np.full(len(self.X), np.inf)
         self.labels = np.arange(len(self.X), dtype=np.int32) % 30
+        self.sides, self.sums = np.zeros(len(self.X), np.uint8), DenseData(self.X, None, 1).no_sums(60)
 
     def time_distances(self, *_: Any) -> None:
         kernel.distances(self.X, self.mu, self.out, 1)
 
-    def time_project(self, *_: Any) -> None:
-        kernel.project(self.X, self.mu, self.mu, self.labels, self.nearest, 1)
+    def time_cut(self, *_: Any) -> None:
+        self.sums.clear()
+        kernel.cut(self.X, self.labels, self.mu, self.mu, self.sides, self.sums, 1)
 
     def time_update_nearest(self, *_: Any) -> None:
         for centre in self.mu:

@@ -252,12 +252,6 @@ class DenseData(NumberTable):
         """Threads for a pass that does little with every cell."""
         return threads_for(self.n_threads, len(self) * self.X.shape[1] / 2)
 
-    def sum_again(self, labels: Labels, sums: _kernel.Sums) -> None:
-        """Exact sums of every cluster of another partition in the same memory: new memory costs as much as a small table."""
-        sums.sums[:] = 0
-        sums.counts[:] = 0
-        _kernel.accumulate(self.X, labels, sums, self.threads_of_pass)
-
     def threads(self, K: int) -> int:
         """Threads for one sweep over K centres."""
         return threads_for(self.n_threads, len(self) * self.X.shape[1] * (2 + K / 8))

@@ -1,6 +1,6 @@
 """Nearest centres and exact sums of rows, see src/_dpmeans.h."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef extern from "_dpmeans.h" nogil:
     ctypedef struct dp_centres:
@@ -55,7 +55,9 @@ cdef extern from "_dpmeans.h" nogil:
     float dp_above(double distance)
     float dp_below(double distance)
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
-    double dp_projection(const void *x, int single, const double *origin, const double *direction, Py_ssize_t D)
+    void dp_own_distances(
+        const void *X, int single, Py_ssize_t D, const double *mu, const int32_t *labels, double *squared, Py_ssize_t start,
+        Py_ssize_t stop)
     Py_ssize_t dp_tile_rows()
     Py_ssize_t dp_assign_tile(
         const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows, Py_ssize_t n, float *tile,
@@ -64,6 +66,9 @@ cdef extern from "_dpmeans.h" nogil:
     void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, Py_ssize_t i, int sign)
     void dp_add_rows(
         const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels, Py_ssize_t start, Py_ssize_t stop)
+    int64_t dp_cut_rows(
+        const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels, const double *origins,
+        const double *directions, uint8_t *sides, Py_ssize_t start, Py_ssize_t stop)
     void dp_refresh(dp_collapsed *c, const dp_sums *sums, Py_ssize_t k)
     Py_ssize_t dp_collapse(
         dp_collapsed *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *order, Py_ssize_t start, Py_ssize_t stop,

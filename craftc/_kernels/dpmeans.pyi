@@ -39,6 +39,7 @@ class Sums:
     ) -> None: ...
     def grow(self, capacity: int) -> None: ...
     def keep(self, clusters: NDArray[np.intp]) -> None: ...
+    def clear(self) -> None: ...
     def gather(self) -> None: ...
 
 def accumulate(
@@ -74,14 +75,15 @@ def own_distances(
     squared: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def project(
+def cut(
     X: NDArray[Any],
+    labels: NDArray[np.int32],
     origins: NDArray[np.float64],
     directions: NDArray[np.float64],
-    labels: NDArray[np.int32],
-    out: NDArray[np.float64],
+    sides: NDArray[np.uint8],
+    sums: Sums,
     n_threads: int,
-) -> None: ...
+) -> int: ...
 def update_nearest(
     X: NDArray[Any],
     point: NDArray[np.float64],

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.dense_data import DenseData
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 
@@ -51,52 +52,57 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     squared = np.empty(len(data))
     _kernel.own_distances(data.X, mu, labels, squared, data.threads_of_pass)
     far, equal = _furthest(data, squared, labels, K)
-    cuts = _swept(data, labels, K, mu, _beyond(data, labels, mu, data.X[far] - mu))
+    halves = _Halves(data, labels, K)
+    halves.cut(mu, data.X[far] - mu)
+    cuts = halves.swept(mu)
     total, own = _weights(data, labels, K, np.arange(len(data))), _weights(data, labels, K, equal)
     alone = np.divide(total * own * squared[far], total - own, out=np.zeros(K), where=total > own)
     if not (alone > cuts.gains).any():
         return cuts
-    sides = np.zeros(len(data), np.bool_)
-    sides[equal] = True
-    other = _swept(data, labels, K, None, sides)
+    halves.separate(equal)
+    other = halves.swept(None)
     better = other.gains > cuts.gains
     return Cuts(np.where(better, other.gains, cuts.gains), np.where(better[labels], other.sides, cuts.sides))
 
 
-def _swept(data: DenseData, labels: Labels, K: int, mu: Floats | None, sides: Sides) -> Cuts:
-    """Sweeps of 2-means within every cluster; with `mu`, the first use the means of the clusters as thresholds."""
-    sums = data.no_sums(2 * K)
-    for sweep in range(_SWEEPS):
-        gains, means = _halves(data, labels, sides, K, sums)
-        thresholds = means.mean(axis=1) if mu is None or sweep >= _AT_THE_MEAN else mu
-        moved = _beyond(data, labels, thresholds, means[:, 1] - means[:, 0])
-        changed = moved != sides
-        weight = data.weight[changed].sum() * data.unit if len(data.weight) else np.count_nonzero(changed)
-        if weight <= _FEW * data.total:
-            break
-        sides = moved
-    else:
-        gains = _halves(data, labels, sides, K, sums)[0]
-    return Cuts(gains, sides)
+class _Halves:
+    """The two sides of every cluster, with their exact sums."""
 
+    def __init__(self, data: DenseData, labels: Labels, K: int) -> None:
+        self.data, self.labels = data, labels
+        self.sums, self.sides = data.no_sums(2 * K), np.zeros(len(data), np.bool_)  # side 1 of cluster k is 2 k + 1
 
-def _halves(data: DenseData, labels: Labels, sides: Sides, K: int, sums: _kernel.Sums) -> tuple[Floats, Floats]:
-    """The gains of cuts, and the means (K, 2, D) of both sides; zeros for clusters with all rows on one side."""
-    halves = 2 * labels + sides
-    data.sum_again(halves.astype(np.int32, copy=False), sums)
-    weights = sums.counts.reshape(K, 2) * data.unit
-    means = data.means(sums, 2 * K).reshape(K, 2, -1)
-    cut = (weights > 0).all(axis=1)
-    means[~cut] = 0.0
-    squared = ((means[:, 1] - means[:, 0]) ** 2).sum(axis=1)
-    return np.where(cut, weights[:, 0] * weights[:, 1] / weights.sum(axis=1), 0.0) * squared, means
+    def separate(self, rows: NDArray[np.intp]) -> None:
+        """These rows alone on the second sides."""
+        self.sides = np.zeros(len(self.data), np.bool_)
+        self.sides[rows] = True
+        self.sums.clear()
+        _kernel.accumulate(self.data.X, 2 * self.labels + self.sides, self.sums, self.data.threads_of_pass)
 
+    def cut(self, origins: Floats, directions: Floats) -> float:
+        """Every row to the side of the hyperplane of its cluster on which it lies; returns the weight that changes sides."""
+        data = self.data
+        self.sums.clear()
+        sides, threads = self.sides.view(np.uint8), threads_for(data.n_threads, 2 * data.X.size)
+        return data.unit * _kernel.cut(data.X, self.labels, origins, directions, sides, self.sums, threads)
 
-def _beyond(data: DenseData, labels: Labels, thresholds: Floats, directions: Floats) -> Sides:
-    """Rows whose projection on the direction of their cluster is larger than that of its threshold."""
-    projections = np.empty(len(data))
-    _kernel.project(data.X, thresholds, directions, labels, projections, data.threads_of_pass)
-    return np.asarray(projections > 0.0)
+    def gains_and_means(self) -> tuple[Floats, Floats]:
+        """By how much cuts lower the inertia, and the means (K, 2, D) of both sides; zeros for clusters with all rows on one side."""
+        weights = self.sums.counts.reshape(-1, 2) * self.data.unit
+        means = self.data.means(self.sums, len(self.sums.counts)).reshape(len(weights), 2, -1)
+        cut = (weights > 0).all(axis=1)
+        means[~cut] = 0.0
+        squared = ((means[:, 1] - means[:, 0]) ** 2).sum(axis=1)
+        return np.where(cut, weights[:, 0] * weights[:, 1] / weights.sum(axis=1), 0.0) * squared, means
+
+    def swept(self, mu: Floats | None) -> Cuts:
+        """The cuts after sweeps of 2-means within every cluster; with `mu`, the first use the means of the clusters as thresholds."""
+        for sweep in range(_SWEEPS):
+            means = self.gains_and_means()[1]
+            thresholds = means.mean(axis=1) if mu is None or sweep >= _AT_THE_MEAN else mu
+            if self.cut(thresholds, means[:, 1] - means[:, 0]) <= _FEW * self.data.total:
+                break
+        return Cuts(self.gains_and_means()[0], self.sides)
 
 
 def _furthest(data: DenseData, squared: Floats, labels: Labels, K: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

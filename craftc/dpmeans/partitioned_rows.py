@@ -193,7 +193,7 @@ class PartitionedRows:
     def nearest_labels(self, centers: Floats) -> Start:
         return self.engine.labels(Nearest(centers)), len(centers)
 
-    def farthest(self, centers: Floats) -> tuple[float, NDArray[Any]]:
+    def farthest(self, centers: Floats, labels: Any = None) -> tuple[float, NDArray[Any]]:
         squared, _, cells = _farthest(self.engine.ask(operations.farthest_from, (), centers))
         return squared, cells
 

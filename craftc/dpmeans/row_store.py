@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from craftc._common.dense_data import DenseData
 from craftc._common.labels import compact
 from craftc._common.random import DPMeansStream, uniform
-from craftc._common.typing import Floats, Labels
+from craftc._common.threads import threads_for
+from craftc._common.typing import Floats, Integers, Labels
+from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.bounded_rows import nearest
 from craftc.dpmeans.descent import Descent, SphericalFit
 from craftc.dpmeans.penalty import farthest_first
@@ -56,18 +58,25 @@ class LocalRows:
         """The nearest centre of every row, numbered without gaps."""
         return compact(nearest(self.data.X, centers, self.data.n_threads)[0])
 
-    def farthest(self, centers: Floats) -> tuple[float, NDArray[Any]]:
-        """The largest squared distance of a row to its nearest centre, and the cells of the row (ties: the first)."""
-        X, weight, largest, row = self.data.X, self.data.weight, -1.0, 0
-        for first in range(0, len(X), _ROWS_AT_ONCE):
-            some = slice(first, first + _ROWS_AT_ONCE)
-            squared = nearest(X[some], centers, self.data.n_threads)[1]
-            if len(weight):
-                squared[weight[some] == 0] = 0.0
+    def farthest(self, centers: Floats, labels: Labels | None = None) -> tuple[float, NDArray[Any]]:
+        """The largest squared distance of a row to its nearest centre, and the cells of the row (ties: the first).
+
+        With the clusters of the rows, few of them are compared with all centres.
+        """
+        data, largest, row = self.data, -1.0, 0
+        for first in range(0, len(data), _ROWS_AT_ONCE):
+            some = slice(first, min(first + _ROWS_AT_ONCE, len(data)))
+            X = data.X[some]
+            if labels is None:
+                rows, squared = np.arange(len(X)), nearest(X, centers, data.n_threads)[1]
+            else:
+                rows, squared = _farthest_candidates(X, data.weight[some], centers, labels[some], data.n_threads)
+            if len(data.weight):
+                squared[data.weight[some][rows] == 0] = 0.0
             at = int(squared.argmax())
             if squared[at] > largest:
-                largest, row = float(squared[at]), first + at
-        return largest, X[row]
+                largest, row = float(squared[at]), first + int(rows[at])
+        return largest, data.X[row]
 
     def sweeps(self, penalty: float, cap: int, labels: Labels, seed: int, number: int) -> Descent:
         """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
@@ -108,3 +117,19 @@ class LocalRows:
         """The labels."""
         labels: Labels = fit.labels
         return labels
+
+
+def _farthest_candidates(
+    X: NDArray[Any], weight: Integers, centers: Floats, labels: Labels, n_threads: int
+) -> tuple[NDArray[np.intp], Floats]:
+    """Rows among which the one of weight > 0 is that is furthest from its nearest centre, and their squared distances to that.
+
+    No row is further from the nearest centre than from the centre of its cluster.
+    """
+    own = np.empty(len(X))
+    _kernel.own_distances(X, centers, labels, own, threads_for(n_threads, 2 * X.size))
+    if len(weight):
+        own[weight == 0] = 0.0
+    at = int(own.argmax())
+    rows = np.flatnonzero(own >= nearest(X[at : at + 1], centers, 1)[1])
+    return rows, nearest(np.ascontiguousarray(X[rows]), centers, 1)[1]

@@ -145,6 +145,15 @@ class SplitSearch:
         self._moved += np.bincount(before[rows], weight, K) + np.bincount(self.labels[rows], weight, K)
         self._sides[rows] = False
 
+    def _present(self) -> tuple[Labels, Floats, Floats, NDArray[np.bool_]]:
+        """The partition and its cuts, to return to."""
+        return self.labels.copy(), self._gains, self._moved, self._sides.copy()
+
+    def _return_to(self, partition: tuple[Labels, Floats, Floats, NDArray[np.bool_]]) -> None:
+        labels, self._gains, self._moved, sides = partition
+        self._start(labels.copy())
+        self._sides = sides.copy()
+
     # ---- cuts ----
 
     def gains(self) -> Floats:
@@ -258,8 +267,7 @@ class SplitSearch:
 
     def _lowers(self, triples: list[tuple[int, int, int]]) -> bool:
         """Exchange, and sweep, if that lowers the inertia; returns whether it does."""
-        labels, inertia = self.labels.copy(), self.inertia
-        cuts = self._gains, self._moved, self._sides.copy()
+        before, labels, inertia = self._present(), self.labels, self.inertia
         number, apart = np.arange(self.K, dtype=np.int32), np.full(self.K, -1, np.int32)
         for cut, k, j in triples:
             number[j], apart[cut] = k, j
@@ -268,8 +276,7 @@ class SplitSearch:
         self.sweep(_SWEEPS)
         if self.inertia < inertia * (1.0 - TOLERANCE):
             return True
-        self._start(labels)
-        self._gains, self._moved, self._sides = cuts
+        self._return_to(before)
         return False
 
     # ---- whole searches ----
@@ -346,11 +353,11 @@ class SplitSearch:
 
     def _improve(self, most: int, length: Callable[[Floats, float], float]) -> bool:
         """One cluster more or less where that shortens the description; returns whether it does."""
-        before, labels = length(self.sizes, self.inertia), self.labels.copy()
+        shortest, before = length(self.sizes, self.inertia), self._present()
         for change in (self._one_more, self._one_less):
-            if change(most) and length(self.sizes, self.inertia) < before - 1e-9:
+            if change(most) and length(self.sizes, self.inertia) < shortest - 1e-9:
                 return True
-            self.relabel(labels.copy())
+            self._return_to(before)
         return False
 
     def _one_more(self, most: int) -> bool:

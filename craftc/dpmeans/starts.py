@@ -63,7 +63,7 @@ class Starts:
             self.mode, free = "collapsed", model.n_clusters is None
             self.cap = self.cap if free else len(centers)
             fit = self.descend(penalty, rows.labels_of_all(lowest(rows.counted(), penalty, self.cap, centers, free)), 0)
-            self.limit = rows.farthest(fit.centers)[0]
+            self.limit = rows.farthest(fit.centers, fit.labels)[0]
         else:
             self.mode, self.cap = "nearest", 0  # clusters open in the search alone
             fit = self.exchanged(penalty, self.descend(penalty, rows.one_cluster(), 0, centers))
@@ -71,7 +71,7 @@ class Starts:
 
     def exchanged(self, penalty: float, fit: SphericalFit) -> SphericalFit:
         """Exchange the cheapest merge for a cluster at the farthest row, which a sample may lack, as long as that lowers the inertia."""
-        self.limit, cells = self.rows.farthest(fit.centers)
+        self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         while 2 < len(fit.sizes) <= MOST_PAIRED:
             costs = merge_costs(fit.centers, fit.sizes)
             k, j = np.unravel_index(costs.argmin(), costs.shape)
@@ -83,7 +83,7 @@ class Starts:
             if found.inertia >= fit.inertia:
                 break
             fit = found
-            self.limit, cells = self.rows.farthest(fit.centers)
+            self.limit, cells = self.rows.farthest(fit.centers, fit.labels)
         return fit
 
     def best(self, given: Labels | None = None) -> tuple[float, SphericalFit]:

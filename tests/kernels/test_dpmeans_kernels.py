@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from craftc._common.dense_data import DenseData
 from craftc._kernels import dpmeans as kernel
 from craftc._kernels import dpmeans_sweep as sweep
+from craftc.dpmeans.row_store import LocalRows
 
 NONE, ALL_ROWS = np.empty(0, np.float32), np.empty(0, np.int32)
 
@@ -114,24 +116,54 @@ def test_distances_are_one_formula_for_any_dtype_and_thread():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("D", [1, 7, 8, 37])
-def test_own_distances_and_projections(D, dtype):
+def test_own_distances(D, dtype):
     rng = np.random.default_rng(D)
-    X, (mu, directions) = rng.normal(size=(200, D)).astype(dtype), rng.normal(size=(2, 4, D))
-    labels = rng.integers(0, 4, 200).astype(np.int32)
+    X, mu = rng.normal(size=(2200, D)).astype(dtype), rng.normal(size=(4, D))
+    labels = rng.integers(0, 4, 2200).astype(np.int32)
     X.flags.writeable = labels.flags.writeable = False
-    out = np.empty((4, 200))
+    out = np.empty((2, 2200))
     for i, n_threads in enumerate((1, 3)):
         kernel.own_distances(X, mu, labels, out[i], n_threads)
-        kernel.project(X, mu, directions, labels, out[2 + i], n_threads)
-    np.testing.assert_array_equal(out[::2], out[1::2])
-    np.testing.assert_allclose(out[0], squared(X, mu)[np.arange(200), labels], rtol=1e-13)
-    step = X.astype(np.float64) - mu[labels]
-    np.testing.assert_allclose(out[2], (step * directions[labels]).sum(axis=1), rtol=1e-12, atol=1e-12)
-    for wrong in (labels + np.int32(4), labels - np.int32(4)):
-        with pytest.raises(ValueError, match="labels from 0 to 3"):
-            kernel.project(X, mu, directions, wrong, out[0], 1)
+    np.testing.assert_array_equal(out[0], out[1])
+    np.testing.assert_allclose(out[0], squared(X, mu)[np.arange(2200), labels], rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("D", [1, 7, 8, 37])
+def test_sides_of_a_cut_and_their_sums(D, weighted, dtype):
+    rng = np.random.default_rng(D)
+    X, (mu, directions) = rng.normal(size=(2200, D)).astype(dtype), rng.normal(size=(2, 4, D))
+    labels, weight = rng.integers(0, 4, 2200).astype(np.int32), rng.integers(0, 3, 2200).astype(float) if weighted else None
+    X.flags.writeable = labels.flags.writeable = False
+    along = ((X.astype(np.float64) - mu[labels]) * directions[labels]).sum(axis=1)
+    clear = abs(along) > 1e-12  # rounding decides about the others
+    data, before = DenseData(X, weight, 3), rng.random(2200) < 0.5
+    found = []
+    for n_threads in (1, 3):
+        sides, sums = before.copy(), data.no_sums(8)
+        changed = kernel.cut(X, labels, mu, directions, sides.view(np.uint8), sums, n_threads)
+        assert changed == (np.ones(2200, int) if weight is None else data.weight)[sides != before].sum()
+        np.testing.assert_array_equal(sides[clear], (along > 0)[clear])
+        of_sides = data.sums_of((2 * labels + sides).astype(np.int32), 8)
+        np.testing.assert_array_equal(sums.sums, of_sides.sums[:8])
+        np.testing.assert_array_equal(sums.counts, of_sides.counts[:8])
+        found.append(sides)
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_a_cut_refuses_what_does_not_fit():
+    X, labels = np.zeros((5, 2)), np.zeros(5, np.int32)
+    planes, sides, sums = np.zeros((2, 2)), np.zeros(5, np.uint8), DenseData(X + np.arange(2), None, 1).no_sums(4)
+    for wrong in (labels + np.int32(2), labels - np.int32(1)):
+        with pytest.raises(ValueError, match="labels from 0 to 1"):
+            kernel.cut(X, wrong, planes, planes, sides, sums, 1)
     with pytest.raises(ValueError, match="directions"):
-        kernel.project(X, mu, directions[:3].copy(), labels, out[0], 1)
+        kernel.cut(X, labels, planes, planes[:1], sides, sums, 1)
+    with pytest.raises(ValueError, match="sides"):
+        kernel.cut(X, labels, planes, planes, sides[:4], sums, 1)
+    with pytest.raises(ValueError, match="sums"):
+        kernel.cut(X, np.zeros(5, np.int32), np.zeros((3, 2)), np.zeros((3, 2)), sides, sums, 1)
 
 
 def test_rows_of_another_type_than_that_of_the_centres_are_refused():
@@ -159,3 +191,20 @@ def test_sums_after_moves_are_those_of_the_rows(share):
     factor = given[3] if share else 1
     q = np.rint((X[[3, 77]] - middle) * 2.0**30 * (given[[3, 77], None] if share else factor)).astype(np.int64)
     np.testing.assert_array_equal(sums.sums[1], (q if share else q * weight[[3, 77], None]).sum(axis=0))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_farthest_row_is_the_same_with_and_without_clusters(weighted):
+    rng = np.random.default_rng(3)
+    for n, K in ((1, 1), (50, 3), (2000, 7)):
+        X, centers = rng.integers(0, 60, (n, 2)).astype(np.float64), rng.normal(size=(K, 2))
+        weight = None
+        if weighted:  # the farthest row is without weight
+            weight = rng.integers(0, 2, n).astype(float)
+            weight[0], weight[squared(X, centers).min(axis=1).argmax()] = 1.0, float(n == 1)
+        rows = LocalRows(DenseData(X, weight, 1))
+        most, cells = rows.farthest(centers)
+        for labels in (rng.integers(0, K, n).astype(np.int32), squared(X, centers).argmin(axis=1).astype(np.int32)):
+            found, at = rows.farthest(centers, labels)
+            assert found == most
+            np.testing.assert_array_equal(at, cells)
