@@ -49,13 +49,15 @@ TARGET static double THIS(screen_cells)(const craft_tables *t, const double *res
     }
     LANE sum = {0};
     for (ptrdiff_t d = 0; d < p; d += W) {      /* the last vector of a row reads on, with weights of 0 */
-        LANE peak = {0};
-        CRAFT_ONE_BY_ONE for (ptrdiff_t j = d; j < CRAFT_TILE * p; j += p) {
-            const LANE own = *(const LANE *)(z + j);
+        LANE peak = {0}, other = {0};           /* of rows in turn: one maximum waits for the former */
+        CRAFT_ONE_BY_ONE for (ptrdiff_t j = d; j < CRAFT_TILE * p; j += 2 * p) {
+            const LANE own = *(const LANE *)(z + j), next = *(const LANE *)(z + j + p);
             STORE_FLOATS(cells + j, own);
+            STORE_FLOATS(cells + j + p, next);
             peak = LARGER(SIZE(own), peak);
+            other = LARGER(SIZE(next), other);
         }
-        peak = SMALLER(peak, ALL(LANE, CRAFT_FAR));
+        peak = SMALLER(LARGER(peak, other), ALL(LANE, CRAFT_FAR));
         sum += (*(const LANE *)(s->most_square + d) * peak + *(const LANE *)(s->most_linear + d)) * peak;
     }
 #if LEVEL == 4
@@ -119,7 +121,7 @@ TARGET static void THIS(screen_costs)(const craft_tables *t, const float *const 
 }
 
 /* Whether only one lane of a row of costs, `lane`, is at most x. */
-TARGET static inline int THIS(screen_one)(const float *cost, ptrdiff_t stride, float x, int32_t *lane)
+TARGET ALWAYS_INLINE int THIS(screen_one)(const float *cost, ptrdiff_t stride, float x, int32_t *lane)
 {
     unsigned several = 0, seen = 0;
     for (ptrdiff_t k = 0; k < stride; k += WF) {
@@ -133,7 +135,7 @@ TARGET static inline int THIS(screen_one)(const float *cost, ptrdiff_t stride, f
 }
 
 /* Whether every row of a tile is certain to keep its cluster. */
-TARGET static int THIS(screen_kept)(const float *cost, ptrdiff_t stride, ptrdiff_t rows, const int32_t *labels, float margin)
+TARGET ALWAYS_INLINE int THIS(screen_kept)(const float *cost, ptrdiff_t stride, ptrdiff_t rows, const int32_t *labels, float margin)
 {
     int kept = 1;
     for (ptrdiff_t r = 0; r < rows; r++, cost += stride) {
@@ -174,7 +176,7 @@ TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const 
     THIS(screen_costs)(t, own, cells, level, stride, cost);
     if (!(margin < CRAFT_MOST_ERROR))
         return CRAFT_UNSURE;
-    if (THIS(screen_kept)(cost, stride, rows, labels, margin))
+    if (stride == WF ? THIS(screen_kept)(cost, WF, rows, labels, margin) : THIS(screen_kept)(cost, stride, rows, labels, margin))
         return CRAFT_KEPT;
     for (ptrdiff_t r = 0; r < rows; r++, cost += stride)
         if (!THIS(screen_one)(cost, stride, THIS(screen_least)(cost, stride) + margin, cheapest + r))
