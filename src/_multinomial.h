@@ -42,4 +42,10 @@ static inline void mn_hessian(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop,
     SIMD_DISPATCH(mn_hessian, (t, start, stop, row, sums));
 }
 
+/* sums (m, w) += x' (P (1 - P)) over the rows */
+static inline void mn_variances(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row, double *sums)
+{
+    SIMD_DISPATCH(mn_variances, (t, start, stop, row, sums));
+}
+
 #endif

@@ -146,6 +146,16 @@ TARGET static void THIS(mn_hessian)(const mn_rows *t, ptrdiff_t start, ptrdiff_t
     }
 }
 
+TARGET static void THIS(mn_variances)(const mn_rows *t, ptrdiff_t start, ptrdiff_t stop, double *row, double *sums)
+{
+    for (ptrdiff_t s = start; s < stop; s++) {
+        THIS(mn_load)(t, s, row);
+        for (ptrdiff_t a = 0; a < t->w; a += W)
+            AT(row + a) = FROM(row + a) * (ALL(LANE, 1.0) - FROM(row + a));
+        THIS(mn_scatter)(t, s, row, sums);
+    }
+}
+
 #undef VECTORS
 #undef AT
 #undef FROM

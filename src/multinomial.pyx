@@ -1,4 +1,4 @@
-"""Kernels of the multinomial loss on a sparse table: value and probabilities, gradient, products with the Hessian.
+"""Kernels of the multinomial loss on a sparse table: value and probabilities, gradient, products with the Hessian, its diagonal.
 
 Coefficients have one number for every class, padded with zeros to a multiple of :data:`TILE`. Sums over rows belong to fixed blocks and
 are added in their order.
@@ -27,6 +27,7 @@ cdef extern from "_multinomial.h":
     void mn_evaluate(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *out) noexcept nogil
     void mn_gradient(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *sums) noexcept nogil
     void mn_hessian(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *sums) noexcept nogil
+    void mn_variances(const mn_rows *t, Py_ssize_t start, Py_ssize_t stop, double *row, double *sums) noexcept nogil
 
 TILE = MN_TILE
 
@@ -135,6 +136,22 @@ def hessian_product(
     sum_over_rows(mn_hessian, &t, proba.shape[0], out, work, n_threads)
 
 
+def class_curvature(
+    const Py_ssize_t[::1] first not None,   # IN  (n + 1,) bounds of the entries of every row
+    const int32_t[::1] column not None,     # IN  (entries,)
+    const double[::1] square not None,      # IN  (entries,) squares of the entries
+    const double[:, ::1] proba not None,    # IN  (n, c)
+    double[:, ::1] out not None,            # OUT (m, w)
+    double[:, :, ::1] work not None,        # WORK (blocks, m + 2, w)
+    int n_threads,
+):
+    """The diagonal of the loss's Hessian by the coefficients of the classes: (X * X)' (P * (1 - P))."""
+    cdef mn_rows t
+    check_threads(n_threads)
+    set_rows(&t, first, column, square, proba, out.shape[0])
+    sum_over_rows(mn_variances, &t, proba.shape[0], out, work, n_threads)
+
+
 def weighted_gram(
     const Py_ssize_t[::1] first not None,   # IN  (n + 1,) bounds of the entries of every row
     const int32_t[::1] column not None,     # IN  (entries,)
@@ -167,10 +184,10 @@ cdef int sum_over_rows(
     for k in prange(blocks, nogil=True, schedule="static", num_threads=n_threads):
         work[k, :m] = 0.0
         add(t, n * k // blocks, n * (k + 1) // blocks, &work[k, m, 0], &work[k, 0, 0])
-    with nogil:
-        out[:] = work[0, :m]
+    for i in prange(m, nogil=True, schedule="static", num_threads=n_threads):
+        for a in range(t.w):
+            out[i, a] = work[0, i, a]
         for k in range(1, blocks):
-            for i in range(m):
-                for a in range(t.w):
-                    out[i, a] += work[k, i, a]
+            for a in range(t.w):
+                out[i, a] += work[k, i, a]
     return 0

@@ -18,7 +18,9 @@ _SHIFTS = 30  # of the diagonal, each ten times the last
 
 
 class Preconditioner:
-    """An approximation of the Hessian at a point: its mean over the numbers of a node, or its diagonal.
+    """An approximation of the Hessian at a point: its diagonal or, with many numbers at a node, its mean over the classes.
+
+    The mean is scaled to the diagonal of every class, whose curvatures differ by orders of magnitude where a column belongs to few classes.
 
     Parameters
     ----------
@@ -31,17 +33,24 @@ class Preconditioner:
         pays = datafit.q >= _MANY_NUMBERS and X.shape[1] <= _FACTORED
         self.mean = datafit.mean_hessian(X, point) if pays else None
         self.diagonal = datafit.hessian_diagonal(X, point) if self.mean is None else np.empty(0)
-        self.max_curvature = datafit.max_curvature(X) if self.mean is not None else 0.0  # of the diagonal not needed
 
     def scale(self, weight: Floats) -> Callable[[Floats], Floats]:
         """Multiplication by the inverse of the approximation + diag(weight)."""
         if self.mean is None:
             inverse = 1.0 / np.maximum(self.diagonal + weight, np.finfo(np.float64).tiny)  # columns whose squares underflow
             return lambda residual: inverse * residual
-        system = self.mean.copy()
+        tiny = np.finfo(np.float64).tiny
+        system, basis = self.mean.mean.copy(), self.mean.basis
         system[np.diag_indices(len(system))] += weight[:, 0]
-        factor = cholesky(system, self.max_curvature)
-        return lambda residual: np.asarray(lapack.dpotrs(factor, residual, lower=1)[0])
+        unit = 1.0 / np.sqrt(np.maximum(system.diagonal(), tiny))
+        factor = cholesky(unit[:, None] * system * unit, 1.0)
+        classes = 1.0 / np.sqrt(np.maximum(self.mean.diagonal + weight, tiny))
+
+        def scaled(residual: Floats) -> Floats:
+            solution = lapack.dpotrs(factor, (residual @ basis.T) * classes, lower=1)[0]
+            return np.asarray(np.ascontiguousarray(solution * classes) @ basis)
+
+        return scaled
 
 
 def newton_direction(

@@ -19,6 +19,7 @@ _PARTS, _PART_WIDTH = 2, 64  # of the columns, for the blocks of a Hessian
 _CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
 _MAX_BLOCKS = 16  # of the rows of a sparse table, each with its own sums
 _CLASSES = 5  # from which products with a sparse table have kernels of their own
+_ROWS = 1024  # of a part of the table whose products with all classes are stored
 _INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
 
 
@@ -28,6 +29,14 @@ class Evaluation(NamedTuple):
     value: float
     entropy: float  # its negative convex conjugate at the residual; of the multinomial loss the entropy of the fitted probabilities
     proba: Floats  # (n, c)
+
+
+class MeanHessian(NamedTuple):
+    """What a preconditioner keeps of a Hessian: its mean over the classes, and the diagonal of every class."""
+
+    mean: Floats  # (m + 1, m + 1)
+    diagonal: Floats  # (m + 1, c)
+    basis: Floats  # (c, q) of the coefficients
 
 
 class Datafit(Protocol):
@@ -63,8 +72,8 @@ class Datafit(Protocol):
     def hessian_diagonal(self, X: Any, point: Evaluation) -> Floats:
         """(m + 1, q)."""
 
-    def mean_hessian(self, X: Any, point: Evaluation) -> Floats | None:
-        """(m + 1, m + 1) mean of the Hessian over the q numbers of a node; None: it is diagonal."""
+    def mean_hessian(self, X: Any, point: Evaluation) -> MeanHessian | None:
+        """The mean of the Hessian over the classes, and their diagonals; None: the Hessian is diagonal."""
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         """(m + 1, q) product of the Hessian and a direction (m + 1, q)."""
@@ -90,6 +99,7 @@ class Multinomial:
         self._work = np.empty(0)
         self.row = np.arange(len(y))
         self.target = self.basis[y]
+        self.target_sum = np.bincount(y, minlength=c) @ self.basis
         q = c - 1
         self.pairs = np.triu_indices(q)
         self.products = self.basis[:, self.pairs[0]] * self.basis[:, self.pairs[1]]
@@ -135,11 +145,11 @@ class Multinomial:
     def with_best_intercept(self, X: Any, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         """The probabilities of a class then sum to its number of rows."""
         for _ in range(_INTERCEPT_STEPS):
-            excess = (point.proba @ self.basis - self.target).sum(axis=0)
+            total = point.proba.sum(axis=0)
+            excess = total @ self.basis - self.target_sum
             if np.abs(excess).max() <= 1e-14 * len(self.y):
                 break
-            mean = point.proba @ self.basis
-            hessian = (self.basis.T * point.proba.sum(axis=0)) @ self.basis - mean.T @ mean
+            hessian = self.basis.T @ (np.diag(total) - point.proba.T @ point.proba) @ self.basis
             try:
                 step = np.linalg.solve(hessian, excess)
             except np.linalg.LinAlgError:
@@ -151,6 +161,8 @@ class Multinomial:
 
     def hessian(self, X: Any, point: Evaluation) -> Floats:
         q, width = self.q, X.shape[1]
+        if self.c >= _CLASSES:
+            return self._hessian_by_classes(X, point)
         weight = self._curvature(point)
         out = np.empty((width, q, width, q))
         if sparse.issparse(X):
@@ -167,6 +179,20 @@ class Multinomial:
                 out[start:stop, a, stop:, b] = out[start:stop, b, stop:, a] = block[stop - start :].T
         return out.reshape(width * q, width * q)
 
+    def _hessian_by_classes(self, X: Any, point: Evaluation) -> Floats:
+        """sum_s x x' * (V' diag(p) V - V'p p'V): as many products of columns as classes, not as pairs of them."""
+        width, mean = X.shape[1], point.proba @ self.basis
+        own, both = np.zeros((width, self.c * width)), np.zeros((width * self.q, width * self.q))
+        for start in range(0, X.shape[0], _ROWS):
+            some = slice(start, start + _ROWS)
+            rows = X[some].toarray() if sparse.issparse(X) else X[some]
+            own += rows.T @ (point.proba[some][:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+            products = (rows[:, :, None] * mean[some][:, None, :]).reshape(len(rows), -1)
+            both += products.T @ products
+        squares_of_basis = self.basis[:, :, None] * self.basis[:, None, :]
+        classes = np.tensordot(own.reshape(width, self.c, width), squares_of_basis, axes=(1, 0)).transpose(0, 2, 1, 3)
+        return np.asarray(classes.reshape(both.shape) - both)
+
     def _curvature(self, point: Evaluation) -> Floats:
         """(n, pairs) second derivatives by the logits in the basis: the upper triangle."""
         mean = point.proba @ self.basis
@@ -176,9 +202,17 @@ class Multinomial:
         weight = point.proba @ self.basis**2 - (point.proba @ self.basis) ** 2
         return np.asarray(squares(X).T @ weight)
 
-    def mean_hessian(self, X: Any, point: Evaluation) -> Floats:
+    def mean_hessian(self, X: Any, point: Evaluation) -> MeanHessian:
+        if self._in_kernel(X):
+            out = aligned((X.shape[1], self.width))
+            first, column, x = _entries(X)
+            proba = np.ascontiguousarray(point.proba)
+            _kernel.class_curvature(first, column, x * x, proba, out, *self._passes(X, X.shape[1] + 2))
+            diagonal = out[:, : self.c]
+        else:
+            diagonal = squares(X).T @ (point.proba - point.proba**2)
         weight = (point.proba - point.proba**2).sum(axis=1) / self.q  # the trace, which no basis changes
-        return gram(X, weight)
+        return MeanHessian(gram(X, weight), diagonal, self.basis)
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:
         if self._in_kernel(X):
@@ -259,7 +293,7 @@ class Squares:
         out[-1] = 1.0  # keeps the Hessian regular without an intercept
         return out
 
-    def mean_hessian(self, X: Any, point: Evaluation) -> Floats | None:
+    def mean_hessian(self, X: Any, point: Evaluation) -> MeanHessian | None:
         return None
 
     def hessian_product(self, X: Any, point: Evaluation, direction: Floats) -> Floats:

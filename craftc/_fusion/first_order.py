@@ -77,6 +77,7 @@ class EdgeAdmm:
         self.relaxed = theta.copy()
         self.sums = self.edges.node_sums()
         self.theta, self.point = theta, self.datafit.at(self.X, theta)
+        self.gradient = self.datafit.gradient(self.X, self.point)  # of the data fit, there
         self.preconditioner = Preconditioner(self.datafit, self.X, self.point)
         self.set_rho(rho)
 
@@ -104,10 +105,10 @@ class EdgeAdmm:
     def _minimise(self, linear: Floats, tolerance: float) -> None:
         """theta <- argmin data fit + 1/2 sum_i (weight_i + D_i) |theta_i|^2 + <linear, theta>, by Newton steps of conjugate gradients."""
         X, datafit, weight = self.X, self.datafit, self.subproblem.weight + self.damping
-        theta, point = self.theta, self.point
+        theta, point, data_gradient = self.theta, self.point, self.gradient
         value = point.value + float((0.5 * weight * theta**2 + linear * theta).sum())
         for step in range(_NEWTON_STEPS):
-            gradient = datafit.gradient(X, point) + weight * theta + linear
+            gradient = data_gradient + weight * theta + linear
             size = float(np.sqrt((gradient**2).sum()))
             if step and size <= tolerance:  # always one step: if B did not move, the balance of the penalty would be misled
                 break
@@ -121,14 +122,15 @@ class EdgeAdmm:
                 if new <= value + 1e-4 * t * slope + 1e-14 * abs(value) or t < 1e-8:
                     break
                 t *= 0.5
-            theta, value = trial, new
-        self.theta, self.point = theta, point
+            theta, value, data_gradient = trial, new, datafit.gradient(X, point)
+        self.theta, self.point, self.gradient = theta, point, data_gradient
 
     def gap(self) -> float:
         """Duality gap, valid after an iteration without relaxation."""
         subproblem, m = self.subproblem, self.subproblem.coarsening.m
         self.theta, self.point = self.datafit.with_best_intercept(self.X, self.theta, self.point)
-        residual = (self.datafit.gradient(self.X, self.point) + subproblem.weight * self.theta)[:m] + self.projected_sums
+        self.gradient = self.datafit.gradient(self.X, self.point)
+        residual = (self.gradient + subproblem.weight * self.theta)[:m] + self.projected_sums
         size, scale = subproblem.coarsening.size, subproblem.coefficient_scale
         return subproblem.edge_gap(self.theta, self.edges.lam) + node_gap(residual, self.theta[:m], subproblem.ridge, size, scale)
 

@@ -35,6 +35,15 @@ def hessian_product(
     work: _Floats,
     n_threads: int,
 ) -> None: ...
+def class_curvature(
+    first: NDArray[np.intp],
+    column: NDArray[np.int32],
+    square: _Floats,
+    proba: _Floats,
+    out: _Floats,
+    work: _Floats,
+    n_threads: int,
+) -> None: ...
 def weighted_gram(
     first: NDArray[np.intp],
     column: NDArray[np.int32],

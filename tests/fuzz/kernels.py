@@ -69,6 +69,7 @@ CHECKED = {
     "multinomial.evaluate": (0, 1, 4),
     "multinomial.gradient": (0, 1, 3),
     "multinomial.hessian_product": (0, 1),
+    "multinomial.class_curvature": (0, 1),
     "multinomial.weighted_gram": (0, 1),
     "spectral.hals_rows": (1,),
 }
