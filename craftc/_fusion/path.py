@@ -23,6 +23,7 @@ _FLOW_STEPS = 4000  # FISTA steps of a certificate's flows
 _APART = 0.05  # of the largest difference of residuals in a cluster
 _CLOSE = 1e-6  # of the largest coefficient: columns nearer than this are tried as one
 _EXACT = 1e-3  # of `_SHARE`, for optima whose objectives are compared
+_CLOSER = 0.1  # of the accuracy of such an optimum, where the last one does not decide
 _NEARER = 0.03  # of the distance at which columns may still be one: tried if those at that distance are not
 _ROUNDING = 1e-14  # of the objective: no solver is asked for more
 _SHARE = 0.1  # of the tolerance that a subproblem may use
@@ -216,43 +217,48 @@ class RegularizationPath:
         near = (apart <= _CLOSE * size) | (fused > 0)
         if self._solver.on_clusters:  # few clusters are in doubt, and a wrong merge is rejected at once
             candidates: tuple[Any, ...] = (apart <= possible, apart <= _NEARER * possible, near)
-            rounds = 1
         else:  # every cluster has yet to be found
-            candidates, rounds = (near | (apart <= possible),), _ROUNDS
+            candidates = (near | (apart <= possible),)
         rejected = np.empty(0, np.int32)
         for joined in candidates:
             group, count = _kernel.components(coarsening.m + 1, coarsening.edge, joined.astype(np.uint8))
             if count <= coarsening.m and not np.array_equal(group, rejected):
-                merged = self._merged(zero_node_last(group), radius, optimum, rounds)
+                merged = self._merged(zero_node_last(group), radius, optimum)
                 if merged is not None:
                     return merged
                 rejected = group
         return None
 
-    def _merged(self, group: Labels, radius: Floats, optimum: Optimum, rounds: int) -> tuple[Optimum, Flags] | None:
+    def _merged(self, group: Labels, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
         """The optimum on groups of clusters, if flows hold the groups (or, after a round, parts of them) together and it is as good."""
-        share = _EXACT * _SHARE
-        slack = 2.0 * share * self.tol * max(abs(optimum.objective), self.objective_floor)
+        floor, n_clusters = self.objective_floor, int(self.label[-1])
+        slack = 2.0 * _EXACT * _SHARE * self.tol * max(abs(optimum.objective), floor)
         gap = max(optimum.objective - optimum.dual_bound, 0.0)
+        bounded = self._solver.on_clusters and self.ridge > 0
         # J - J* >= ridge |B - B*|^2, for the optimum as for one on groups that is as good: they are at most this far apart
-        if rounds == 1 and self.ridge > 0 and self._distance(group) > 2.0 * np.sqrt((gap + slack) / self.ridge):
+        if bounded and self._distance(group) > 2.0 * np.sqrt((gap + slack) / self.ridge):
             return None
         kept = self.label, self.theta, self.coarsening, self.dual.copy()
         self._coarsen(group)
         # a wrong merge shows long before its optimum is exact; without a ridge nothing bounds that optimum
-        limit = optimum.objective + slack if rounds == 1 and self.ridge > 0 else np.inf
-        for _ in range(rounds):
+        limit = optimum.objective + slack if bounded else np.inf
+        share = _SHARE if bounded and not self._certified.newton.fits(self._subproblem(radius, _SHARE)) else _EXACT * _SHARE
+        for _ in range(1 if self._solver.on_clusters and not bounded else _ROUNDS):
             merged, subproblem = self._solve(self._certified, radius, share, limit)
             objective = self._objective(merged.point, subproblem)
-            if rounds == 1 and objective > optimum.objective + slack:
+            if objective > limit + subproblem.accuracy * max(abs(objective), floor):
                 break
             bound, split = self._certify(merged.point, radius, objective, _SHARE, proved_only=True)
             if split is not None:
                 self._refine(split)
-            elif self.label[-1] < kept[0][-1] and objective <= optimum.objective + slack:
+            elif objective <= optimum.objective + slack:
                 bound = max(bound, optimum.dual_bound)
-                return Optimum(optimum.nu, self.label, self.theta, objective, bound, self.objective_floor), merged.fused
+                return Optimum(optimum.nu, self.label, self.theta, objective, bound, floor), merged.fused
+            elif share > _EXACT * _SHARE:
+                share *= _CLOSER
             else:
+                break
+            if self.label[-1] >= n_clusters:
                 break
         self.label, self.theta, self.coarsening, self.dual = kept
         return None
