@@ -100,7 +100,7 @@ def path_of(shape: str, solver: str) -> tuple[Any, Any, Any]:
 class SparseLoss:
     """What an ADMM on sparse texts of twenty classes calls, once more: loss, gradients, products with the Hessian, Gram matrices."""
 
-    params: Any = ([f"multinomial.{name}" for name in ("evaluate", "gradient", "hessian_product", "weighted_gram")],)
+    params: Any = ([f"multinomial.{name}" for name in ("evaluate", "gradient", "hessian_product", "class_curvature", "weighted_gram")],)
     param_names = ("kernel",)
     number = 1
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from sklearn.model_selection import StratifiedKFold
 
+from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._fusion.conjugate_gradients import Preconditioner, cholesky, newton_direction
 from craftc._fusion.datafits import Multinomial, gram, squares
@@ -111,12 +112,17 @@ def sigma_by_folds(X: Any, y: NDArray[np.intp], c: int, accuracy: bool, n_thread
     if np.bincount(y, minlength=c).min() < folds:
         return 1.0  # a class has too few rows to leave any out
     parts = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y))
-    score = np.zeros(len(SIGMAS))
-    for training, test in parts:
-        datafit, left_out, theta = Multinomial(y[training], c, n_threads=n_threads), Multinomial(y[test], c), None
+
+    def scores(part: tuple[Labels, Labels]) -> Floats:
+        training, test = part
+        datafit, left_out, theta = Multinomial(y[training], c), Multinomial(y[test], c), None
+        out = np.empty(len(SIGMAS))
         for k, sigma in enumerate(SIGMAS):
             theta = map_fit(X[training], datafit, sigma, theta, _FOLD_TOL).theta
             proba = left_out.at(X[test], theta).proba
             own = proba[left_out.row, left_out.y]
-            score[k] += float((own >= proba.max(axis=1)).sum() if accuracy else np.log(np.maximum(own, 1e-300)).sum())
+            out[k] = float((own >= proba.max(axis=1)).sum() if accuracy else np.log(np.maximum(own, 1e-300)).sum())
+        return out
+
+    score = np.sum(parallel_map(scores, parts, threads_for(n_threads, 1.0 * X.shape[0] * X.shape[1] * c)), axis=0)
     return float(SIGMAS[int(np.argmax(score))])
