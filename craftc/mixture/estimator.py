@@ -35,6 +35,7 @@ from craftc.distributed.collections import rowwise
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import SELECTIONS, Priors, checked_priors
+from craftc.mixture.race import Race
 from craftc.mixture.scaling import ColumnScaling, ScaledData
 from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
@@ -264,14 +265,14 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     def _best_start(self, data: ScaledData, priors: Priors, given: Floats | None) -> MixtureResult:
         """The start that is ahead once all have roughly converged, continued to the end.
 
-        Starts run in parallel if a sweep is too short to be divided among threads. The last one has all threads for itself.
+        Starts run in parallel if a sweep is too short to be divided among threads. The one that is ahead has all threads for itself.
         """
         seed = seed_of(self.random_state)
         starts = range(1 if given is not None else int(self.n_init))
         small = data.X.size * priors.K <= _PARALLEL_STARTS * SMALL_WORK
         side = threads_for(data.n_threads, data.X.size * priors.K * len(starts)) if small and len(starts) > 1 else 1
         config = FitConfig(int(self.max_iter), float(self.tol), bool(self.merge), Event())
-        ascents: dict[int, Ascent] = {}
+        race = Race(len(starts), side)
 
         def run(start: int) -> Iterator[None]:
             n_threads = 1 if side > 1 else data.threads(priors.K)
@@ -280,19 +281,18 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
                 model.start_from(given)
             else:
                 model.start_by_kmeans(seed, start, config, LLOYD if self.init == "kmeans" else 1)
-            ascents[start] = Ascent(model, config, partial(self._report_sweep, start, model) if self.verbose > 1 else None)
+            ascent = Ascent(model, config, partial(self._report_sweep, start, model) if self.verbose > 1 else None)
             yield
-            yield from ascents[start].rough()
-            model.pause()
-            self._report_start(start, ascents[start])
+            yield from race.follow(start, ascent)
+            self._report_start(start, ascent)
+            yield from race.continue_ahead(start)
 
         # one BLAS thread for the small products of covariances, so that their bits do not depend on the number of threads
         with one_blas_thread() if priors.full else nullcontext():
             parallel_turns([run(start) for start in starts], side, config.stop)
-            best = max(starts, key=lambda start: ascents[start].elbo)
-            ascents[best].model.n_threads = data.threads(priors.K)
-            result = ascents[best].finish()
-        self._report_start(best, ascents[best])
+            best = race.ahead
+            result = race.finish(data.threads(priors.K))
+        self._report_start(best, race.ascents[best])
         return result
 
     def _report_sweep(self, start: int, model: ComponentModel, n_iter: int, elbo: float) -> None:

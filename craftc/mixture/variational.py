@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from threading import Event
 from typing import Any, NamedTuple, Protocol
 
@@ -329,21 +329,22 @@ class Ascent:
         """Sweeps and moves while they raise the ELBO by more than the rough tolerance, a few sweeps at a time."""
         yield from self._ascend(max(_ROUGH, self.config.tol))
 
-    def finish(self) -> MixtureResult:
-        """Splits while they raise the ELBO, then sweeps and moves until it converges; then the parameters for the last labels."""
+    def ending(self) -> Iterator[None]:
+        """Splits while they raise the ELBO, then sweeps and moves until it converges, a few sweeps at a time."""
         while self.config.merge and self._split():
-            for _ in self.rough():
-                pass
-        for _ in self._ascend(self.config.tol):
-            pass
+            yield from self.rough()
+        yield from self._ascend(self.config.tol)
+
+    def result(self) -> MixtureResult:
+        """The parameters for the last labels."""
         label = self.model.finish()
         return MixtureResult(-self.model.elbo(), [-elbo for elbo in self.path[1:]], self.n_iter, self.converged, label, self.model)
 
     def run(self) -> MixtureResult:
         """All of one start."""
-        for _ in self.rough():
+        for _ in chain(self.rough(), self.ending()):
             pass
-        return self.finish()
+        return self.result()
 
     def _ascend(self, tol: float) -> Iterator[None]:
         """Sweeps until one gains no more than `tol` nats per row, then moves; again until neither raises the ELBO."""
