@@ -10,23 +10,63 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport check, doubles_out
 from craftc._kernels.mixture_updates cimport (
-    CERTAIN, GAUSSIAN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, gain_over_noise, log_beta, log_evidence, log_gamma,
+    CERTAIN, GAUSSIAN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, count, gain_over_noise, log_beta, log_evidence, log_gamma,
     no_counts, own_log_likelihood, pool_scatter, selected, share_of, update_components, update_masks, update_noise, update_shares,
     update_sticks)
+
+cdef extern from "_mixture_gain.h":
+    enum:
+        MG_TILE
+
+    ctypedef struct mg_columns:
+        Py_ssize_t stop
+        const double *b0
+        const double *value
+        const double *constant
+        const double *linear
+        const double *square
+        const double *log_mean
+        const double *log_rest
+
+    ctypedef struct mg_cells:
+        const double *s1
+        const double *s2
+        const double *more1
+        const double *more2
+        double other, reach, kappa, a, evidence
+
+    double mg_gain(const mg_columns *, const mg_cells *) noexcept nogil
 
 
 # ---- order of sizes ----
 
 
 cdef double stick_elbo(const double *size, Py_ssize_t K, double concentration) noexcept nogil:
-    """Contribution of the sizes to the ELBO once q(v) is fitted to them, without a constant."""
-    cdef double behind = 0.0, value = 0.0
+    """Contribution of the sizes to the ELBO once q(v) is fitted to them, without a constant: sum_k ln B(1 + n_k, alpha + behind_k)."""
+    cdef double value = behind_elbo(size, K, concentration)
     cdef Py_ssize_t k
-    for k in range(K - 1, -1, -1):
-        if k + 1 < K:
-            value += log_beta(1.0 + size[k], concentration + behind)
-        behind += size[k]
+    for k in range(K - 1):
+        value += log_gamma(1.0 + size[k])
     return value
+
+
+cdef double behind_elbo(const double *size, Py_ssize_t K, double concentration) noexcept nogil:
+    """`stick_elbo` without sum_k ln Gamma(1 + n_k), k < K - 1. With n_k + behind_k = behind_{k-1}, most Gamma functions cancel out:
+
+    ln Gamma(alpha + n_{K-1}) - ln Gamma(1 + alpha + n) - sum_{k < K - 2} ln(alpha + behind_k)
+    """
+    cdef double behind = 0.0, value = 0.0, factor = 1.0
+    cdef Py_ssize_t k
+    if K < 2:
+        return 0.0
+    for k in range(K - 1, -1, -1):
+        if k < K - 2:  # one logarithm of many factors
+            factor *= concentration + behind
+            if not 1e-200 < factor < 1e200:
+                value -= log(factor)
+                factor = 1.0
+        behind += size[k]
+    return value - log(factor) + log_gamma(concentration + size[K - 1]) - log_gamma(1.0 + concentration + behind)
 
 
 cdef bint find_order(const Model *m, Py_ssize_t *order) noexcept nogil:
@@ -75,15 +115,45 @@ cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil
 # ---- merges ----
 
 
-cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+cdef bint in_lanes(const Model *m) noexcept nogil:
+    """Whether gains over the noise can be computed for many columns at once: all have the same reach, and masks of every component."""
+    cdef Py_ssize_t k, d
+    if m.kind != GAUSSIAN or m.tied or m.own_fractions:
+        return False
+    for k in range(m.K):
+        for d in range(1, m.D):
+            if m.reach[k * m.D + d] != m.reach[k * m.D]:
+                return False
+    return True
+
+
+cdef double tiles_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """`group_gain` of the columns in whole tiles, where `in_lanes` holds."""
+    cdef Py_ssize_t stop = m.D // MG_TILE * MG_TILE
+    cdef mg_columns columns = mg_columns(
+        stop=stop, b0=m.prior.b0, value=m.prior.value, constant=m.noise.constant, linear=m.noise.linear, square=m.noise.square,
+        log_mean=m.share.log_mean, log_rest=m.share.log_rest)
+    cdef double other = 0.0 if i == j else 1.0, reach = m.reach[i * m.D] + other * m.reach[j * m.D]
+    cdef Counts c = no_counts()
+    count(&c, &m.prior, reach)
+    cdef mg_cells cells = mg_cells(
+        s1=m.s1 + i * m.D, s2=m.s2 + i * m.D, more1=m.s1 + j * m.D, more2=m.s2 + j * m.D, other=other, reach=reach,
+        kappa=c.kappa, a=c.a, evidence=c.log_gamma_a + 0.5 * c.log_kappa - reach * HALF_LN_2PI)
+    return mg_gain(&columns, &cells)
+
+
+cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j, bint lanes=False) noexcept nogil:
     """Gain over the noise of the merged cells of components i and j: lambda, the noise and m fixed, theta and y at their optimum.
 
     i == j: of the component itself; i < 0: of component j if it is empty. Own fractions: that of component i, if it is not empty.
+    lanes: `in_lanes` holds.
     """
     cdef double total = 0.0, factor = 1.0, gain, rest, high, low, reach, s1, s2
     cdef Counts c = no_counts()
-    cdef Py_ssize_t d, at, other, share
-    for d in range(m.D):
+    cdef Py_ssize_t first = 0, d, at, other, share
+    if lanes and m.D >= MG_TILE:
+        total, first = tiles_gain(m, i, j), m.D // MG_TILE * MG_TILE
+    for d in range(first, m.D):
         gain = 0.0
         share = share_of(m, i if i >= 0 else j, d)
         if i >= 0:
@@ -107,8 +177,13 @@ cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogi
     return total + log(factor)
 
 
-cdef double merged_stick_elbo(const Model *m, Py_ssize_t i, Py_ssize_t j, const Py_ssize_t *order, double *work) noexcept nogil:
-    """`stick_elbo` of the sizes once i and j are merged; order: components by falling size; work (K)."""
+cdef double merged_stick_elbo(
+    const Model *m, Py_ssize_t i, Py_ssize_t j, const Py_ssize_t *order, double others, double *work,
+) noexcept nogil:
+    """`stick_elbo` of the sizes once i and j are merged; order: components by falling size; work (K).
+
+    others: the sum of ln Gamma(1 + n_k) over the other components.
+    """
     cdef double both = m.size[i] + m.size[j]
     cdef Py_ssize_t n = 0, k
     cdef bint placed = False
@@ -121,24 +196,37 @@ cdef double merged_stick_elbo(const Model *m, Py_ssize_t i, Py_ssize_t j, const 
             work[n] = m.size[order[k]]
             n += 1
     work[n] = 0.0
-    return stick_elbo(work, m.K, m.concentration)
+    return others + log_gamma(1.0 + both) + behind_elbo(work, m.K, m.concentration)
+
+
+cdef double fill_factorials(const Model *m, double *out) noexcept nogil:
+    """out (K): ln Gamma(1 + n_k). Returns their sum."""
+    cdef double total = 0.0
+    cdef Py_ssize_t k
+    for k in range(m.K):
+        out[k] = log_gamma(1.0 + m.size[k])
+        total += out[k]
+    return total
 
 
 cdef void fill_pair_gains(const Model *m, Py_ssize_t *order, double *work, double *gain) noexcept nogil:
-    """gain (K, K): upper triangle, 0 where a component is empty; work (2 K)."""
+    """gain (K, K): upper triangle, 0 where a component is empty; work (3 K)."""
     cdef Py_ssize_t K = m.K, i, j, k
     cdef double empty = group_gain(m, -1, 0), apart = stick_elbo(m.size, K, m.concentration), sizes
+    cdef double *factorial = work + 2 * K
+    cdef double factorials = fill_factorials(m, factorial)
+    cdef bint lanes = in_lanes(m)
     memset(gain, 0, sizeof(double) * K * K)
     find_order(m, order)
     for k in range(K):
-        work[k] = group_gain(m, k, k) if m.size[k] > 0.0 else 0.0
+        work[k] = group_gain(m, k, k, lanes) if m.size[k] > 0.0 else 0.0
     for i in range(K):
         for j in range(i + 1, K):
             if m.size[i] > 0.0 and m.size[j] > 0.0:
-                sizes = merged_stick_elbo(m, i, j, order, work + K) - apart
+                sizes = merged_stick_elbo(m, i, j, order, factorials - factorial[i] - factorial[j], work + K) - apart
                 if m.own_fractions:
                     empty = group_gain(m, -1, j)
-                gain[i * K + j] = group_gain(m, i, j) + empty - work[i] - work[j] + sizes
+                gain[i * K + j] = group_gain(m, i, j, lanes) + empty - work[i] - work[j] + sizes
 
 
 # ---- columns that every component selects ----
@@ -253,7 +341,9 @@ def stick_gain(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):
     cdef Model *m = &mixture.m
     check(0 <= i < m.K and 0 <= j < m.K, "i or j")
     find_order(m, mixture.order)
-    return merged_stick_elbo(m, i, j, mixture.order, mixture.work) - stick_elbo(m.size, m.K, m.concentration)
+    cdef double *factorial = mixture.work + m.K
+    cdef double others = fill_factorials(m, factorial) - factorial[i] - factorial[j]
+    return merged_stick_elbo(m, i, j, mixture.order, others, mixture.work) - stick_elbo(m.size, m.K, m.concentration)
 
 
 def merge(Mixture mixture not None, Py_ssize_t i, Py_ssize_t j):

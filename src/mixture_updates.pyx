@@ -61,7 +61,7 @@ cdef inline Counts no_counts() noexcept nogil:
     return Counts(reach=-1.0, kappa=0.0, a=0.0, log_kappa=0.0, log_gamma_a=0.0, digamma_a=0.0)
 
 
-cdef inline void count(Counts *c, const Prior *prior, double reach) noexcept nogil:
+cdef void count(Counts *c, const Prior *prior, double reach) noexcept nogil:
     """ln Gamma and psi are computed again only where the amount of data changed."""
     if reach == c.reach:
         return
@@ -389,7 +389,7 @@ cdef class Mixture:
         set_beta(&m.share, self.share)
         set_beta(&m.stick, self.stick)
         m.share_a = m.share_b = 1.0
-        order, work, pooled = np.empty(K, np.intp), np.empty(K * D + 2 * K), np.empty(3 * D)
+        order, work, pooled = np.empty(K, np.intp), np.empty(K * D + 3 * K), np.empty(3 * D)
         self.arrays = (order, work, pooled)
         cdef Py_ssize_t[::1] order_ = order
         self.order, self.work, self.pooled = &order_[0], doubles_out(work), doubles_out(pooled)

@@ -69,6 +69,7 @@ cdef double log_gamma(double x) noexcept nogil
 cdef double log_beta(double a, double b) noexcept nogil
 cdef double above_zero(double x) noexcept nogil
 cdef Counts no_counts() noexcept nogil
+cdef void count(Counts *c, const Prior *prior, double reach) noexcept nogil
 cdef double log_evidence(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
 cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
 cdef double own_log_likelihood(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil

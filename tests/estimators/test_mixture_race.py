@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from craftc._common.threads import parallel_turns
 from craftc._common.validation import check_weight
 from craftc.mixture import variational
 from craftc.mixture.priors import checked_priors
+from craftc.mixture.race import Race
 from craftc.mixture.variational import LLOYD, Ascent, DiagonalModel, FitConfig
 from tests.estimators.mixture_cases import model_of, synthetic, table
 
@@ -77,6 +80,62 @@ def test_a_race_of_fits_cut_short():
     with pytest.warns(ConvergenceWarning, match="stopped after 2 sweeps"):
         model = model_of(K=12, n_init=4, max_iter=2).fit(X)
     assert (model.n_iter_, model.converged_) == (2, False)
+
+
+# ---- threads without a start of their own ----
+
+
+class Steps:
+    """A start that takes `n_rough` turns, then is at `elbo`, and takes `n_ending` more to its end."""
+
+    def __init__(self, n_rough, elbo, n_ending):
+        self.n_rough, self.elbo, self.n_ending, self.made, self.model = n_rough, elbo, n_ending, 0, SimpleNamespace(pause=lambda: None)
+
+    def rough(self):
+        yield from range(self.n_rough)
+
+    def ending(self):
+        for _ in range(self.n_ending):
+            self.made += 1
+            yield
+
+    def result(self):
+        return self
+
+
+def turns(race, start, ascent):
+    yield from race.follow(start, ascent)
+    yield from race.continue_ahead(start)
+
+
+@pytest.mark.parametrize(
+    ("side", "made"),
+    [
+        pytest.param(1, [0, 0, 0], id="one thread follows every start"),
+        pytest.param(2, [0, 3, 0], id="the second is continued until the last passes it"),
+        pytest.param(3, [1, 3, 0], id="so is the first, until the second passes it"),
+    ],
+)
+def test_a_thread_without_a_start_continues_the_one_ahead(side, made):
+    """Starts of 1, 2 and 5 turns, each ahead of the ones before; here their turns alternate in one thread."""
+    ascents = [Steps(1, 1.0, 9), Steps(2, 2.0, 9), Steps(5, 3.0, 9)]
+    race = Race(3, side)
+    waiting = deque(turns(race, start, ascent) for start, ascent in enumerate(ascents))
+    while waiting:
+        turn = waiting.popleft()
+        if next(turn, "ended") != "ended":
+            waiting.append(turn)
+    assert [ascent.made for ascent in ascents] == made
+    assert race.finish(7) is ascents[2]
+    assert (ascents[2].made, ascents[2].model.n_threads) == (9, 7)
+
+
+def test_starts_that_tie():
+    race = Race(2, 2)
+    for start in (1, 0):
+        for _ in turns(race, start, Steps(1, 5.0, 2)):
+            pass
+    assert race.ahead == 0
 
 
 # ---- iterators that share threads ----

@@ -224,10 +224,10 @@ def test_the_exponential_is_good_to_the_last_digits():
 # ---- on the way ----
 
 
-def model_and_reference(seed, component, selection, missing=0.1, K=5, concentration=5.0):
+def model_and_reference(seed, component, selection, missing=0.1, K=5, concentration=5.0, D=6):
     """A model and the reference after the same sweeps; one component is empty, one nearly so."""
     rng = np.random.default_rng(seed)
-    n, D = 40, 6
+    n = 40
     group = rng.integers(0, 3, n)
     X = rng.normal(size=(n, D)) + rng.normal(0, 2, (3, D))[group]
     if component == "poisson":
@@ -253,7 +253,17 @@ def model_and_reference(seed, component, selection, missing=0.1, K=5, concentrat
 @pytest.mark.parametrize("component", ["gaussian", "poisson", "bernoulli"])
 @pytest.mark.parametrize("seed", range(4))
 def test_gains_of_pairs(seed, component, selection):
-    model, ref = model_and_reference(seed, component, selection)
+    check_gains_of_pairs(*model_and_reference(seed, component, selection))
+
+
+@pytest.mark.parametrize("selection", ["local", "global", "shared", "own fractions"])
+@pytest.mark.parametrize("D", [7, 8, 29, 4111])
+def test_gains_of_pairs_without_missing_cells(D, selection):
+    """Whole tiles of columns, and the rest."""
+    check_gains_of_pairs(*model_and_reference(D, "gaussian", selection, missing=0.0, D=D))
+
+
+def check_gains_of_pairs(model, ref):
     gains = mixture_moves.pair_gains(model.mixture)
     alive = np.flatnonzero(ref.N > 0)
     assert 1 < len(alive) < 5

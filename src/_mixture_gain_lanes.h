@@ -1,0 +1,45 @@
+/* One clone of the leaves of _mixture_gain.h, included once per instruction set by _lanes.h. The lanes are columns. Sums over them go in
+ * MG_TILE parts: no order of additions depends on the width of a vector. */
+
+#define VECTORS (MG_TILE / W)
+#define FROM(pointer) (*(const LANE *)((pointer) + d))
+
+#define LANE_EXP THIS(mg_exp)
+#include "_lane_exp.h"
+#undef LANE_EXP
+#define LANE_LOG THIS(mg_log)
+#include "_lane_log.h"
+#undef LANE_LOG
+
+TARGET static double THIS(mg_gain)(const mg_columns *c, const mg_cells *x)
+{
+    const LANE zero = ALL(LANE, 0.0), other = ALL(LANE, x->other);
+    LANE sum[VECTORS], factor[VECTORS];
+    double part[MG_TILE];
+    for (int v = 0; v < VECTORS; v++)
+        sum[v] = zero;
+    for (ptrdiff_t start = 0; start < c->stop; start += MG_TILE * MG_FACTORS) {
+        const ptrdiff_t stop = c->stop - start < MG_TILE * MG_FACTORS ? c->stop : start + MG_TILE * MG_FACTORS;
+        for (int v = 0; v < VECTORS; v++)
+            factor[v] = ALL(LANE, 1.0);
+        for (ptrdiff_t tile = start; tile < stop; tile += MG_TILE)
+            for (int v = 0; v < VECTORS; v++) {
+                const ptrdiff_t d = tile + v * W;
+                const LANE s1 = FROM(x->s1) + other * FROM(x->more1), s2 = FROM(x->s2) + other * FROM(x->more2);
+                const LANE b = FROM(c->b0) + 0.5 * LARGER(s2 - s1 * s1 / x->kappa, zero);
+                const LANE noise = x->reach * FROM(c->constant) + s1 * FROM(c->linear) + s2 * FROM(c->square);
+                const LANE gain = x->evidence + FROM(c->value) - x->a * THIS(mg_log)(b) - noise + FROM(c->log_mean);
+                const LANE rest = FROM(c->log_rest), high = LARGER(gain, rest), low = SMALLER(gain, rest);
+                sum[v] += high;
+                factor[v] *= 1.0 + THIS(mg_exp)(LARGER(low - high, ALL(LANE, -700.0)));
+            }
+        for (int v = 0; v < VECTORS; v++)
+            sum[v] += THIS(mg_log)(factor[v]);
+    }
+    for (int v = 0; v < VECTORS; v++)
+        *(LANE *)(part + v * W) = sum[v];
+    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+#undef VECTORS
+#undef FROM
