@@ -42,11 +42,12 @@ class Race:
 
     def continue_ahead(self, start: int) -> Iterator[None]:
         """Further turns of a start that has roughly converged: for the one that is ahead, while there are more threads than starts left."""
-        ahead = self.ahead
-        if self.n_starts - len(self._elbo) >= self.side or self._continued.setdefault(ahead, start) != start:
+        ahead, left = self.ahead, self.n_starts - len(self._elbo)
+        if not 0 < left < self.side or self._continued.setdefault(ahead, start) != start:
             return
-        while len(self._elbo) < self.n_starts and self.ahead == ahead:
-            next(self._endings[ahead], None)
+        for _ in self._endings[ahead]:
+            if len(self._elbo) == self.n_starts or self.ahead != ahead:
+                break
             yield
         self.ascents[ahead].model.pause()
 

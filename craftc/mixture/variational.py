@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from threading import Event
 from typing import Any, NamedTuple, Protocol
 
@@ -340,11 +340,17 @@ class Ascent:
         label = self.model.finish()
         return MixtureResult(-self.model.elbo(), [-elbo for elbo in self.path[1:]], self.n_iter, self.converged, label, self.model)
 
-    def run(self) -> MixtureResult:
-        """All of one start."""
-        for _ in chain(self.rough(), self.ending()):
+    def finish(self) -> MixtureResult:
+        """All of `ending`, and its result."""
+        for _ in self.ending():
             pass
         return self.result()
+
+    def run(self) -> MixtureResult:
+        """All of one start."""
+        for _ in self.rough():
+            pass
+        return self.finish()
 
     def _ascend(self, tol: float) -> Iterator[None]:
         """Sweeps until one gains no more than `tol` nats per row, then moves; again until neither raises the ELBO."""
