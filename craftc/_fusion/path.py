@@ -230,7 +230,7 @@ class RegularizationPath:
         return None
 
     def _merged(self, group: Labels, radius: Floats, optimum: Optimum) -> tuple[Optimum, Flags] | None:
-        """The optimum on groups of clusters, if flows hold the groups (or, after a round, parts of them) together and it is as good."""
+        """The optimum on groups of clusters, or on the parts of them that flows hold together, if it is as good."""
         floor, n_clusters = self.objective_floor, int(self.label[-1])
         slack = 2.0 * _EXACT * _SHARE * self.tol * max(abs(optimum.objective), floor)
         gap = max(optimum.objective - optimum.dual_bound, 0.0)
@@ -240,7 +240,8 @@ class RegularizationPath:
             return None
         kept = self.label, self.theta, self.coarsening, self.dual.copy()
         self._coarsen(group)
-        # a wrong merge shows long before its optimum is exact; without a ridge nothing bounds that optimum
+        # a wrong merge shows long before its optimum is exact, which costs a first-order method most of its iterations; without a ridge
+        # nothing bounds that optimum
         limit = optimum.objective + slack if bounded else np.inf
         share = _SHARE if bounded and not self._certified.newton.fits(self._subproblem(radius, _SHARE)) else _EXACT * _SHARE
         for _ in range(1 if self._solver.on_clusters and not bounded else _ROUNDS):

@@ -186,8 +186,35 @@ def test_merges_farther_away_than_optima_can_be_are_not_tried(monkeypatch):
     assert path._distance(group) == pytest.approx(np.sqrt(2.0 * (apart**2).sum()))
     assert path._distance(np.array([0, 1, 2, 2], np.int32)) == pytest.approx(np.sqrt(2.0 * (path.theta[2] ** 2).sum()))
     monkeypatch.setattr(path, "_solve", None)  # nothing is solved
-    assert path._merged(group, radius, optimum, 1) is None
+    assert path._merged(group, radius, optimum) is None
     assert path.label.tolist() == [0, 0, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("first_order", [False, True])
+def test_parts_of_a_group_that_flows_hold_together_are_merged(first_order, monkeypatch):
+    path, best = path_of_pairs(10.0)
+    radius = path.graph.radius(10.0)
+    monkeypatch.setattr(path._certified.newton, "fits", lambda subproblem: not first_order)
+    path._refine(np.arange(7, dtype=np.int32))
+    found, subproblem = path._solve(path._certified, radius, 0.1)
+    objective = path._objective(found.point, subproblem)
+    optimum = best._replace(label=path.label, theta=path.theta, objective=objective)
+    certify, finer = path._certify, [np.array([0, 0, 1, 1, 2, 3, 4], np.int32)]
+
+    def first_split(*arguments, **options):
+        bound, split = certify(*arguments, **options)
+        return bound, finer.pop() if finer else split
+
+    monkeypatch.setattr(path, "_certify", first_split)
+    merged, _ = path._merged(np.array([0, 0, 1, 1, 2, 2, 3], np.int32), radius, optimum)
+    assert merged.label.tolist() == path.label.tolist() == [0, 0, 1, 1, 2, 3, 4]
+    assert merged.objective <= objective * (1.0 + 1e-9)
+    # a group of which nothing holds together leaves everything as it was
+    kept = path.label, path.theta.copy()
+    finer.append(path.label)
+    assert path._merged(np.array([0, 1, 2, 2, 3], np.int32), radius, merged) is None
+    np.testing.assert_array_equal(path.label, kept[0])
+    np.testing.assert_array_equal(path.theta, kept[1])
 
 
 def test_an_admm_ends_where_its_optimum_is_proved_to_be_too_large():
