@@ -104,8 +104,8 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
     max_iter : int, default=10000
         Maximum number of Newton steps of the whole path; of "admm" and "paper", of iterations at every penalty.
     n_threads : int, optional
-        Threads of the passes over edges, from hundreds of thousands of edges on, and of those over sparse tables of five and more classes.
-        The result does not depend on it.
+        Threads of the passes over edges, from hundreds of thousands of edges on, of those over sparse tables of five and more classes, and
+        of the folds that choose sigma. The result does not depend on it.
     verbose : int, default=0
         1: print a line per penalty.
 
