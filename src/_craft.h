@@ -59,6 +59,12 @@ static inline ptrdiff_t craft_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t l
     return craft_costs_size(p, q, lanes) + CRAFT_TILE / 2 * ((p + 1) / 2 * 2 + lanes + CRAFT_WIDE) + CRAFT_WIDE / 2;
 }
 
+/* the same, and room for a tile of rows that are gathered from the table */
+static inline ptrdiff_t craft_rows_scratch_size(ptrdiff_t p, ptrdiff_t q, ptrdiff_t lanes)
+{
+    return craft_scratch_size(p, q, lanes) + CRAFT_TILE * (p + q);
+}
+
 #if defined(__GNUC__)
 #define CRAFT_UNROLL _Pragma("GCC unroll 8")
 /* asks for the cells of a tile some tiles ahead of row `first`; an address beyond the block is no error */

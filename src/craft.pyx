@@ -21,11 +21,11 @@ from libc.string cimport memcpy
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport (
     CRAFT_CERTAIN, CRAFT_FAR, CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, CRAFT_UNSURE, TILE, craft_certainty, craft_cheapest, craft_costs_of,
-    craft_fill, craft_round, craft_rounded_size, craft_scratch_size, craft_screen_tile, craft_tables,
+    craft_fill, craft_round, craft_rounded_size, craft_rows_scratch_size, craft_scratch_size, craft_screen_tile, craft_tables,
 )
 from craftc._kernels.craft_shared cimport Shared
 from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_numeric, rows_of, rows_weight, table_rows,
+    CRAFTC_NUMERIC_CELLS, Grid, moments_add_row, rows_codes, rows_copy_numbers, rows_of, rows_weight, table_of, table_rows,
 )
 from craftc._kernels.moments import merge_partial
 
@@ -114,8 +114,8 @@ def _copied_tables(n_clusters, grid, centre, scale, rows, numeric, categorical):
 
 
 def scratch_size(CostTables tables not None):
-    """Doubles of scratch one thread needs."""
-    return craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
+    """Doubles of scratch one thread needs, gathered rows included."""
+    return craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
 
 
 def assign(
@@ -134,7 +134,7 @@ def assign(
 
     A row moves only if that saves more than 1e-12 nats; of equally cheap clusters the one of the lowest number is taken.
     """
-    check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check(scratch.shape[1] >= craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
     check(groups.shape[0] >= tables.c.n_clusters or partial.shape[0] == 0, "groups")
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == tables.c.p, "X")
@@ -145,7 +145,7 @@ def assign(
           and partial.shape[2] == tables.grid.width), "partial")
     check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
     check_indices(labels, -1, tables.c.n_clusters, "labels")
-    cdef table_rows table = rows_of(X, codes, weight)
+    cdef table_rows table = table_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
@@ -220,24 +220,28 @@ cdef inline void fill_tile(
     const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
     const double **begin,
 ) noexcept nogil:
-    """Prepare n <= TILE rows from position `first` on, of the table or of the listed rows (copied to the end of the scratch)."""
-    cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
+    """Prepare n <= TILE rows from position `first` on, of the table or of the listed rows.
+
+    Listed rows, and rows that do not lie in one block, are copied to the end of the scratch.
+    """
+    cdef Py_ssize_t r, row, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
     cdef char *x
     cdef char *code
-    if rows.shape[0] == 0:
+    if rows.shape[0] == 0 and table.columns == NULL:
         craft_fill(t, table.numeric if t.p else NULL, table.single, table.codes if t.q else NULL, table.wide, first, n, scratch, begin)
         return
     x = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
     code = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
     for r in range(n):
+        row = rows[first + r] if rows.shape[0] else first + r
         if t.p:
-            memcpy(x + r * row_bytes, rows_numeric(table, rows[first + r]), row_bytes)
+            rows_copy_numbers(table, row, x + r * row_bytes)
         if t.q:
-            memcpy(code + r * code_bytes, rows_codes(table, rows[first + r]), code_bytes)
+            memcpy(code + r * code_bytes, rows_codes(table, row), code_bytes)
     craft_fill(t, x, table.single, code, table.wide, 0, n, scratch, begin)
 
 
-cdef inline const double *tile_costs(
+cdef const double *tile_costs(
     const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
     double *least,
 ) noexcept nogil:
@@ -293,7 +297,7 @@ def reassign_if_cheaper(
     int n_threads,
 ):
     """Assign the rows from `first_row` on to the new cluster where it is strictly cheaper; returns the rows of weight > 0 that moved."""
-    check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check(scratch.shape[1] >= craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
     check(0 <= first_row <= labels.shape[0], "first_row")
     check(0 <= new_cluster < groups.shape[0] or partial.shape[0] == 0, "new_cluster")
     check_threads(n_threads)
@@ -306,7 +310,7 @@ def reassign_if_cheaper(
     check(partial.shape[0] == 0 or groups.shape[1] == tables.grid.width, "groups")
     if partial.shape[0]:
         check_indices(labels, -1, groups.shape[0], "labels")
-    cdef table_rows table = rows_of(X, codes, weight)
+    cdef table_rows table = table_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n - first_row + block - 1) // block, b, moved = 0
     cdef bint moving = partial.shape[0] > 0
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
@@ -351,7 +355,7 @@ def costs(
     double[:, ::1] out not None,            # OUT (n, K)
 ):
     """Costs of every row under every cluster, relative to its background."""
-    check(scratch.shape[1] >= craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
+    check(scratch.shape[1] >= craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes), "scratch")
     check(out.shape[1] == tables.c.n_clusters, "out")
     check(X.ndim == 2 and X.shape[0] == out.shape[0] and X.shape[1] == tables.c.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == out.shape[0] and codes.shape[1] == tables.c.q, "codes")

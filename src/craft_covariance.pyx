@@ -17,8 +17,8 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
-from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_scratch_size, craft_tile
-from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_rows
+from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, tile_costs
+from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_of, table_rows
 
 cdef extern from "_covariance.h" nogil:
     void covariance_costs(const double *inverse, const double *mean, const Py_ssize_t *position, Py_ssize_t m, double start,
@@ -337,7 +337,7 @@ cdef int _check_blocks(CostTables tables, Blocks blocks) except -1:
 
 cdef Py_ssize_t _scratch_size(CostTables tables, Blocks blocks) noexcept nogil:
     cdef Py_ssize_t marginal = blocks.largest * (blocks.largest + 1)
-    return craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P + (marginal + 7) // 8 * 8
+    return craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes) + 3 * TILE * blocks.P + (marginal + 7) // 8 * 8
 
 
 def scratch_size(CostTables tables not None, Blocks blocks not None):
@@ -365,22 +365,24 @@ def assign(
     check(scratch.shape[0] >= n_threads, "scratch")
     check_indices(labels, -1, tables.c.n_clusters, "labels")
     _check_blocks(tables, blocks)
-    cdef table_rows table = rows_of(X, codes, weight)
+    cdef table_rows table = table_of(X, codes, weight)
+    cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     cdef Py_ssize_t block = block_rows(), n = labels.shape[0], n_blocks = (n + block - 1) // block, b, moved = 0
     if scratch.shape[0] < n_threads or scratch.shape[1] < _scratch_size(tables, blocks):
         raise ValueError(f"The scratch is too small for {n_threads} threads.")
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += _assign_block(&table, tables, blocks, labels, b * block, min((b + 1) * block, n), &scratch[0, 0])
+                moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n), &scratch[0, 0])
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += _assign_block(&table, tables, blocks, labels, b * block, min((b + 1) * block, n), &scratch[omp_get_thread_num(), 0])
+        moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n), &scratch[omp_get_thread_num(), 0])
     return moved
 
 
 cdef Py_ssize_t _assign_block(
-    const table_rows *table, CostTables tables, Blocks blocks, int32_t[::1] labels, Py_ssize_t start, Py_ssize_t stop, double *scratch,
+    const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks blocks, int32_t[::1] labels, Py_ssize_t start,
+    Py_ssize_t stop, double *scratch,
 ) noexcept nogil:
     cdef Py_ssize_t tile, first, n, r, k, K = tables.c.n_clusters, lanes = tables.c.lanes, moved = 0
     cdef int32_t new, old
@@ -388,7 +390,7 @@ cdef Py_ssize_t _assign_block(
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
         n = min(TILE, stop - first)
-        cost = _tile_costs(table, tables, blocks, first, n, scratch)
+        cost = _tile_costs(table, all_rows, tables, blocks, first, n, scratch)
         for r in range(n):
             new, old = 0, labels[first + r]
             for k in range(1, K):
@@ -415,6 +417,7 @@ def costs(
     check(scratch.shape[0] >= 1, "scratch")
     _check_blocks(tables, blocks)
     cdef table_rows table = rows_of(X, codes)
+    cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     cdef Py_ssize_t n = out.shape[0], tile, first, m, r, k
     cdef const double *cost
     if scratch.shape[0] < 1 or scratch.shape[1] < _scratch_size(tables, blocks):
@@ -423,24 +426,21 @@ def costs(
         for tile in range((n + TILE - 1) // TILE):
             first = tile * TILE
             m = min(TILE, n - first)
-            cost = _tile_costs(&table, tables, blocks, first, m, &scratch[0, 0])
+            cost = _tile_costs(&table, all_rows, tables, blocks, first, m, &scratch[0, 0])
             for r in range(m):
                 for k in range(out.shape[1]):
                     out[first + r, k] = cost[r * tables.c.lanes + k]
 
 
 cdef const double *_tile_costs(
-    const table_rows *table, CostTables tables, Blocks B, Py_ssize_t first, Py_ssize_t n, double *scratch,
+    const table_rows *table, const int32_t[::1] all_rows, CostTables tables, Blocks B, Py_ssize_t first, Py_ssize_t n, double *scratch,
 ) noexcept nogil:
     """(TILE, lanes) costs of n <= TILE rows: cost tables, and the blocks on top."""
     cdef Py_ssize_t f, r, b
     cdef double cell
     cdef double[TILE] total
-    cdef double *cost = <double *> craft_tile(
-        &tables.c, table.numeric if tables.c.p else NULL, table.single, table.codes if tables.c.q else NULL, table.wide, first, n, scratch,
-        total,
-    )
-    cdef double *z = scratch + craft_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
+    cdef double *cost = <double *> tile_costs(table, all_rows, &tables.c, first, n, scratch, total)
+    cdef double *z = scratch + craft_rows_scratch_size(tables.c.p, tables.c.q, tables.c.lanes)
     cdef double *background = z + TILE * B.P
     cdef double *work = background + TILE * B.P
     for f in range(B.P):

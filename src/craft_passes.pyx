@@ -8,13 +8,13 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.craft cimport (
-    CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, TILE, assign_block, craft_round, craft_rounded_size, craft_scratch_size, craft_tables,
+    CRAFT_FEW, CRAFT_PAD, CRAFT_SCREENED, TILE, assign_block, craft_round, craft_rounded_size, craft_rows_scratch_size, craft_tables,
     empty_lane, table_lane,
 )
 from craftc._kernels.craft import tables_in
 from craftc._kernels.craft_pooled cimport CONTINUE, price_pooled
 from craftc._kernels.craft_price cimport POOLED, Pricing, check_selection, mixing_cost, parts_in, parts_length, parts_t, price_all
-from craftc._kernels.moments cimport Grid, moments_merge, rows_of, table_rows
+from craftc._kernels.moments cimport Grid, moments_merge, table_of, table_rows
 
 
 cdef Py_ssize_t lanes_for(Py_ssize_t n_clusters) noexcept nogil:
@@ -35,7 +35,7 @@ cdef Py_ssize_t tables_size(Grid grid, Py_ssize_t lanes) noexcept nogil:
 
 def pass_scratch_size(Pricing pricing not None, Py_ssize_t capacity):
     """Doubles of scratch one thread of a pass needs, gathered rows included."""
-    return craft_scratch_size(pricing.grid.p, pricing.grid.q, lanes_for(capacity)) + TILE * (pricing.grid.p + pricing.grid.q)
+    return craft_rows_scratch_size(pricing.grid.p, pricing.grid.q, lanes_for(capacity))
 
 
 cdef int check_clusters(
@@ -101,7 +101,7 @@ def passes(
     check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= K and partial.shape[2] == pricing.grid.width), "partial")
     check_indices(rows, 0, X.shape[0], "rows")
     check_indices(labels, -1, K, "labels")
-    cdef table_rows table = rows_of(X, codes, weight)
+    cdef table_rows table = table_of(X, codes, weight)
     cdef Py_ssize_t made = 0, moved = 1
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
     if slab.shape[0] < slab_size(pricing, K) or scratch.shape[1] < pass_scratch_size(pricing, K) \

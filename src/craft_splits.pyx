@@ -9,7 +9,7 @@ from craftc._kernels._common cimport block_rows, check, check_indices, check_thr
 from craftc._kernels.craft_price cimport GIVEN, Pricing, check_selection, parts_in, parts_length, price_of
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare, rows_code, rows_number,
-    rows_of, rows_weight, table_rows,
+    rows_weight, table_of, table_rows,
 )
 
 
@@ -184,7 +184,7 @@ def split_moments(
     check_indices(level_slot, -1, sides.shape[1], "sides of levels")
     check_indices(numeric_slot, -1, sides.shape[1], "sides of numeric columns")
     check_indices(rows, 0, X.shape[0], "rows")
-    cdef table_rows table = rows_of(X, codes, weight)
+    cdef table_rows table = table_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
         with nogil:

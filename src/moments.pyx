@@ -6,6 +6,7 @@ src/_moments.h defines the layout of a group.
 import numpy as np
 
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBuffer_Release, PyObject_GetBuffer
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -77,6 +78,70 @@ cdef class Grid:
         return Grid, (self.centre, self.scale, self.level_start, self.n_levels)
 
 
+cdef class Columns:
+    """Numeric columns that lie in two blocks, which some kernels read like one block (n, p).
+
+    Parameters
+    ----------
+    first : ndarray (n, a) of float64 or float32, C-contiguous
+    second : ndarray (n, b) of the same type, C-contiguous
+    place : sequence of p int
+        Column d is column place[d] of the first block or, from a on, place[d] - a of the second.
+    """
+
+    ndim = 2
+
+    def __cinit__(self, first, second, place):
+        cdef table_rows rows = rows_of(first), other = rows_of(second)
+        cdef Py_ssize_t d, at, size = sizeof(float) if rows.single else sizeof(double)
+        if other.n != rows.n or other.single != rows.single:
+            raise ValueError(f"The blocks need the same rows and type, got {first.shape} {first.dtype} and {second.shape} {second.dtype}.")
+        self.first, self.second, self.place = first, second, tuple(map(int, place))
+        self.shape, self.dtype = (rows.n, len(self.place)), first.dtype
+        self.columns = <table_column *> PyMem_Malloc(max(len(self.place), 1) * sizeof(table_column))
+        if self.columns == NULL:
+            raise MemoryError()
+        for d in range(len(self.place)):
+            at = self.place[d]
+            if not 0 <= at < rows.p + other.p:
+                raise ValueError(f"place must lie within 0..{rows.p + other.p - 1}, got {at}.")
+            if at < rows.p:
+                self.columns[d].first, self.columns[d].stride = rows.numeric + at * size, rows.p * size
+            else:
+                self.columns[d].first, self.columns[d].stride = other.numeric + (at - rows.p) * size, other.p * size
+
+    def __dealloc__(self):
+        PyMem_Free(self.columns)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, key):
+        """The cells of some rows, or of some rows in one column: ``[rows]`` or ``[rows, d]``."""
+        if isinstance(key, tuple):
+            rows, d = key
+            return self._column(d)[rows]
+        return np.stack([self._column(d)[key] for d in range(len(self.place))], axis=1)
+
+    def _column(self, d):
+        at = self.place[d]
+        a = self.first.shape[1]
+        return self.first[:, at] if at < a else self.second[:, at - a]
+
+    def __reduce__(self):
+        return Columns, (self.first, self.second, self.place)
+
+
+cdef table_rows table_of(X, codes, weight) except *:
+    """As `rows_of`, where X may be `Columns`."""
+    if not isinstance(X, Columns):
+        return rows_of(X, codes, weight)
+    cdef Columns numbers = X
+    cdef table_rows rows = rows_of(numbers.first, codes, weight)
+    rows.numeric, rows.columns, rows.p = NULL, numbers.columns, len(numbers.place)
+    return rows
+
+
 cdef table_rows rows_of(X, codes=None, weight=None) except *:
     """The rows of a table: X (n, p) float64 or float32, codes (n, q) uint8 or uint16, weight (n,) int64 or empty = all one.
 
@@ -86,7 +151,7 @@ cdef table_rows rows_of(X, codes=None, weight=None) except *:
     cdef Py_ssize_t[2] shape
     rows.single = _block(X, "X", 2, "df", &rows.numeric, shape) == c"f"
     rows.n, rows.p = shape[0], shape[1]
-    rows.codes, rows.q, rows.wide, rows.weight = NULL, 0, False, NULL
+    rows.columns, rows.codes, rows.q, rows.wide, rows.weight = NULL, NULL, 0, False, NULL
     if codes is not None:
         rows.wide = _block(codes, "codes", 2, "BH", &rows.codes, shape) == c"H"
         rows.q = shape[1]
@@ -129,7 +194,7 @@ def column_ranges(
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[1] == low.shape[0], "X")
     check(high.shape[0] == low.shape[0], "high")
-    cdef table_rows rows = rows_of(X, None, weight)
+    cdef table_rows rows = table_of(X, None, weight)
     cdef Py_ssize_t p = rows.p, d
     cdef int t
     cdef double[:, :, ::1] found = np.full((n_threads, 2, p + APART), np.inf)
@@ -150,7 +215,10 @@ cdef void _ranges(const table_rows *rows, Py_ssize_t start, Py_ssize_t stop, dou
         found[1, d] = -INFINITY
     for i in range(start, stop):
         if rows_weight(rows, i) != 0:
-            if rows.single:
+            if rows.columns != NULL:
+                for d in range(rows.p):
+                    moments_ranges(rows.columns[d].first + i * rows.columns[d].stride, rows.single, 1, &found[0, d], &found[1, d])
+            elif rows.single:
                 moments_ranges(rows_numeric(rows, i), 1, rows.p, &found[0, 0], &found[1, 0])
             else:
                 moments_ranges(rows_numeric(rows, i), 0, rows.p, &found[0, 0], &found[1, 0])
@@ -174,7 +242,7 @@ def accumulate(
           "partial")
     check(groups.shape[1] == grid.width, "groups")
     check_indices(labels, -1, groups.shape[0], "labels")
-    cdef table_rows rows = rows_of(X, codes, weight)
+    cdef table_rows rows = table_of(X, codes, weight)
     cdef Py_ssize_t n = labels.shape[0], n_runs = (n + MOMENTS_RUN - 1) // MOMENTS_RUN, r
     if n_threads == 1:
         with nogil:
@@ -191,7 +259,7 @@ cdef void _accumulate_run(
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int64_t w
-    if rows.weight == NULL and groups.shape[0] <= MOMENTS_GROUPS:
+    if rows.weight == NULL and rows.columns == NULL and groups.shape[0] <= MOMENTS_GROUPS:
         _accumulate_together(rows, labels, grid, start, stop, groups)
     elif rows.weight == NULL:   # the compiler leaves the products with a weight of 1 out
         for i in range(start, stop):

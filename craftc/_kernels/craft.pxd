@@ -25,11 +25,10 @@ cdef extern from "_craft.h" nogil:
         const int32_t *level_offset
         craft_rounded rounded
     Py_ssize_t craft_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
+    Py_ssize_t craft_rows_scratch_size(Py_ssize_t p, Py_ssize_t q, Py_ssize_t lanes)
     void craft_fill(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first, Py_ssize_t rows,
                     double *scratch, const double **start)
     const double *craft_costs_of(const craft_tables *t, const double **start, Py_ssize_t rows, double *scratch, double *best)
-    const double *craft_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
-                             Py_ssize_t rows, double *scratch, double *best)
     void craft_cheapest(const craft_tables *t, const double *cost, const double *best, int32_t *arg)
 
 cdef extern from "_craft_screen.h" nogil:
@@ -71,4 +70,10 @@ cdef void empty_lane(
 cdef Py_ssize_t assign_block(
     const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Grid grid, int32_t[::1] labels, double[::1] best,
     Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
+) noexcept nogil
+
+
+cdef const double *tile_costs(
+    const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
+    double *least,
 ) noexcept nogil

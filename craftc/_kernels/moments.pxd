@@ -3,13 +3,18 @@
 from libc.stdint cimport int64_t
 
 cdef extern from "_table_rows.h" nogil:
+    ctypedef struct table_column:
+        const char *first
+        Py_ssize_t stride
     ctypedef struct table_rows:
         const char *numeric
+        const table_column *columns
         const char *codes
         const int64_t *weight
         Py_ssize_t n, p, q
         int single, wide
     const void *rows_numeric(const table_rows *t, Py_ssize_t i)
+    void rows_copy_numbers(const table_rows *t, Py_ssize_t i, char *x)
     const void *rows_codes(const table_rows *t, Py_ssize_t i)
     double rows_number(const table_rows *t, Py_ssize_t i, Py_ssize_t d)
     Py_ssize_t rows_code(const table_rows *t, Py_ssize_t i, Py_ssize_t d)
@@ -37,4 +42,12 @@ cdef class Grid:
     cdef const Py_ssize_t *level_start_
 
 
+cdef class Columns:
+    cdef readonly object first, second, place, shape, dtype
+    cdef table_column *columns
+
+
 cdef table_rows rows_of(X, codes=*, weight=*) except *
+
+
+cdef table_rows table_of(X, codes, weight) except *

@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,27 @@ class Grid:
         n_levels: int,
     ) -> None: ...
 
+@disjoint_base
+class Columns:
+    ndim: int
+    first: NDArray[Any]
+    second: NDArray[Any]
+    place: tuple[int, ...]
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    def __init__(self, first: NDArray[Any], second: NDArray[Any], place: Iterable[int]) -> None: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any) -> NDArray[Any]: ...
+
 def column_ranges(
-    X: NDArray[Any],
+    X: NDArray[Any] | Columns,
     weight: NDArray[np.int64],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
 def accumulate(
-    X: NDArray[Any],
+    X: NDArray[Any] | Columns,
     codes: NDArray[Any],
     weight: NDArray[np.int64],
     labels: NDArray[np.int32],

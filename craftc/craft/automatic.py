@@ -50,6 +50,7 @@ def automatic_fit(
     meter = config.meter
     meter.plan(**_work(len(config.table), sampled, forced))
     if sampled:
+        best.labels = None  # as long as the table
         start_configs, given = start_configs[:1], [from_a_sample(config, start_configs, init)]
     if searchable:
         if sampled:
@@ -57,7 +58,9 @@ def automatic_fit(
         else:
             meter.begin("starts", len(start_configs) if given is None else len(given))
         best = best_of_starts(search, best, start_configs, given, init)
-        given = None  # as long as the table
+        given = None  # as long as the table, too
+        if best.labels is None:
+            best.labels = search.rows.one_cluster()
         path.append(constant + best.objective)
         meter.stage_done(best.K, path[-1])
     if searchable and forced:

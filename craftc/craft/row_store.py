@@ -35,6 +35,7 @@ from craftc.table.numeric_encoding import NumericEncoding
 T = TypeVar("T")
 
 _NO_ROWS = np.empty(0, np.int32)
+_LONG = 1 << 16  # rows above which a second block of numbers costs more than columns in two blocks, whose rows are gathered
 
 
 class PassSpace:
@@ -195,8 +196,8 @@ class LocalRows:
         return NumericEncoding.fit(self.table, weights, mode, n_threads)
 
     def encoded(self, encoding: NumericEncoding) -> MixedTable:
-        """The table as the model sees it."""
-        return encoding.apply(self.table)
+        """The table as the model sees it; a long one shares the block of the columns that do not change."""
+        return encoding.apply(self.table, shared=len(self.table) > _LONG)
 
     def grid(self) -> Any:
         """The integer grid of the numeric columns."""

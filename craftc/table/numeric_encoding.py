@@ -35,6 +35,7 @@ from craftc._common.random import TableStream, spread
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Integers
 from craftc._common.weights import integer_weights
+from craftc._kernels.moments import Columns
 from craftc.table.mixed_table import MixedTable, Schema
 
 #: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be confused with `MAX_INTEGER_CODES` of
@@ -258,11 +259,18 @@ class NumericEncoding:
         )
         return schema, np.array(source, np.intp)
 
-    def apply(self, table: MixedTable) -> MixedTable:
+    def apply(self, table: MixedTable, *, shared: bool = False) -> MixedTable:
         """Return the derived table; each row is encoded independently of the others.
 
         A value that is not one of the known categories becomes missing. The score of a number is interpolated between the knots, and is
         that of the nearest knot outside their range; the rows of the fit are encoded with the same knots.
+
+        Parameters
+        ----------
+        table : MixedTable
+        shared : bool, default=False
+            Where at most half of the numeric columns change, the others stay in the block of `table`, and ``numeric`` of the result is
+            `craftc._kernels.moments.Columns`, which can be read by rows. It saves a copy of a long table.
         """
         given = self.input_schema
         if table.schema is not given and table.schema != given:
@@ -273,23 +281,34 @@ class NumericEncoding:
             return table
         schema, source = self._derived
         n, first = len(table), np.searchsorted(source, np.arange(given.n_columns))
-        numeric = table._empty_block((n, len(schema.numeric_index)), table.numeric.dtype)
+        numbers = schema.numeric_index.tolist()
+        left = {first[j]: d for d, j in enumerate(given.numeric_index) if self.recipes[d].untouched} if shared else {}
+        if 2 * len(left) < len(numbers):
+            left = {}
+        written = [k for k in numbers if k not in left]
+        numeric = table._empty_block((n, len(written)), table.numeric.dtype)
         kept = len(schema.categorical_index) == len(given.categorical_index)  # no column becomes a category: the table's own codes
         # a derived column has at most 10 levels, so the dtype of the codes suffices
         codes = table.codes if kept else table._empty_block((n, len(schema.categorical_index)), table.codes.dtype)
-        place = {j: (numeric, d) for d, j in enumerate(schema.numeric_index.tolist())}
-        place |= {j: (codes, d) for d, j in enumerate(schema.categorical_index.tolist())}
+        place = {k: (numeric, d) for d, k in enumerate(written)}
+        place |= {k: (codes, d) for d, k in enumerate(schema.categorical_index.tolist())}
         for start in range(0, n, _ROWS):
             rows = slice(start, start + _ROWS)
             if not kept:
                 for cells, j in zip(table.codes[rows].T, given.categorical_index, strict=True):
                     codes[rows, place[first[j]][1]] = cells
             for d, j in enumerate(given.numeric_index):
+                if first[j] in left:
+                    continue
                 pieces = self.recipes[d].apply(table.numeric[rows, d])
                 for k, piece in enumerate(pieces, first[j]):
                     block, at = place[k]
                     block[rows, at] = piece
-        return MixedTable._trusted(numeric, codes, schema, table._scratch)
+        cells_of: Any = numeric
+        if left:
+            position = {k: d + table.numeric.shape[1] for d, k in enumerate(written)} | left
+            cells_of = Columns(table.numeric, numeric, [position[k] for k in numbers])
+        return MixedTable._trusted(cells_of, codes, schema, table._scratch)
 
     def describe(self) -> list[tuple[str, str]]:
         """Return the name and a short description of the encoding of every numeric column."""
@@ -328,8 +347,13 @@ def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> Recipe
 
 def normal_scores(counts: NDArray[Any]) -> Floats:
     """Normal scores Phi^-1((midrank - 1/2) / n) of distinct values in ascending order, from their counts."""
-    upto = np.cumsum(counts)
-    return np.asarray(ndtri((2 * upto - counts) / (2.0 * upto[-1])))
+    scores = counts.astype(np.float64)
+    np.cumsum(scores, out=scores)  # whole numbers below 2^53
+    n = float(scores[-1])
+    scores *= 2.0
+    scores -= counts
+    scores /= 2.0 * n
+    return np.asarray(ndtri(scores, out=scores))
 
 
 def _clearly_continuous(cells: NDArray[Any]) -> bool:
@@ -360,8 +384,11 @@ def _range(cells: NDArray[Any]) -> tuple[float, float]:
     return float(np.fmin.reduce(cells)), float(np.fmax.reduce(cells))
 
 
-def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
-    """Distinct observed values of rows with weight > 0, ascending, and the integer weight of each."""
+def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct observed values of rows with weight > 0, ascending, and the integer weight of each.
+
+    Values keep the type of the cells, and counts of rows are 32-bit integers where these suffice: a long column has a million of them.
+    """
     present = cells == cells
     if weight is not None:
         present &= weight > 0
@@ -375,14 +402,16 @@ def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray
         return _no_floats(), np.empty(0, np.int64)
     new = np.ones(len(cells), bool)
     np.not_equal(cells[1:], cells[:-1], out=new[1:])
-    if weight is None and new.all():  # all values distinct: no copy needed
-        cells += 0.0  # turns -0.0 into 0.0
-        return cells.astype(np.float64, copy=False), np.ones(len(cells), np.int32)
-    first = np.flatnonzero(new)
-    values = cells[first].astype(np.float64) + 0.0
-    if weight is None:
-        return values, np.diff(np.append(first, len(cells)))
-    return values, np.add.reduceat(weight, first)
+    n = len(cells)
+    first = np.flatnonzero(new).astype(np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+    cells = cells[new]
+    cells += 0.0  # turns -0.0 into 0.0
+    if weight is not None:
+        return cells, np.add.reduceat(weight, first)
+    counts = np.empty_like(first)
+    np.subtract(first[1:], first[:-1], out=counts[:-1])
+    counts[-1] = n - first[-1]
+    return cells, counts
 
 
 def sampled_rows(n: int) -> NDArray[np.intp]:
@@ -391,7 +420,7 @@ def sampled_rows(n: int) -> NDArray[np.intp]:
     return rows
 
 
-def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]]:
+def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """The tally of a sample of 2^20 rows of a long column."""
     if weight is None:
         return tally(cells[sampled_rows(len(cells))], None)
@@ -400,18 +429,18 @@ def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats
     return tally(cells[rows], weight[rows])
 
 
-def may_be_few(values: Floats) -> bool:
+def may_be_few(values: NDArray[Any]) -> bool:
     """Whether a sample shows so few distinct values that the column is tallied exactly: the categories of a column must all be known."""
     return len(values) <= _FEW_VALUES
 
 
-def few_values(cells: NDArray[Any], weight: Integers | None) -> tuple[Floats, NDArray[Any]] | None:
+def few_values(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """The exact tally of a column by slices; None if it has many distinct values."""
     slices = (slice(start, start + _ROWS) for start in range(0, len(cells), _ROWS))
     return joined_tally(tally(cells[part], None if weight is None else weight[part]) for part in slices)
 
 
-def joined_tally(tallies: Iterable[tuple[Floats, NDArray[Any]] | None]) -> tuple[Floats, NDArray[Any]] | None:
+def joined_tally(tallies: Iterable[tuple[NDArray[Any], NDArray[Any]] | None]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """The tally of several parts of a column; None if there are many distinct values in all, or already in one part (None)."""
     total: dict[float, int] = {}
     for part in tallies:
@@ -425,7 +454,7 @@ def joined_tally(tallies: Iterable[tuple[Floats, NDArray[Any]] | None]) -> tuple
     return values, np.array([total[value] for value in values.tolist()], np.int64)
 
 
-def decide(values: Floats, counts: NDArray[Any], mode: str) -> Recipe:
+def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> Recipe:
     """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values and weights."""
     if not len(values):
         return Recipe()  # no observed value: ignored later as a constant column
@@ -441,16 +470,17 @@ def decide(values: Floats, counts: NDArray[Any], mode: str) -> Recipe:
             shares.append(int(counts[top]) / total)
             values, counts = np.delete(values, top), np.delete(counts, top)
     if len(values) <= MAX_DISCRETE_VALUES:
-        return Recipe(tuple(spikes), tuple(shares), "values", values)
+        return Recipe(tuple(spikes), tuple(shares), "values", values.astype(np.float64))
     if mode == "rank" or _far_from_normal(_sliced(values, counts), float(values[0]), float(values[-1])):
         knots, scores = _knots(values, normal_scores(counts))
         return Recipe(tuple(spikes), tuple(shares), "ranks", knots, scores)
     return Recipe(tuple(spikes), tuple(shares))
 
 
-def _sliced(values: Floats, counts: NDArray[Any]) -> Callable[[], Iterator[tuple[Floats, Any]]]:
+def _sliced(values: NDArray[Any], counts: NDArray[Any]) -> Callable[[], Iterator[tuple[Floats, Any]]]:
     """Values and their weights in slices, for several passes over them."""
-    return lambda: ((values[start : start + _ROWS], counts[start : start + _ROWS]) for start in range(0, len(values), _ROWS))
+    parts = [slice(start, start + _ROWS) for start in range(0, len(values), _ROWS)]
+    return lambda: ((values[part].astype(np.float64), counts[part]) for part in parts)
 
 
 def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: float, high: float) -> bool:
@@ -475,19 +505,19 @@ def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: fl
     return bool(abs(skewness) > MAX_SKEWNESS or kurtosis > MAX_KURTOSIS)
 
 
-def _knots(values: Floats, scores: Floats) -> tuple[Floats, Floats]:
+def _knots(values: NDArray[Any], scores: Floats) -> tuple[Floats, Floats]:
     """At most 4096 of the (value, score) pairs, including both ends.
 
     The knots are the values nearest to evenly spaced scores. Evenly spaced shares would leave two knots for the tails. The error of a score
     is at most a few steps of (range of the scores) / 4095, about .002.
     """
     if len(values) <= MAX_KNOTS:
-        return values, scores
+        return values.astype(np.float64), scores
     wanted = np.linspace(scores[0], scores[-1], MAX_KNOTS)
     right = np.clip(np.searchsorted(scores, wanted), 1, len(scores) - 1)
     nearer = wanted - scores[right - 1] <= scores[right] - wanted
     kept = np.unique(np.where(nearer, right - 1, right))
-    return values[kept], scores[kept]
+    return values[kept].astype(np.float64), scores[kept]
 
 
 def _text(value: float, dtype: np.dtype[Any]) -> str:

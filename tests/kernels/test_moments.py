@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from craftc import MixedTable
 from craftc._common.weights import integer_weights
+from craftc._kernels import bpmeans_rows
 from craftc._kernels import moments as kernel
 from craftc.table.moments import Moments, integer_grid
 from tests.common import examples, random_table
@@ -167,11 +170,55 @@ def test_numbers_beyond_the_range_of_vectors_are_added_one_by_one():
     assert (signed_words(group[2:4]), signed_words(group[4:6])) == (sum(exact), sum(x * x for x in exact))
 
 
+# ---- columns in two blocks ----
+
+
+def in_two_blocks(X, rng):
+    """The columns of a block, spread over two blocks with further columns."""
+    p = X.shape[1]
+    place = rng.permutation(p + 3)[:p]
+    blocks = np.full((len(X), p + 3), np.nan, X.dtype)
+    blocks[:, place] = X
+    a = int(rng.integers(p + 4))
+    return kernel.Columns(np.ascontiguousarray(blocks[:, :a]), np.ascontiguousarray(blocks[:, a:]), place)
+
+
+@examples(40)
+@given(seed=st.integers(0, 10**6), dtype=st.sampled_from([np.float32, np.float64]), n_threads=st.integers(1, 3))
+def test_columns_in_two_blocks_have_the_moments_of_one_block(seed, dtype, n_threads):
+    rng = np.random.default_rng(seed)
+    table = random_table(seed, dtype=dtype)
+    X, n = table.numeric, len(table)
+    columns = in_two_blocks(X, rng)
+    assert columns.shape == X.shape and columns.dtype == X.dtype and len(columns) == n
+    if X.shape[1]:
+        rows = rng.integers(0, n, 5)
+        np.testing.assert_array_equal(columns[rows], X[rows])
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(columns))[1:3], X[1:3])
+        np.testing.assert_array_equal(columns[rows, 0], X[rows, 0])
+    weight, unit = integer_weights(rng.integers(0, 3, n).astype(float) if seed % 2 else None)
+    grid = integer_grid(table, weight)
+    apart = MixedTable._trusted(columns, table.codes, table.schema)
+    np.testing.assert_array_equal(integer_grid(apart, weight).centre, grid.centre)
+    labels = rng.integers(-1, 3, n).astype(np.int32)
+    expected = Moments.of_partition(grid, unit, table, weight, labels, 3, n_threads).groups
+    np.testing.assert_array_equal(Moments.of_partition(grid, unit, apart, weight, labels, 3, n_threads).groups, expected)
+
+
+def test_columns_are_checked():
+    first, second = np.zeros((4, 2)), np.zeros((4, 1))
+    for other, place, match in (
+        (np.zeros((3, 1)), [0], "same rows"), (second.astype(np.float32), [0], "type"), (second, [3], "0..2"), (second, [-1], "0..2"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=match):
+            kernel.Columns(first, other, place)
+    with pytest.raises(TypeError):  # most kernels take one block
+        bpmeans_rows.assign(kernel.Columns(first, second, [0, 2]), np.zeros((1, 2)), 1, np.zeros(4, np.uint64), np.zeros(4), 1)
+
+
 def test_variance_survives_a_large_offset_and_a_tight_cluster():
     rng = np.random.default_rng(0)
     x = np.concatenate([1e6 + 1e-6 * rng.normal(size=1000), 1e6 + rng.normal(size=1000)])[:, None]
-    from craftc import MixedTable
-
     table = MixedTable.from_data(x)
     weight, unit = integer_weights(None)
     grid = integer_grid(table, weight)
