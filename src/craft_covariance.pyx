@@ -376,7 +376,8 @@ def assign(
                 moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n), &scratch[0, 0])
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n), &scratch[omp_get_thread_num(), 0])
+        moved += _assign_block(&table, all_rows, tables, blocks, labels, b * block, min((b + 1) * block, n),
+                               &scratch[omp_get_thread_num(), 0])
     return moved
 
 

@@ -403,7 +403,7 @@ def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], N
     new = np.ones(len(cells), bool)
     np.not_equal(cells[1:], cells[:-1], out=new[1:])
     n = len(cells)
-    first = np.flatnonzero(new).astype(np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+    first: NDArray[np.signedinteger[Any]] = np.flatnonzero(new).astype(np.int32 if n <= np.iinfo(np.int32).max else np.int64)
     cells = cells[new]
     cells += 0.0  # turns -0.0 into 0.0
     if weight is not None:

@@ -190,7 +190,7 @@ def test_columns_in_two_blocks_have_the_moments_of_one_block(seed, dtype, n_thre
     table = random_table(seed, dtype=dtype)
     X, n = table.numeric, len(table)
     columns = in_two_blocks(X, rng)
-    assert columns.shape == X.shape and columns.dtype == X.dtype and len(columns) == n
+    assert (columns.shape, columns.dtype, len(columns)) == (X.shape, X.dtype, n)
     if X.shape[1]:
         rows = rng.integers(0, n, 5)
         np.testing.assert_array_equal(columns[rows], X[rows])
