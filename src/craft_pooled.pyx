@@ -14,15 +14,16 @@ a truncated sum: Lloyd steps alternate between the clusters whose cells are chea
 Moments are integers and pools are exact sums of them, so the masks depend on the partition alone, whichever threads summed it.
 """
 
-from libc.math cimport log
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp, memcpy, memset
 
+from craftc._kernels._common cimport check
 from craftc._kernels.craft_price cimport (
     PRICED, Pricing, categorical_gain, existence_cost, fit_group, numeric_gain, parts_in, parts_length, parts_t, price_of,
     shared_likelihood,
 )
-from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
+from craftc._kernels.craft_shared cimport SHARED_POOLS, craft_categorical_likelihood, craft_numeric_likelihood
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
 cdef enum:
@@ -49,6 +50,7 @@ cdef struct choice_t:       # scratch of the choice of masks
     uint8_t *best           # (K) 1: in the pool
     uint8_t *pool           # (K)
     uint8_t *next_pool      # (K)
+    uint8_t *seen           # (SHARED_POOLS, K) pools to which Lloyd steps have led, the last ones
     uint8_t *mask           # (K, D)
     uint8_t *given          # (K, D)
     double cost             # of the best pool of one feature
@@ -70,6 +72,7 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.pool, c.next_pool = c.best + K, c.best + 2 * K
     c.mask = c.best + 3 * K
     c.given = c.mask + K * P.D
+    c.seen = c.given + K * P.D
     c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
     return c
 
@@ -90,41 +93,70 @@ def price_partition(
     return total
 
 
-def price_merge(
+def best_merge(
     const int64_t[:, ::1] groups not None,  # IN    (K, width), none empty
     const uint8_t[:, ::1] mask not None,    # IN    (K, D)
-    Py_ssize_t i,                           # clusters i < j are merged; those behind j move one down
-    Py_ssize_t j,
+    const Py_ssize_t[:, ::1] pairs not None,  # IN  (n, 2) clusters i < j that may be merged; those behind j move one down
     Pricing pricing not None,               # OUT   as in price_partition
+    double[:, ::1] fits not None,           # WORK  (K, parts_size)
     double[:, ::1] work not None,           # WORK  (K - 1, parts_size)
-    int64_t[:, ::1] merged not None,        # OUT   (K - 1, width)
-    uint8_t[:, ::1] chosen not None,        # OUT   (K - 1, D)
-    double[::1] cost not None,              # OUT   (K - 1,)
+    int64_t[:, :, ::1] merged not None,     # OUT   (2, K - 1, width)
+    uint8_t[:, :, ::1] chosen not None,     # OUT   (2, K - 1, D)
+    double[:, ::1] cost not None,           # OUT   (2, K - 1)
+    int64_t[:, ::1] shared not None,        # OUT   (2, width) moments of the cells that clusters share
 ):
-    """Clusters, masks and J - J_0 after a merge.
+    """The merge of the lowest J, ties to the earlier pair: its position, where in the outputs it is (0 or 1), and J - J_0.
 
-    The union selects what both select, or what one selects, whichever costs less; the masks are then continued from there.
+    A union selects what both select, or what one selects, whichever costs less; the masks are then continued from there.
     """
-    cdef Py_ssize_t K = groups.shape[0], D = pricing.D, k, d
-    cdef double with_both, with_either, total
-    if not 0 <= i < j < K or mask.shape[0] != K or mask.shape[1] != D:
-        raise ValueError(f"There are no masks of two clusters {i} < {j} among {K}.")
-    _check_room(pricing, K - 1, merged, work, chosen, cost)
+    cdef Py_ssize_t K = groups.shape[0], D = pricing.D, n, k, best = -1
+    cdef int at = 0, best_at = 0
+    cdef double total, least = INFINITY
+    check(mask.shape[0] == K and mask.shape[1] == D, "mask")
+    check(pairs.shape[0] > 0 and pairs.shape[1] == 2, "pairs")
+    for n in range(pairs.shape[0]):
+        check(0 <= pairs[n, 0] < pairs[n, 1] < K, "pairs")
+    check(merged.shape[0] == 2 and chosen.shape[0] == 2 and cost.shape[0] == 2, "merged")
+    check(shared.shape[0] == 2 and shared.shape[1] == pricing.grid.width, "shared")
+    check(groups.shape[1] == pricing.grid.width, "groups")
+    check(fits.shape[0] >= K and fits.shape[1] == work.shape[1], "fits")
+    _check_room(pricing, K - 1, merged[0], work, chosen[0], cost[0])
     with nogil:
-        for k in range(K - 1):
-            memcpy(&merged[k, 0], &groups[k + (k >= j), 0], pricing.grid.width * sizeof(int64_t))
-            memcpy(&chosen[k, 0], &mask[k + (k >= j), 0], D)
-        moments_merge(&merged[i, 0], &groups[j, 0], 1, pricing.grid.first_numeric, pricing.grid.width)
-        for d in range(D):
-            chosen[i, d] = mask[i, d] & mask[j, d]
-        with_both = price_pooled(pricing, merged, K - 1, KEEP, work, chosen, cost)
-        for d in range(D):
-            chosen[i, d] = mask[i, d] | mask[j, d]
-        with_either = price_pooled(pricing, merged, K - 1, KEEP, work, chosen, cost)
-        for d in range(D if with_both < with_either else 0):
-            chosen[i, d] = mask[i, d] & mask[j, d]
-        total = price_pooled(pricing, merged, K - 1, CONTINUE, work, chosen, cost)
-    return total
+        pricing.relative = False
+        for k in range(K):
+            fit_group(pricing, &groups[k, 0], parts_in(pricing, &fits[k, 0]))
+        for n in range(pairs.shape[0]):
+            total = _price_merge(pricing, groups, mask, pairs[n, 0], pairs[n, 1], fits, work, merged[at], chosen[at], cost[at])
+            memcpy(&shared[at, 0], pricing.shared.group_, pricing.grid.width * sizeof(int64_t))
+            if best < 0 or total < least:
+                best, least, best_at = n, total, at
+                at = 1 - at
+    return best, best_at, least
+
+
+cdef double _price_merge(
+    Pricing P, const int64_t[:, ::1] groups, const uint8_t[:, ::1] mask, Py_ssize_t i, Py_ssize_t j, double[:, ::1] fits,
+    double[:, ::1] work, int64_t[:, ::1] merged, uint8_t[:, ::1] chosen, double[::1] cost,
+) noexcept nogil:
+    """Clusters, masks and J - J_0 after a merge, from the fits of the clusters."""
+    cdef Py_ssize_t K = groups.shape[0], D = P.D, k, d
+    cdef double with_both, with_either
+    for k in range(K - 1):
+        memcpy(&merged[k, 0], &groups[k + (k >= j), 0], P.grid.width * sizeof(int64_t))
+        memcpy(&chosen[k, 0], &mask[k + (k >= j), 0], D)
+        memcpy(&work[k, 0], &fits[k + (k >= j), 0], parts_length(P) * sizeof(double))
+    moments_merge(&merged[i, 0], &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
+    P.relative = False
+    fit_group(P, &merged[i, 0], parts_in(P, &work[i, 0]))
+    for d in range(D):
+        chosen[i, d] = mask[i, d] & mask[j, d]
+    with_both = _total(P, merged, K - 1, KEEP, work, chosen)
+    for d in range(D):
+        chosen[i, d] = mask[i, d] | mask[j, d]
+    with_either = _total(P, merged, K - 1, KEEP, work, chosen)
+    for d in range(D if with_both < with_either else 0):
+        chosen[i, d] = mask[i, d] & mask[j, d]
+    return _price_fitted(P, merged, K - 1, CONTINUE, work, chosen, cost)
 
 
 cdef int _check_room(
@@ -142,26 +174,43 @@ cdef int _check_room(
 cdef double price_pooled(
     Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
 ) noexcept nogil:
-    cdef Py_ssize_t k, d
-    cdef double total
-    cdef parts_t parts
-    cdef choice_t c = _choice(P, K)
+    cdef Py_ssize_t k
     P.relative = False
     for k in range(K):
         fit_group(P, &groups[k, 0], parts_in(P, &work[k, 0]))
-    total = _choose_masks(P, &c, groups, K, effort, work, mask)
+    return _price_fitted(P, groups, K, effort, work, mask, cost)
+
+
+cdef double _price_fitted(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
+) noexcept nogil:
+    """As `price_pooled`, of groups whose parameters and gains over the whole table are known."""
+    cdef Py_ssize_t k, d, n_selected
+    cdef double total = _total(P, groups, K, effort, work, mask)
+    cdef parts_t parts
     _share(P, groups, K, mask)
     P.relative = True
     for k in range(K):
         parts = parts_in(P, &work[k, 0])
         cost[k] = existence_cost(P, &groups[k, 0]) + log(P.n_usable + 1.0)
-        total += cost[k]
-        c.n_selected[k] = 0
+        n_selected = 0
         for d in range(P.D):
             if mask[k, d]:
-                c.n_selected[k] += 1
+                n_selected += 1
                 cost[k] += P.price[d] - parts.gain[d] + shared_likelihood(P, &groups[k, 0], parts, d)
-        cost[k] += P.log_choose[c.n_selected[k]]
+        cost[k] += P.log_choose[n_selected]
+    return total
+
+
+cdef double _total(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
+) noexcept nogil:
+    """Choose the masks of fitted groups; returns J - J_0."""
+    cdef Py_ssize_t k
+    cdef choice_t c = _choice(P, K)
+    cdef double total = _choose_masks(P, &c, groups, K, effort, work, mask)
+    for k in range(K):
+        total += existence_cost(P, &groups[k, 0]) + log(P.n_usable + 1.0)
     return total
 
 
@@ -307,7 +356,8 @@ cdef bint _choose_feature(
     Py_ssize_t n_starts,
 ) noexcept nogil:
     """The clusters that select feature d, given the other features of the masks; returns whether any cluster changed."""
-    cdef Py_ssize_t k, start, step, toggled
+    cdef Py_ssize_t k, start, toggled, n_seen = 0
+    cdef int _step
     cdef double cost
     cdef bint changed = False
     for k in range(K):
@@ -328,11 +378,13 @@ cdef bint _choose_feature(
             if start >= 0:
                 _merge_cells(P, d, c.cells, &groups[c.order[start], 0] + _first_cell(P, d))
         _fit_pool(P, c, d)
-        for step in range(MOST_STEPS):
+        for _step in range(MOST_STEPS):
             _cheaper_pooled(P, c, groups, K, d, c.next_pool)
-            if (step > 0 and memcmp(c.pool, c.next_pool, K) == 0) or memcmp(c.best, c.next_pool, K) == 0:
+            if memcmp(c.best, c.next_pool, K) == 0 or _was_seen(c, K, n_seen):
                 break
             memcpy(c.pool, c.next_pool, K)
+            memcpy(c.seen + n_seen % SHARED_POOLS * K, c.pool, K)
+            n_seen += 1
             cost = _pooled_cost(P, c, groups, K, d, c.pool)
             _keep_better(c, groups, K, cost, c.pool)
             _fit_pool(P, c, d)
@@ -350,6 +402,15 @@ cdef bint _choose_feature(
         mask[k * P.D + d] = not c.best[k]
         c.n_selected[k] += mask[k * P.D + d]
     return changed
+
+
+cdef inline bint _was_seen(choice_t *c, Py_ssize_t K, Py_ssize_t n_seen) noexcept nogil:
+    """Whether Lloyd steps have led to c.next_pool before, so that the further steps are known."""
+    cdef Py_ssize_t i
+    for i in range(min(n_seen, SHARED_POOLS)):
+        if memcmp(c.seen + i * K, c.next_pool, K) == 0:
+            return True
+    return False
 
 
 cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept nogil:

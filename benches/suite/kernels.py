@@ -130,7 +130,7 @@ class Automatic:
     params: Any = (
         [
             "craft_passes.passes",
-            "craft_pooled.price_merge",
+            "craft_pooled.best_merge",
             "craft_pooled.price_partition",
             "craft_price.price_groups",
             "craft_price.pair_deltas",

@@ -13,15 +13,16 @@ def price_partition(
     mask: NDArray[np.uint8],
     cost: NDArray[np.float64],
 ) -> float: ...
-def price_merge(
+def best_merge(
     groups: NDArray[np.int64],
     mask: NDArray[np.uint8],
-    i: int,
-    j: int,
+    pairs: NDArray[np.intp],
     pricing: Pricing,
+    fits: NDArray[np.float64],
     work: NDArray[np.float64],
     merged: NDArray[np.int64],
     chosen: NDArray[np.uint8],
     cost: NDArray[np.float64],
-) -> float: ...
+    shared: NDArray[np.int64],
+) -> tuple[int, int, float]: ...
 def use_shared(pricing: Pricing, group: NDArray[np.int64]) -> None: ...

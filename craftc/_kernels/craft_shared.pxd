@@ -8,6 +8,9 @@ cdef extern from "_craft_shared.h" nogil:
     double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision, double log_precision)
     double craft_categorical_likelihood(const int64_t *counts, const double *log_ratio, Py_ssize_t n_levels)
 
+cdef enum:
+    SHARED_POOLS = 32   # sets of clusters that the choice of masks remembers
+
 
 cdef class Shared:
     cdef readonly Grid grid

@@ -106,8 +106,7 @@ class PooledSearch(MergeSplitSearch):
         place = np.arange(part.K, dtype=np.int32)
         before, deltas, fresh = part.K, self.pair_deltas(part), True
         while part.K > 1:
-            trials = [(self.merged(part, i, j), i, j) for i, j in cheapest(deltas, _TRIED_PAIRS)]
-            trial, i, j = min(trials, key=lambda entry: entry[0].excess)
+            trial, i, j = self.best_merged(part, cheapest(deltas, _TRIED_PAIRS))
             if trial.excess < part.excess - self._merge_tolerance:
                 vars(part).update(vars(trial))
                 join(place, i, j)
@@ -125,27 +124,31 @@ class PooledSearch(MergeSplitSearch):
         self._against(part)
         return super().pair_deltas(part, only, deltas)
 
-    def merged(self, part: Partition, i: int, j: int) -> Partition:
-        """The partition with clusters i < j merged, its labels unchanged; the union selects what both select, or what one selects."""
+    def best_merged(self, part: Partition, pairs: list[tuple[int, int]]) -> tuple[Partition, int, int]:
+        """The partition of the lowest J, its labels unchanged, of those with clusters i < j of a pair merged; and the pair.
+
+        The union selects what both select, or what one selects.
+        """
         K = part.K
+        pricing, fits = self._room_for(K)
+        groups, mask = np.empty((2, *part.groups.shape), np.int64), np.zeros((2, *part.mask.shape), np.uint8)
+        cost, shared = np.empty((2, len(part.cost))), np.empty((2, groups.shape[2]), np.int64)
+        best, at, excess = pooled_kernel.best_merge(
+            part.groups[:K], part.mask[:K], np.array(pairs, np.intp), pricing, fits, np.empty_like(fits), groups, mask, cost, shared
+        )
         trial = replace(
-            part, groups=np.empty_like(part.groups), K=K - 1, cost=np.empty_like(part.cost), mask=np.zeros_like(part.mask), converged=False
-        )  # fmt: skip
-        pricing, work = self._room_for(K - 1)
-        trial.excess = pooled_kernel.price_merge(
-            part.groups[:K], part.mask[:K], i, j, pricing, work, trial.groups, trial.mask, trial.cost
-        )  # fmt: skip
-        trial.shared = pricing.shared.group.copy()
-        return trial
+            part, groups=groups[at], K=K - 1, cost=cost[at], mask=mask[at], converged=False, excess=excess, shared=shared[at]
+        )
+        return trial, *pairs[best]
 
     def cheapest_pair(self, part: Partition) -> tuple[int, int]:
         """The pair i < j whose merge gives the lowest J, of those proposed."""
-        pairs = cheapest(self.pair_deltas(part), _TRIED_PAIRS)
-        return min(pairs, key=lambda pair: self.merged(part, *pair).excess)
+        _, i, j = self.best_merged(part, cheapest(self.pair_deltas(part), _TRIED_PAIRS))
+        return i, j
 
     def merge_groups(self, part: Partition, i: int, j: int) -> None:
         """Merge cluster j into i < j, all but the labels; later clusters shift down."""
-        vars(part).update(vars(self.merged(part, i, j)))
+        vars(part).update(vars(self.best_merged(part, [(i, j)])[0]))
 
     def splits(self, part: Partition, clusters: Sequence[int], at_any_price: bool = False) -> list[list[Split]]:
         """The most promising splits of each of some clusters, each after its local passes against the present shared distributions."""

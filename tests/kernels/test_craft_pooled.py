@@ -136,10 +136,39 @@ def test_a_merge_continues_from_the_better_of_two_masks(seed, K):
         starts.append((pooled_kernel.price_partition(after.groups, pricing, pooled_kernel.EFFORTS["keep"], work, start, cost), start))
     best = min(starts, key=lambda entry: entry[0])[1]
     J = pooled_kernel.price_partition(after.groups, pricing, pooled_kernel.EFFORTS["continue"], work, best, cost)
-    groups, chosen, costs = np.empty_like(after.groups), np.empty_like(best), np.empty_like(cost)
-    assert pooled_kernel.price_merge(moments.groups, mask, i, j, pricing, work, groups, chosen, costs) == J
-    for found, expected in ((groups, after.groups), (chosen, best), (costs, cost)):
-        np.testing.assert_array_equal(found, expected)
+    expected_shared = pricing.shared.group.copy()
+    which, at, found_J, *arrays = best_merge(moments.groups, mask, [(i, j)], pricing)
+    assert (which, found_J) == (0, J)
+    for found, expected in zip(arrays, (after.groups, best, cost, expected_shared), strict=True):
+        np.testing.assert_array_equal(found[at], expected)
+
+
+def best_merge(groups, mask, pairs, pricing):
+    """The results of the kernel, and its outputs."""
+    K = len(groups)
+    fits, work = np.empty((2, K, price_kernel.parts_size(pricing)))
+    outputs = (
+        np.empty((2, K - 1, groups.shape[1]), np.int64), np.empty((2, K - 1, pricing.D), np.uint8), np.empty((2, K - 1)),
+        np.empty((2, groups.shape[1]), np.int64),
+    )  # fmt: skip
+    return *pooled_kernel.best_merge(groups, mask, np.array(pairs, np.intp), pricing, fits, work, *outputs), *outputs
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_best_of_several_merges(seed):
+    table, labels = random_partition(seed, 6, n=120, p=3, q=3)
+    moments = moments_of(table, labels)
+    K, rng = moments.n_clusters, np.random.default_rng(seed)
+    pricing = pricing_of(Background(moments_of(table, np.zeros(len(labels)))), POOLED, room=K)
+    mask = rng.integers(0, 2, (K, pricing.D)).astype(np.uint8)
+    pairs = [(i, j) for i in range(K) for j in range(i + 1, K)]
+    pairs = [pairs[at] for at in rng.permutation(len(pairs))[:5]]
+    each = [best_merge(moments.groups, mask, [pair], pricing) for pair in pairs]
+    which, at, J, *arrays = best_merge(moments.groups, mask, pairs, pricing)
+    assert which == int(np.argmin([one[2] for one in each]))
+    assert each[which][2] == J
+    for found, expected in zip(arrays, each[which][3:], strict=True):
+        np.testing.assert_array_equal(found[at], expected[0])
 
 
 def test_room_is_checked():
@@ -154,13 +183,12 @@ def test_room_is_checked():
     for buffers in ((work[1:], mask, cost), (work, mask[1:], cost), (work, mask, cost[1:]), (work[:, 1:].copy(), mask, cost)):
         with pytest.raises(ValueError, match="buffers do not fit"):
             pooled_kernel.price_partition(moments.groups, roomy, 1, *buffers)
-    merged = np.empty_like(moments.groups), mask.copy(), cost
-    for i, j in ((1, 1), (2, 1), (-1, 1), (0, moments.n_clusters)):
-        with pytest.raises(ValueError, match="masks of two clusters"):
-            pooled_kernel.price_merge(moments.groups, mask, i, j, roomy, work, *merged)
-    with pytest.raises(ValueError, match="masks of two clusters"):
-        pooled_kernel.price_merge(moments.groups, mask[1:], 0, 1, roomy, work, *merged)
-    with pytest.raises(ValueError, match="buffers do not fit"):
-        pooled_kernel.price_merge(moments.groups, mask, 0, 1, roomy, work, merged[0][2:], *merged[1:])
+    for pairs in ([(1, 1)], [(2, 1)], [(-1, 1)], [(0, 1), (0, moments.n_clusters)], np.empty((0, 2))):
+        with pytest.raises(ValueError, match="pairs"):
+            best_merge(moments.groups, mask, pairs, roomy)
+    with pytest.raises(ValueError, match="mask"):
+        best_merge(moments.groups, mask[1:], [(0, 1)], roomy)
+    with pytest.raises(ValueError, match="room"):
+        best_merge(moments.groups, mask, [(0, 1)], pricing)
     with pytest.raises(ValueError, match="pooled cells"):
         pooled_kernel.use_shared(roomy, moments.groups[0, 1:].copy())
