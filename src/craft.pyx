@@ -317,20 +317,20 @@ def reassign_if_cheaper(
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
-                moved += _reassign_block(&table, tables, new_cluster, first_row + b * block,
-                                         min(first_row + (b + 1) * block, n), labels, best, &scratch[0, 0], moving, groups,
-                                         all_rows)
+                moved += reassign_block(&table, tables, new_cluster, first_row + b * block,
+                                        min(first_row + (b + 1) * block, n), labels, best, &scratch[0, 0], moving, groups,
+                                        all_rows)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-        moved += _reassign_block(&table, tables, new_cluster, first_row + b * block,
-                                 min(first_row + (b + 1) * block, n), labels, best, &scratch[omp_get_thread_num(), 0],
-                                 moving, partial[omp_get_thread_num()] if moving else groups, all_rows)
+        moved += reassign_block(&table, tables, new_cluster, first_row + b * block,
+                                min(first_row + (b + 1) * block, n), labels, best, &scratch[omp_get_thread_num(), 0],
+                                moving, partial[omp_get_thread_num()] if moving else groups, all_rows)
     if moving:
         merge_partial(partial, groups, tables.grid.first_numeric)
     return moved
 
 
-cdef Py_ssize_t _reassign_block(
+cdef Py_ssize_t reassign_block(
     const table_rows *table, CostTables tables, int32_t new_cluster, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
     double[::1] best, double *scratch, bint moving, int64_t[:, ::1] groups, const int32_t[::1] all_rows,
 ) noexcept nogil:

@@ -77,3 +77,9 @@ cdef const double *tile_costs(
     const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
     double *least,
 ) noexcept nogil
+
+
+cdef Py_ssize_t reassign_block(
+    const table_rows *table, CostTables tables, int32_t new_cluster, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
+    double[::1] best, double *scratch, bint moving, int64_t[:, ::1] groups, const int32_t[::1] all_rows,
+) noexcept nogil

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._common.labels import chunks, compact
-from craftc._common.random import CraftStream, drawn, uniform
+from craftc._common.random import CraftStream, uniform
+from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
+from craftc._kernels import craft_seeding as seeding_kernel
 from craftc.craft.clusters import NO_MOMENTS, assign_only, cost_tables
 from craftc.craft.fitting import FitConfig
 from craftc.craft.parameters import ModelSpec
@@ -171,20 +173,18 @@ def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labe
     return compact(labels)
 
 
-def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> list[int]:
+def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> NDArray[np.intp]:
     """Rows of the seeds."""
-    n = len(config.table)
-    own, best, labels = one_point_own_costs(config), np.full(n, np.inf), np.full(n, -1, np.int32)
-    row, seeds = config.random_row(start, CraftStream.SEED, 0), []
+    table, background, threads = config.table, config.background, config.threads(1)
+    grid, usable = background.grid, background.usable
+    slab = aligned((2 + 3 * grid.p + grid.n_levels, craft_kernel.PAD))
+    columns = np.flatnonzero(usable[: grid.p]), np.flatnonzero(usable[grid.p :])
+    tables = craft_kernel.tables_in(1, grid, background.centre, background.scale, slab, *columns)
     draws = uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1))
-    for k in range(n_seeds):
-        seeds.append(row)
-        reassign_to_seed(config, row, k, labels, best)
-        distance = np.maximum(best - own, 0.0)
-        if len(config.weight):
-            distance *= config.weight
-        running = np.cumsum(distance)
-        if not running[-1] > 1e-9:  # every distinct row is a seed
-            break
-        row = drawn(running, draws[k])
-    return seeds
+    seeds = np.empty(n_seeds, np.intp)
+    n = seeding_kernel.kmeans_plus_plus(
+        table.numeric, table.codes, config.weight, tables, slab, background.frequency, background.mean, background.variance, usable,
+        config.spec.prior, one_point_own_costs(config), draws, config.random_row(start, CraftStream.SEED, 0), seeds,
+        np.empty(len(table)), config.scratch(tables, threads), threads,
+    )  # fmt: skip
+    return seeds[:n]
