@@ -1,5 +1,7 @@
 """Splits of a CRAFT cluster: candidates, exact moments of the rows that leave under each, screening in wide tables, and prices."""
 
+import numpy as np
+
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -155,6 +157,56 @@ cdef int64_t _net_gain(
         if gain > 0:
             score += <int64_t> gain
     return score
+
+
+def leaving_rows(
+    X not None,                             # IN  (n, p)
+    codes not None,                         # IN  (n, q)
+    const int32_t[::1] rows not None,       # IN  (m,) rows of the cluster
+    Pricing pricing not None,
+    const int32_t[::1] level_slot not None,  # IN  (n_levels,)
+    const int32_t[::1] numeric_slot not None,  # IN  (p,)
+    const double[::1] threshold not None,   # IN  (p,)
+    uint8_t[:, ::1] leaving not None,       # OUT (m, C) 1 for the rows that leave under every candidate
+):
+    """The rows that leave the cluster under every candidate split."""
+    cdef Grid grid = pricing.grid
+    check(X.ndim == 2 and X.shape[1] == grid.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == grid.q, "codes")
+    check(level_slot.shape[0] == grid.n_levels, "level_slot")
+    check(numeric_slot.shape[0] == grid.p, "numeric_slot")
+    check(threshold.shape[0] == grid.p, "threshold")
+    check(leaving.shape[0] == rows.shape[0], "leaving")
+    check_indices(level_slot, -1, leaving.shape[1], "sides of levels")
+    check_indices(numeric_slot, -1, leaving.shape[1], "sides of numeric columns")
+    check_indices(rows, 0, X.shape[0], "rows")
+    cdef table_rows table = table_of(X, codes, None)
+    cdef Py_ssize_t[::1] columns = np.empty(grid.p + grid.q, np.intp)      # those with candidates
+    cdef Py_ssize_t p = 0, q = grid.p, a, d, i, t, end
+    if leaving.shape[0] == 0 or leaving.shape[1] == 0:
+        return
+    with nogil:
+        for d in range(grid.p):
+            if numeric_slot[d] >= 0:
+                columns[p] = d
+                p += 1
+        for d in range(grid.q):
+            end = grid.level_start_[d + 1] if d + 1 < grid.q else grid.n_levels
+            for t in range(grid.level_start_[d], end):
+                if level_slot[t] >= 0:
+                    columns[q] = d
+                    q += 1
+                    break
+        memset(&leaving[0, 0], 0, leaving.shape[0] * leaving.shape[1])
+        for i in range(rows.shape[0]):
+            for a in range(p):
+                d = columns[a]
+                if (rows_number(&table, rows[i], d) - pricing.centre_[d]) * pricing.scale_[d] > threshold[d]:
+                    leaving[i, numeric_slot[d]] = 1
+            for a in range(grid.p, q):
+                t = grid.level_start_[columns[a]] + rows_code(&table, rows[i], columns[a])
+                if level_slot[t] >= 0:
+                    leaving[i, level_slot[t]] = 1
 
 
 def split_moments(

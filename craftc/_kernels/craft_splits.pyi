@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from craftc._kernels.craft_price import Pricing
+from craftc._kernels.moments import Columns
 
 def propose_splits(
     group: NDArray[np.int64],
@@ -25,6 +26,16 @@ def screen_splits(
     floor: NDArray[np.float64],
     work: NDArray[np.float64],
     score: NDArray[np.int64],
+) -> None: ...
+def leaving_rows(
+    X: NDArray[Any] | Columns,
+    codes: NDArray[Any],
+    rows: NDArray[np.int32],
+    pricing: Pricing,
+    level_slot: NDArray[np.int32],
+    numeric_slot: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+    leaving: NDArray[np.uint8],
 ) -> None: ...
 def split_moments(
     X: NDArray[Any],

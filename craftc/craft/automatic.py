@@ -9,6 +9,7 @@ from typing import Any
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Labels
 from craftc.craft.covariance_search import CovarianceSearch, CovarianceState, covariance_step
+from craftc.craft.diagnostics import MANY_CLUSTERS
 from craftc.craft.fitting import LARGE, CraftResult, FitConfig, n_parallel_starts, run_starts
 from craftc.craft.merge_path import merge_path, n_clusters_at, number_by_first_appearance, reach_n_clusters
 from craftc.craft.merge_split import START_CLUSTERS, MergeSplitSearch, Partition
@@ -82,7 +83,7 @@ def automatic_fit(
         path.append(constant + best.objective)
     number_by_first_appearance(search, best)
     meter.begin("merge_path", n_clusters=best.K)
-    at_4 = n_clusters_at(search, best, 4.0)
+    at_4 = n_clusters_at(search, best, 4.0) if best.K >= MANY_CLUSTERS else None
     steps, n_passes = merge_path(search, best), max(search.n_passes, 1)
     mask = best.mask[: best.K].copy() if config.spec.pooled else None
     converged = best.converged or best.K == 1
@@ -117,7 +118,8 @@ def with_covariances(search: CovarianceSearch, state: CovarianceState, path: lis
     meter = search.config.meter
     meter.stage_done(state.K, state.objective)
     meter.begin("merge_path", n_clusters=state.K)
-    at_4, steps, clusters = search.n_clusters_at(state, 4.0), search.merge_path(state), state.clusters
+    at_4 = search.n_clusters_at(state, 4.0) if state.K >= MANY_CLUSTERS else None
+    steps, clusters = search.merge_path(state), state.clusters
     mask = clusters.diagonal_mask if search.config.spec.pooled else None
     meter.begin("diagnostics")
     return CraftResult(

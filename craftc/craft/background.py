@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from craftc._common.typing import Floats, Mask
 from craftc._kernels.craft import FAR
@@ -54,6 +55,19 @@ class Background:
     def level_widths(self) -> NDArray[np.intp]:
         """(q,) levels of every categorical column, its missing level included."""
         return np.diff(np.append(self.grid.level_start, self.grid.n_levels))
+
+    @cached_property
+    def n_parameters(self) -> Floats:
+        """(D,) free parameters of the distribution of every feature."""
+        occurring = np.add.reduceat(self.frequency > 0, self.grid.level_start, dtype=np.intp) if self.grid.q else np.empty(0)
+        return np.concatenate([np.full(self.grid.p, 2.0), np.maximum(occurring - 1.0, 0.0)])
+
+    @cached_property
+    def log_choose(self) -> Floats:
+        """(n + 1,) log C(n, q) of the n usable features, nats."""
+        n = int(self.usable.sum())
+        q = np.arange(n + 1)
+        return np.asarray(gammaln(n + 1) - gammaln(q + 1) - gammaln(n - q + 1))
 
     @property
     def unit_precision(self) -> Floats:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers
 from craftc._kernels import craft_price as price_kernel
@@ -36,6 +35,11 @@ class Candidates:
         number = np.full(max(self.level_slot.max(initial=-1), self.numeric_slot.max(initial=-1)) + 2, -1, np.int32)
         number[chosen] = np.arange(len(chosen))  # the last entry is that of "no candidate", -1
         return Candidates(number[self.level_slot], number[self.numeric_slot], self.threshold)
+
+    def one(self, chosen: int) -> Candidates:
+        """One of the candidates, numbered 0."""
+        level, numeric = ((slot == chosen) - np.int32(1) for slot in (self.level_slot, self.numeric_slot))
+        return Candidates(level, numeric, self.threshold)
 
 
 @dataclass
@@ -83,15 +87,9 @@ class Cells:
 
     def leaving_rows(self, pricing: price_kernel.Pricing, candidates: Candidates, n: int) -> NDArray[np.uint8]:
         """(m, n) 1 for the rows that leave under every candidate."""
-        table, grid = self.table, pricing.grid
-        leaving = np.zeros((len(self), n), np.uint8)
-        numbers, levels = np.flatnonzero(candidates.numeric_slot >= 0), np.flatnonzero(candidates.level_slot >= 0)
-        columns = np.searchsorted(grid.level_start, levels, side="right") - 1
-        for some in chunks(len(self)):
-            rows, out = self.rows[some], leaving[some]
-            for d in numbers:
-                z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
-                out[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
-            for position, column in zip(levels, columns, strict=True):
-                out[:, candidates.level_slot[position]] = table.codes[rows, column] == position - grid.level_start[column]
+        leaving = np.empty((len(self), n), np.uint8)
+        splits_kernel.leaving_rows(
+            self.table.numeric, self.table.codes, self.rows, pricing, candidates.level_slot, candidates.numeric_slot, candidates.threshold,
+            leaving,
+        )  # fmt: skip
         return leaving

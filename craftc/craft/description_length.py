@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammaln
 
 from craftc._common.typing import Floats, Integers, Mask
 from craftc._kernels import craft_price as price_kernel
@@ -25,11 +24,7 @@ NO_GROUPS: Integers = np.empty((0, 0), np.int64)
 
 def feature_prices(background: Background, spec: ModelSpec) -> tuple[Floats, Floats]:
     """(D,) p_d h of every feature and (n_usable + 1,) log C(n_usable, q), nats."""
-    grid, n = background.grid, int(background.usable.sum())
-    occurring = np.add.reduceat(background.frequency > 0, grid.level_start, dtype=np.intp) if grid.q else np.empty(0)
-    parameters = np.concatenate([np.full(grid.p, 2.0), np.maximum(occurring - 1.0, 0.0)])
-    q = np.arange(n + 1)
-    return parameters * half_log(background, spec), gammaln(n + 1) - gammaln(q + 1) - gammaln(n - q + 1)
+    return background.n_parameters * half_log(background, spec), background.log_choose
 
 
 def half_log(background: Background, spec: ModelSpec) -> float:

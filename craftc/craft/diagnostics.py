@@ -18,7 +18,7 @@ from craftc.table.cells import quoted
 _SAMPLE = 2000  # rows by which near-duplicate columns are found
 _ALIKE = 0.98  # share of the information of a column that another column repeats: near-duplicates
 _FEW_VALUES = 64  # distinct values of a numeric column that may encode a category
-_MANY_CLUSTERS = 10
+MANY_CLUSTERS = 10  # from which on it is looked at how many are left at four times the price
 _MOST_PAIRS = 10  # of near-duplicate columns that are named
 _COLUMNS_AT_ONCE = 512  # whose correlations with all others are held
 _LINKED = 0.5  # links between columns save so large a share of what the clusters save
@@ -83,7 +83,7 @@ def diagnose(table: MixedTable, model: Any, n_clusters_at_4: int | None) -> list
     if len(pairs) > _MOST_PAIRS:
         messages.append(f"More than {_MOST_PAIRS} pairs of columns are near-duplicates.")
     n_clusters, price_factor = model.n_clusters_, model.price_factor_
-    fragile = n_clusters >= _MANY_CLUSTERS and n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
+    fragile = n_clusters_at_4 is not None and 1 < n_clusters_at_4 <= _FRAGILE * n_clusters
     if fragile and model.dependence_ratio_ > _LINKED:
         messages.append(
             f"CRAFT found {n_clusters} clusters, of which {n_clusters_at_4} would be left at price_factor={4 * price_factor:g}. Columns "

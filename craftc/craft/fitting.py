@@ -140,7 +140,7 @@ class CraftResult(FitResult):
     spec: ModelSpec
     merge_path: MergePath | None = None
     path_clusters: PathClusters | None = None
-    n_clusters_at_4: int | None = None  # clusters left at four times the price
+    n_clusters_at_4: int | None = None  # clusters left at four times the price, of many
     mask: Mask | None = None  # under the pooled background
     cross: CrossProducts | None = None  # if clusters hold covariances
 

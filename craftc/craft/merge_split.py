@@ -6,6 +6,7 @@ the rows are read only by passes, which are fully parallel because no clusters o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,9 +92,9 @@ class MergeSplitSearch:
 
     def __init__(self, config: FitConfig, n_threads: int) -> None:
         self.config, self.n_threads = config, n_threads
-        self.pricing = config.pricing
         self.selection = self.local_selection = price_kernel.SELECTIONS[config.spec.selection]
         self.capacity = max(config.max_clusters, START_CLUSTERS)
+        self.pricing = pricing_of(config.background, config.spec, total_weight=config.total_weight, room=self.capacity)
         grid, D = config.background.grid, self.pricing.D
         rounding = _ROUNDING * config.background.weight * D
         self._merge_tolerance, self._split_tolerance = max(_MERGE_TOLERANCE, rounding), max(_SPLIT_TOLERANCE, rounding)
@@ -258,13 +259,13 @@ class MergeSplitSearch:
         found = []
         promising = three_best(score)[: 1 if len(cluster) > LARGE else 3]
         for c in promising:
-            one = candidates.some(np.array([c]))
+            one = candidates.one(c)
             moments = sides[c] if every_row else await cluster.leaving_moments(self.pricing, one, self.n_threads)
             split = await self._local_passes(part, k, cluster, one, moments, _LOCAL_PASSES)
             if split is not None:
                 found.append(split)
         if not found and at_any_price and promising:
-            one = candidates.some(np.array(promising[:1]))
+            one = candidates.one(promising[0])
             moments = await cluster.leaving_moments(self.pricing, one, self.n_threads)
             split = await self._local_passes(part, k, cluster, one, moments, 0)
             found = [] if split is None else [split]
@@ -452,10 +453,10 @@ def best_split(splits: list[Split]) -> Split | None:
 def three_best(score: Floats) -> list[int]:
     """Positions of up to three finite scores, lowest first; within 1e-9 the earlier position is first."""
     chosen: list[int] = []
-    score = score.copy()
-    while len(chosen) < 3 and np.isfinite(score.min(initial=np.inf)):
-        chosen.append(int(np.argmax(score <= score.min() + 1e-9)))
-        score[chosen[-1]] = np.inf
+    scores = score.tolist()  # of few candidates: faster than an array
+    while len(chosen) < 3 and (least := min(scores, default=math.inf)) < math.inf:
+        chosen.append(next(c for c, one in enumerate(scores) if one <= least + 1e-9))
+        scores[chosen[-1]] = math.inf
     return chosen
 
 

@@ -41,7 +41,6 @@ class PooledSearch(MergeSplitSearch):
 
     def __init__(self, config: FitConfig, n_threads: int) -> None:
         super().__init__(config, n_threads)
-        self.pricing = pricing_of(config.background, config.spec, total_weight=config.total_weight, room=self.capacity)
         self._improved: dict[bytes, float] = {}  # J of partitions whose masks have been chosen thoroughly
         self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
 
