@@ -296,9 +296,12 @@ cdef void _fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *lo
 cdef double _pooled_cost(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint8_t *pool,
 ) noexcept nogil:
-    """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it; c.cells receives the pool."""
+    """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it.
+
+    c.cells receives the pool and, for a numeric feature, c.theta its mean and precision.
+    """
     cdef Py_ssize_t k, first = _first_cell(P, d), n = _width(P, d)
-    cdef double cost = 0.0, shift = 0.0, precision = 1.0
+    cdef double cost = 0.0
     cdef bint pooled = False
     memset(c.cells, 0, n * sizeof(int64_t))
     for k in range(K):
@@ -308,16 +311,17 @@ cdef double _pooled_cost(
         else:
             cost += c.limit[k] - c.gain[k]
     if not pooled:
+        if d < P.grid.p:
+            c.theta[0], c.theta[1] = 0.0, 1.0
         return cost - P.price[d]        # a distribution that nothing uses is not paid for
     if d < P.grid.p:
-        return cost - _fit_cells(P, d, c.cells, &shift, &precision)
+        return cost - _fit_cells(P, d, c.cells, &c.theta[0], &c.theta[1])
     return cost - categorical_gain(c.cells, P.frequency + P.grid.level_start_[d - P.grid.p], n, P.count_weight, 1.0)
 
 
 cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
-    """theta: the distribution of the pool."""
+    """theta: the distribution of the pool that `_pooled_cost` has left."""
     if d < P.grid.p:
-        _fit_cells(P, d, c.cells, &c.theta[0], &c.theta[1])
         c.theta[2] = log(c.theta[1])
     else:
         _fit_levels(P, d - P.grid.p, c.cells, c.theta)
@@ -377,6 +381,8 @@ cdef bint _choose_feature(
             memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
             if start >= 0:
                 _merge_cells(P, d, c.cells, &groups[c.order[start], 0] + _first_cell(P, d))
+            if d < P.grid.p:
+                _fit_cells(P, d, c.cells, &c.theta[0], &c.theta[1])
         _fit_pool(P, c, d)
         for _step in range(MOST_STEPS):
             _cheaper_pooled(P, c, groups, K, d, c.next_pool)

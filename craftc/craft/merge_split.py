@@ -189,8 +189,10 @@ class MergeSplitSearch:
 
     def _deltas_left(self, part: Partition, i: int, j: int, deltas: Floats) -> Floats:
         """The deltas of the pairs that are left after cluster j has joined cluster i, those of cluster i computed again."""
-        rest = np.delete(np.arange(part.K + 1), j)
-        return self.pair_deltas(part, i, np.ascontiguousarray(deltas[np.ix_(rest, rest)]))
+        rest = np.empty((part.K, part.K))
+        for rows, of_rows in ((slice(j), slice(j)), (slice(j, None), slice(j + 1, None))):
+            rest[rows, :j], rest[rows, j:] = deltas[of_rows, :j], deltas[of_rows, j + 1 :]
+        return self.pair_deltas(part, i, rest)
 
     def merge_groups(self, part: Partition, i: int, j: int) -> None:
         """Merge cluster j into i < j, all but the labels; later clusters shift down."""
