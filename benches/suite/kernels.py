@@ -134,6 +134,8 @@ class Automatic:
             "craft_pooled.price_partition",
             "craft_price.price_groups",
             "craft_price.pair_deltas",
+            "craft_seeding.kmeans_plus_plus",
+            "craft_splits.leaving_rows",
             "craft_splits.split_moments",
             "craft_splits.split_scores",
         ],

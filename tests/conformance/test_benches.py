@@ -51,6 +51,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "craft_passes": ["kernels.Automatic"],
     "craft_pooled": ["kernels.Automatic"],
     "craft_price": ["kernels.Automatic"],
+    "craft_seeding": ["kernels.Automatic"],
     "craft_splits": ["kernels.Automatic", "kernels.Wide"],
     "dpmeans": ["dpmeans.Distances", "dpmeans.NewRows"],
     "dpmeans_sweep": ["dpmeans.Sweep", "dpmeans.Fit"],

@@ -1,0 +1,104 @@
+"""k-means++ seeds and the rows that leave under candidate splits, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from craftc._common.random import CraftStream, drawn, uniform
+from craftc._common.weights import integer_weights
+from craftc._kernels import craft_seeding as kernel
+from craftc._kernels import craft_splits as splits_kernel
+from craftc.craft.background import Background
+from craftc.craft.candidate_splits import Candidates
+from craftc.craft.fitting import FitConfig
+from craftc.craft.parameters import ModelSpec
+from craftc.craft.seeding import kmeans_plus_plus_seeds, one_point_own_costs, reassign_to_seed
+from craftc.table.moments import Moments, integer_grid
+from tests.common import random_table
+
+
+def config_of(table, weights, n_threads=1):
+    weight, unit = integer_weights(weights)
+    total = Moments.of_partition(integer_grid(table, weight), unit, table, weight, np.zeros(len(table), np.int32), 1)
+    spec = ModelSpec(selection="priced", price=None)
+    return FitConfig(table, weight, Background(total), spec, 10, 1, 3, n_threads)
+
+
+def seeds_by_numpy(config, n_seeds, start):
+    n = len(config.table)
+    own, best, labels = one_point_own_costs(config), np.full(n, np.inf), np.full(n, -1, np.int32)
+    row, seeds = config.random_row(start, CraftStream.SEED, 0), []
+    for draw in uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1)):
+        seeds.append(row)
+        reassign_to_seed(config, row, len(seeds) - 1, labels, best)
+        distance = np.maximum(best - own, 0.0) * (config.weight if len(config.weight) else 1)
+        running = np.cumsum(distance)
+        if not running[-1] > 1e-9:
+            break
+        row = drawn(running, draw)
+    return seeds
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_seeds_are_those_of_numpy(seed):
+    rng = np.random.default_rng(seed)
+    table = random_table(seed, dtype=(np.float64, np.float32)[seed % 2])
+    weights = rng.integers(0, 3, len(table)) + (np.arange(len(table)) == 0) if seed % 3 else None
+    config = config_of(table, None if weights is None else weights.astype(float), 1 + seed % 2)
+    for start in range(3):
+        assert kmeans_plus_plus_seeds(config, 12, start).tolist() == seeds_by_numpy(config, 12, start)
+
+
+def test_there_are_no_more_seeds_than_distinct_rows():
+    table = random_table(0, n=3, p=2, q=1, missing=0.0)
+    table = table.take(np.array([0, 1, 2, 1, 0, 2, 2]))
+    assert len(kmeans_plus_plus_seeds(config_of(table, None), 7, 0)) == 3
+
+
+def test_seeding_checks_its_arguments(monkeypatch):
+    table, calls = random_table(1, n=20, p=2, q=2), []
+    monkeypatch.setattr("craftc.craft.seeding.seeding_kernel.kmeans_plus_plus", lambda *given: calls.append(given) or 0)
+    kmeans_plus_plus_seeds(config_of(table, None), 4, 0)
+    monkeypatch.undo()
+    for at, wrong, name in (
+        (4, np.empty_like(calls[0][4]), "slab"), (5, np.empty(1), "frequency"), (6, np.empty(3), "mean"), (7, np.empty(3), "variance"),
+        (8, np.ones(1, np.uint8), "usable"), (12, 20, "row"), (12, -1, "row"), (13, np.empty(9, np.intp), "seeds"),
+        (14, np.empty(3), "running"), (15, np.empty((1, 4)), "scratch"), (16, 0, "n_threads"),
+    ):  # fmt: skip
+        arguments = list(calls[0])
+        arguments[at] = wrong
+        with pytest.raises(ValueError, match=name):
+            kernel.kmeans_plus_plus(*arguments)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_leaving_rows_are_those_of_numpy(seed):
+    table = random_table(seed, n=50, dtype=(np.float64, np.float32)[seed % 2])
+    config = config_of(table, None)
+    pricing, grid = config.pricing, config.background.grid
+    group = Moments.of_partition(grid, 1.0, table, config.weight, np.zeros(50, np.int32), 1).groups[0]
+    candidates, n = Candidates.of_group(group, pricing)
+    rows = np.random.default_rng(seed).permutation(50)[:30].astype(np.int32)
+    expected = np.zeros((30, n), np.uint8)
+    for d in np.flatnonzero(candidates.numeric_slot >= 0):
+        z = (table.numeric[rows, d].astype(np.float64) - pricing.centre[d]) * pricing.scale[d]
+        expected[:, candidates.numeric_slot[d]] = z > candidates.threshold[d]
+    for d, start in enumerate(grid.level_start):
+        slot = candidates.level_slot[start + table.codes[rows, d].astype(np.intp)]
+        expected[np.flatnonzero(slot >= 0), slot[slot >= 0]] = 1
+    found = np.full((30, n), 7, np.uint8)
+
+    def leaving(given, out):
+        splits_kernel.leaving_rows(
+            table.numeric, table.codes, rows, pricing, given.level_slot, given.numeric_slot, given.threshold, out
+        )
+
+    leaving(candidates, found)
+    np.testing.assert_array_equal(found, expected)
+    for c in range(n):
+        alone = np.empty((30, 1), np.uint8)
+        leaving(candidates.one(c), alone)
+        np.testing.assert_array_equal(alone[:, 0], expected[:, c])
+    with pytest.raises(ValueError, match="sides of"):
+        leaving(candidates, np.empty((30, n - 1), np.uint8))
