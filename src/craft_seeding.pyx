@@ -18,8 +18,7 @@ def kmeans_plus_plus(
     X not None,                             # IN   (n, p)
     codes not None,                         # IN   (n, q)
     weight not None,                        # IN   (n,) or empty = all one
-    CostTables tables not None,             # of one cluster, over the memory of `slab`
-    double[:, ::1] slab not None,           # WORK (2 + 3 p + n_levels, lanes)
+    CostTables tables not None,             # WORK of one cluster
     const double[::1] frequency not None,   # IN   (n_levels,) eta_0
     const double[::1] mean not None,        # IN   (p,) zeta_0 in grid steps
     const double[::1] variance not None,    # IN   (p,) sigma_0^2 in grid steps^2
@@ -39,12 +38,11 @@ def kmeans_plus_plus(
     where all rows are at distance 0.
     """
     cdef Grid grid = tables.grid
-    cdef Py_ssize_t n = own.shape[0], k, i, b, block = block_rows(), n_blocks = (n + block - 1) // block
+    cdef Py_ssize_t n = own.shape[0], p = grid.p, lanes = tables.c.lanes, k, i, b, block = block_rows(), n_blocks = (n + block - 1) // block
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == n and X.shape[1] == grid.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == n and codes.shape[1] == grid.q, "codes")
     check(tables.c.n_clusters == 1, "tables")
-    check(slab.shape[0] == 2 + 3 * grid.p + grid.n_levels and slab.shape[1] == tables.c.lanes and &slab[0, 0] == tables.c.base, "slab")
     check(frequency.shape[0] == grid.n_levels, "frequency")
     check(mean.shape[0] == grid.p, "mean")
     check(variance.shape[0] == grid.p, "variance")
@@ -53,6 +51,8 @@ def kmeans_plus_plus(
     check(0 <= row < n, "row")
     check(running.shape[0] == n, "running")
     check(scratch.shape[0] >= n_threads and scratch.shape[1] >= craft_rows_scratch_size(grid.p, grid.q, tables.c.lanes), "scratch")
+    cdef double[::1] base = tables.base, constant = tables.constant
+    cdef double[:, ::1] square = tables.square, linear = tables.linear, offset = tables.offset, level = tables.level
     cdef table_rows table = table_of(X, codes, weight)
     cdef int32_t[::1] labels = np.empty(n, np.int32)
     cdef double[::1] best = np.full(n, np.inf)
@@ -61,9 +61,16 @@ def kmeans_plus_plus(
     cdef const int32_t[::1] all_rows = np.empty(0, np.int32)
     cdef int64_t[:, ::1] no_groups = np.empty((0, 0), np.int64)
     cdef double total, target
+    for k in range(1, lanes):
+        empty_lane(k, lanes, grid, &base[0], &constant[0], &square[0, 0] if p else NULL, &linear[0, 0] if p else NULL,
+                   &offset[0, 0] if p else NULL, &level[0, 0] if grid.q else NULL)
     for k in range(draws.shape[0]):
         seeds[k] = row
-        _fill_tables(&table, row, grid, slab, frequency, mean, variance, usable, prior, group, shift, precision)
+        _fit_row(&table, row, grid, mean, variance, group, shift)
+        table_lane(0, lanes, &group[0], grid, 1.0, &frequency[0] if grid.q else NULL, &shift[0] if p else NULL,
+                   &precision[0] if p else NULL, &usable[0], 0.0, prior, True, NULL, NULL, NULL, &base[0], &constant[0],
+                   &square[0, 0] if p else NULL, &linear[0, 0] if p else NULL, &offset[0, 0] if p else NULL,
+                   &level[0, 0] if grid.q else NULL)
         if n_threads == 1:
             with nogil:
                 reassign_block(&table, tables, 0, 0, n, labels, best, &scratch[0, 0], False, no_groups, all_rows)
@@ -87,26 +94,16 @@ def kmeans_plus_plus(
     return draws.shape[0]
 
 
-cdef void _fill_tables(
-    const table_rows *table, Py_ssize_t row, Grid grid, double[:, ::1] slab, const double[::1] frequency,
-    const double[::1] mean, const double[::1] variance, const uint8_t[::1] usable, double prior, int64_t[::1] group, double[::1] shift,
-    double[::1] precision,
+cdef void _fit_row(
+    const table_rows *table, Py_ssize_t row, Grid grid, const double[::1] mean, const double[::1] variance, int64_t[::1] group,
+    double[::1] shift,
 ) noexcept nogil:
-    """Cost tables of the one-point cluster of a row: its mean is the row, its variance that of the table."""
-    cdef Py_ssize_t d, k, p = grid.p, lanes = slab.shape[1]
+    """Moments of the one-point cluster of a row, and its mean in standard deviations of the table."""
+    cdef Py_ssize_t d
     cdef const int64_t *cell
     cdef double deviations = 0.0
-    cdef double *square = &slab[2, 0] if p else NULL
-    cdef double *linear = &slab[2 + p, 0] if p else NULL
-    cdef double *offset = &slab[2 + 2 * p, 0] if p else NULL
-    cdef double *level = &slab[2 + 3 * p, 0] if grid.n_levels else NULL
     memset(&group[0], 0, grid.width * sizeof(int64_t))
     moments_add_row(&group[0], grid.centre_, grid.scale_, grid.level_start_, grid.first_numeric, table, row, 1)
-    for d in range(p):
+    for d in range(grid.p):
         cell = &group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d]
         shift[d] = ((moments_mean(cell, &deviations) if cell[0] > 0 else 0.0) - mean[d]) / sqrt(variance[d])
-    table_lane(0, lanes, &group[0], grid, 1.0, &frequency[0] if grid.q else NULL, &shift[0] if p else NULL,
-               &precision[0] if p else NULL, &usable[0], 0.0, prior, True, NULL, NULL, NULL, &slab[0, 0], &slab[1, 0], square, linear,
-               offset, level)
-    for k in range(1, lanes):
-        empty_lane(k, lanes, grid, &slab[0, 0], &slab[1, 0], square, linear, offset, level)

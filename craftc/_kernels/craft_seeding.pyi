@@ -11,7 +11,6 @@ def kmeans_plus_plus(
     codes: NDArray[Any],
     weight: NDArray[np.int64],
     tables: CostTables,
-    slab: NDArray[np.float64],
     frequency: NDArray[np.float64],
     mean: NDArray[np.float64],
     variance: NDArray[np.float64],

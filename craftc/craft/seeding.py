@@ -183,7 +183,7 @@ def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> NDArr
     draws = uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1))
     seeds = np.empty(n_seeds, np.intp)
     n = seeding_kernel.kmeans_plus_plus(
-        table.numeric, table.codes, config.weight, tables, slab, background.frequency, background.mean, background.variance, usable,
+        table.numeric, table.codes, config.weight, tables, background.frequency, background.mean, background.variance, usable,
         config.spec.prior, one_point_own_costs(config), draws, config.random_row(start, CraftStream.SEED, 0), seeds,
         np.empty(len(table)), config.scratch(tables, threads), threads,
     )  # fmt: skip

@@ -133,7 +133,7 @@ def case(seed: int, state: list[Call], folder: Path) -> list[Problem]:
         for at in rng.integers(first, len(arguments), size=rng.integers(1, 3)) if len(arguments) > first else ():
             if at in CHECKED.get(call.name, ()) and _is_integer(arguments[at]) and rng.random() < 0.5:
                 arguments[at] = _out_of_range(rng, arguments[at])
-            elif at == len(arguments) - 1 and type(arguments[at]) is int:  # the number of threads comes last
+            elif at == len(arguments) - 1 and type(arguments[at]) is int and not call.name.endswith(SIZED):  # the number of threads
                 arguments[at] = THREADS[rng.integers(len(THREADS))]
             else:
                 arguments[at] = _spoilt(rng, arguments[at], SIZES if call.name.endswith(SIZED) else INTEGERS)

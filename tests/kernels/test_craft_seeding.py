@@ -62,9 +62,9 @@ def test_seeding_checks_its_arguments(monkeypatch):
     kmeans_plus_plus_seeds(config_of(table, None), 4, 0)
     monkeypatch.undo()
     for at, wrong, name in (
-        (4, np.empty_like(calls[0][4]), "slab"), (5, np.empty(1), "frequency"), (6, np.empty(3), "mean"), (7, np.empty(3), "variance"),
-        (8, np.ones(1, np.uint8), "usable"), (12, 20, "row"), (12, -1, "row"), (13, np.empty(9, np.intp), "seeds"),
-        (14, np.empty(3), "running"), (15, np.empty((1, 4)), "scratch"), (16, 0, "n_threads"),
+        (4, np.empty(1), "frequency"), (5, np.empty(3), "mean"), (6, np.empty(3), "variance"), (7, np.ones(1, np.uint8), "usable"),
+        (11, 20, "row"), (11, -1, "row"), (12, np.empty(9, np.intp), "seeds"), (13, np.empty(3), "running"),
+        (14, np.empty((1, 4)), "scratch"), (15, 0, "n_threads"),
     ):  # fmt: skip
         arguments = list(calls[0])
         arguments[at] = wrong
