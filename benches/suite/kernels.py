@@ -129,8 +129,8 @@ class Automatic:
 
     params: Any = (
         [
+            "craft_merges.best_merge",
             "craft_passes.passes",
-            "craft_pooled.best_merge",
             "craft_pooled.price_partition",
             "craft_price.price_groups",
             "craft_price.pair_deltas",

@@ -14,3 +14,18 @@ cdef enum:
 cdef double price_pooled(
     Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
 ) noexcept nogil
+
+
+cdef double price_fitted(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
+) noexcept nogil
+
+
+cdef double price_masks(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
+) noexcept nogil
+
+
+cdef int check_room(
+    Pricing pricing, Py_ssize_t K, const int64_t[:, ::1] groups, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
+) except -1

@@ -13,16 +13,4 @@ def price_partition(
     mask: NDArray[np.uint8],
     cost: NDArray[np.float64],
 ) -> float: ...
-def best_merge(
-    groups: NDArray[np.int64],
-    mask: NDArray[np.uint8],
-    pairs: NDArray[np.intp],
-    pricing: Pricing,
-    fits: NDArray[np.float64],
-    work: NDArray[np.float64],
-    merged: NDArray[np.int64],
-    chosen: NDArray[np.uint8],
-    cost: NDArray[np.float64],
-    shared: NDArray[np.int64],
-) -> tuple[int, int, float]: ...
 def use_shared(pricing: Pricing, group: NDArray[np.int64]) -> None: ...

@@ -15,6 +15,7 @@ import numpy as np
 
 from craftc._common.labels import join
 from craftc._common.typing import Floats
+from craftc._kernels import craft_merges as merges_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.clusters import Clusters
@@ -132,7 +133,7 @@ class PooledSearch(MergeSplitSearch):
         pricing, fits = self._room_for(K)
         groups, mask = np.empty((2, *part.groups.shape), np.int64), np.zeros((2, *part.mask.shape), np.uint8)
         cost, shared = np.empty((2, len(part.cost))), np.empty((2, groups.shape[2]), np.int64)
-        best, at, excess = pooled_kernel.best_merge(
+        best, at, excess = merges_kernel.best_merge(
             part.groups[:K], part.mask[:K], np.array(pairs, np.intp), pricing, fits, np.empty_like(fits), groups, mask, cost, shared
         )
         trial = replace(

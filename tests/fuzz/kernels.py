@@ -52,7 +52,7 @@ CHECKED = {
     "craft_covariance.assign": (5,),
     "craft_cross_products.cross_products": (2, 4),
     "craft_passes.passes": (3, 4),
-    "craft_pooled.best_merge": (2,),
+    "craft_merges.best_merge": (2,),
     "craft_splits.leaving_rows": (2, 4, 5),
     "craft_splits.screen_splits": (1, 2, 8),
     "craft_splits.split_moments": (3, 5, 6),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from craftc import MixedTable
+from craftc._kernels import craft_merges as merges_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
@@ -151,7 +152,7 @@ def best_merge(groups, mask, pairs, pricing):
         np.empty((2, K - 1, groups.shape[1]), np.int64), np.empty((2, K - 1, pricing.D), np.uint8), np.empty((2, K - 1)),
         np.empty((2, groups.shape[1]), np.int64),
     )  # fmt: skip
-    return *pooled_kernel.best_merge(groups, mask, np.array(pairs, np.intp), pricing, fits, work, *outputs), *outputs
+    return *merges_kernel.best_merge(groups, mask, np.array(pairs, np.intp), pricing, fits, work, *outputs), *outputs
 
 
 @pytest.mark.parametrize("seed", range(10))
