@@ -28,20 +28,24 @@ static inline const void *rows_numeric(const table_rows *t, ptrdiff_t i)
     return t->p ? t->numeric + i * t->p * (t->single ? sizeof(float) : sizeof(double)) : NULL;
 }
 
-/* the numeric cells of row i, copied to x */
-static inline void rows_copy_numbers(const table_rows *t, ptrdiff_t i, char *x)
+/* the numeric cells of rows start..start + n - 1, copied to x (n, p) */
+static inline void rows_copy_numbers(const table_rows *t, ptrdiff_t start, ptrdiff_t n, char *x)
 {
-    const ptrdiff_t size = t->single ? sizeof(float) : sizeof(double);
+    const ptrdiff_t p = t->p;
     if (!t->columns) {
-        memcpy(x, t->numeric + i * t->p * size, t->p * size);
+        if (p)
+            memcpy(x, rows_numeric(t, start), (size_t)(n * p) * (t->single ? sizeof(float) : sizeof(double)));
         return;
     }
-    for (ptrdiff_t d = 0; d < t->p; d++) {
-        const char *cell = t->columns[d].first + i * t->columns[d].stride;
+    for (ptrdiff_t d = 0; d < p; d++) {
+        const ptrdiff_t stride = t->columns[d].stride;
+        const char *cell = t->columns[d].first + start * stride;
         if (t->single)
-            ((float *)x)[d] = *(const float *)cell;
+            for (ptrdiff_t i = 0; i < n; i++, cell += stride)
+                ((float *)x)[i * p + d] = *(const float *)cell;
         else
-            ((double *)x)[d] = *(const double *)cell;
+            for (ptrdiff_t i = 0; i < n; i++, cell += stride)
+                ((double *)x)[i * p + d] = *(const double *)cell;
     }
 }
 

@@ -222,9 +222,9 @@ cdef inline void fill_tile(
 ) noexcept nogil:
     """Prepare n <= TILE rows from position `first` on, of the table or of the listed rows.
 
-    Listed rows, and rows that do not lie in one block, are copied to the end of the scratch.
+    Listed rows, and numbers that do not lie in one block, are copied to the end of the scratch.
     """
-    cdef Py_ssize_t r, row, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
+    cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
     cdef char *x
     cdef char *code
     if rows.shape[0] == 0 and table.columns == NULL:
@@ -232,12 +232,14 @@ cdef inline void fill_tile(
         return
     x = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
     code = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
+    if rows.shape[0] == 0:
+        rows_copy_numbers(table, first, n, x)
+        craft_fill(t, x, table.single, rows_codes(table, first), table.wide, 0, n, scratch, begin)
+        return
     for r in range(n):
-        row = rows[first + r] if rows.shape[0] else first + r
-        if t.p:
-            rows_copy_numbers(table, row, x + r * row_bytes)
+        rows_copy_numbers(table, rows[first + r], 1, x + r * row_bytes)
         if t.q:
-            memcpy(code + r * code_bytes, rows_codes(table, row), code_bytes)
+            memcpy(code + r * code_bytes, rows_codes(table, rows[first + r]), code_bytes)
     craft_fill(t, x, table.single, code, table.wide, 0, n, scratch, begin)
 
 

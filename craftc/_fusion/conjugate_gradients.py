@@ -73,7 +73,7 @@ def newton_direction(
     for _ in range(max_products if product > 0 else 0):
         image = datafit.hessian_product(X, point, direction) + weight * direction
         curvature = float(np.vdot(direction, image))
-        if not curvature > 0:  # underflow: nothing is left to gain
+        if not 0 < curvature < math.inf:  # underflow: nothing is left to gain; overflow: columns of very different scales
             break
         alpha = product / curvature
         solution = solution + alpha * direction
@@ -82,7 +82,7 @@ def newton_direction(
             break
         scaled = scale(residual)
         product, last = float(np.vdot(residual, scaled)), product
-        if not product > 0:
+        if not 0 < product < math.inf:
             break
         direction = scaled + (product / last) * direction
     return solution

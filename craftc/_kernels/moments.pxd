@@ -14,7 +14,7 @@ cdef extern from "_table_rows.h" nogil:
         Py_ssize_t n, p, q
         int single, wide
     const void *rows_numeric(const table_rows *t, Py_ssize_t i)
-    void rows_copy_numbers(const table_rows *t, Py_ssize_t i, char *x)
+    void rows_copy_numbers(const table_rows *t, Py_ssize_t start, Py_ssize_t n, char *x)
     const void *rows_codes(const table_rows *t, Py_ssize_t i)
     double rows_number(const table_rows *t, Py_ssize_t i, Py_ssize_t d)
     Py_ssize_t rows_code(const table_rows *t, Py_ssize_t i, Py_ssize_t d)
