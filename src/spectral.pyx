@@ -233,8 +233,8 @@ cdef class Conditionals:
         for i in range(8):
             self.place[i] = at[i]
         self.size = at[7]
-        self.scratch_size = sp_padded(t.seen * M) + p1 * L + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen) + SP_LANES
-        self.scratch_whole = t.rows.P + t.J + t.seen + SP_LANES
+        self.scratch_size = sp_padded(t.seen * M) + p1 * L + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen) + 8 * SP_LANES
+        self.scratch_whole = t.rows.P + t.J + t.seen + 8 * SP_LANES
 
     cdef int _scale(self, sp_scale *out, array) except -1:
         out.size, out.inverse, out.sign = doubles_in(array[0]), doubles_in(array[1]), doubles_in(array[2:])
