@@ -155,8 +155,8 @@ def sums_by_loops(t):
         "bias": np.zeros(t.p2), "bias_table": np.zeros((t.R, t.p2)), "cross": np.zeros((t.p1, t.p2)),
     }  # fmt: skip
     for i, x, shown, cells, rows in rows_of(t):
-        there = np.flatnonzero(~np.isnan(shown))
         for s in np.flatnonzero(~np.isnan(x)):
+            there = np.flatnonzero(~np.isnan(shown) & (np.arange(len(shown)) != s))
             M, g = len(t.nodes[s]), similarity(t.nodes[s], shown[there, None], EPS)
             energy = w.unary[s, :M] + w.pair[s, there] @ g
             if w.node_table is not None:
@@ -205,6 +205,27 @@ def test_sums(n, p1, levels, dense, softmax):
         found, expected = sums_of(t), sums_by_loops(t)
         for name in NAMES:
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-12 * max(1, n), err_msg=name)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_numbers_that_repeat(dense):
+    """Similarities to former numbers are kept, between calls too."""
+    t = case(3, 300, 4, [3, 2], few=1, dense=dense)
+    t.block[:] = np.round(t.block, 1)
+    conditionals, expected = conditionals_of(t), sums_by_loops(t)
+    first, again = (conditionals.sums(**t.weights, n_threads=n_threads) for n_threads in (2, 1))
+    for name, one, two in zip(NAMES, first, again, strict=True):
+        np.testing.assert_array_equal(one, two, err_msg=name)
+        one = one.sum(axis=2) if name == "pair" else one[..., : t.p2] if name in ("bias", "bias_table", "cross") else one
+        np.testing.assert_allclose(one, expected[name], rtol=1e-11, atol=1e-10, err_msg=name)
+
+
+def test_no_similarity_is_kept_of_many_nodes():
+    t = case(4, 3, 60, [2], few=50)
+    assert t.grids[0].shape[1] * t.p1 > 2**18
+    found, expected = sums_of(t), sums_by_loops(t)
+    for name in NAMES:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-11, err_msg=name)
 
 
 @pytest.mark.parametrize("m", [2, 3, 4, 19, 20, 60])
