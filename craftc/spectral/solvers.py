@@ -14,7 +14,7 @@ from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, Parameters
 
 MEMORY = 10
-_FIRST_TOL, _SHARE = 1e-3, 0.1  # gradients at which a minimisation over the sample ends: the first, and a share of that over all rows
+_SHARE = 0.1  # of the gradient over all rows, at which a minimisation over the sample ends
 _ARMIJO, _HALVINGS, _SLOW = 1e-4, 5, 0.7  # sufficient decrease; halvings of a step; reduction of the gradient below which a round is slow
 
 Callback = Callable[[int, float, float], None]
@@ -97,7 +97,8 @@ def fit_weights(
     if sample is None:
         largest = value(x)[2]
     else:
-        x, largest = _by_sample(value, value_of(sample), x, least, tol, max_iter, step)
+        error = 1.0 / np.sqrt(sample.likelihood.n)
+        x, largest = _by_sample(value, value_of(sample), error, x, least, tol, max_iter, step)
     if len(path) < max_iter and largest > tol:
         x = _lbfgs(value, x, least, tol, max_iter - len(path), step)
     at = vector(x)
@@ -115,12 +116,21 @@ def _smallest_subgradient(at: Floats, gradient: Floats, l1: float, n: int) -> Fl
 
 
 def _by_sample(
-    value: Value, of_sample: Value, x: Floats, least: Floats, tol: float, max_iter: int, step: Callable[[float, float], None]
+    value: Value,
+    of_sample: Value,
+    error: float,
+    x: Floats,
+    least: Floats,
+    tol: float,
+    max_iter: int,
+    step: Callable[[float, float], None],
 ) -> tuple[Floats, float]:
     """Minimise the objective of a sample plus a linear term that corrects its gradient to that of all rows; repeat (DANE).
 
     The Hessian of the sample is close to that of all rows, so that each round leaves a fraction of the gradient for one pass over all rows
-    (Shamir, Srebro & Zhang, ICML 2014). Ends at tol, or when a round gains too little; returns the point and the size of its gradient.
+    (Shamir, Srebro & Zhang, ICML 2014). The first minimisation, without the term, ends at the standard error of the sample's gradient,
+    about 1 / sqrt(rows) in the coordinates of the preconditioner. Ends at tol, or when a round gains too little; returns the point and the
+    size of its gradient.
     """
 
     def corrected(linear: Floats) -> Value:
@@ -131,7 +141,7 @@ def _by_sample(
 
         return plus_linear
 
-    x = _lbfgs(corrected(np.zeros(len(x))), x, least, _FIRST_TOL, max_iter)
+    x = _lbfgs(corrected(np.zeros(len(x))), x, least, error, max_iter)
     f, g, largest = value(x)
     step(f, largest)
     for _ in range(max_iter - 1):
@@ -177,7 +187,7 @@ def _lbfgs(
             raise StopIteration
 
     options = {"maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
-    bounds = Bounds(least, np.inf)
+    bounds = Bounds(least, np.inf) if np.isfinite(least).any() else None  # SciPy converts bounds in a loop over variables
     return np.asarray(minimize(plain, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x)
 
 
