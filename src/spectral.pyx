@@ -91,16 +91,15 @@ cdef extern from "_spectral.h":
     void sp_observe(const sp_table *, Py_ssize_t, Py_ssize_t, double *, double *, sp_scratch *) noexcept nogil
 
 cdef extern from "_spectral_factor.h":
-    enum:
-        NF_SCRATCH
-
     ctypedef struct nf_table:
         mixed_rows rows
-        Py_ssize_t k
+        Py_ssize_t k, width
         const double *low
         const double *scale
         const double *fill
 
+    Py_ssize_t nf_padded(Py_ssize_t) noexcept nogil
+    Py_ssize_t nf_scratch(Py_ssize_t, Py_ssize_t) noexcept nogil
     void nf_rows(const nf_table *, const double *, const double *, const double *, Py_ssize_t, Py_ssize_t, double *, double *, double *,
                  double *, double *) noexcept nogil
 
@@ -112,6 +111,11 @@ LANES = SP_LANES        # tables over the nodes of the grid, and over indicators
 cdef const Py_ssize_t *numbers(array) except? NULL:
     cdef const Py_ssize_t[::1] flat = array
     return &flat[0] if flat.shape[0] else NULL
+
+
+cdef inline double *line_start(double *room) noexcept nogil:
+    """The start of the first cache line from `room` on."""
+    return <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
 
 
 cdef int check_positions(const Py_ssize_t[::1] positions, Py_ssize_t stop, str name) except -1:
@@ -259,7 +263,7 @@ cdef class Conditionals:
 
     cdef void _scratch(self, sp_scratch *s, double *room, Py_ssize_t *whole) noexcept nogil:
         cdef Py_ssize_t M = self.t.M, L = self.t.plus.width, p1 = self.t.rows.p1, slots = self.t.slots
-        room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
+        room = line_start(room)
         s.pair = room
         s.cross = s.pair + (self.t.seen * slots * self.t.grid.width if slots else self.t.seen * M)
         s.grid = s.cross + p1 * L * (slots if slots else 1)
@@ -279,7 +283,7 @@ cdef class Conditionals:
         cdef sp_sums sums
         cdef sp_scratch scratch
         self._scratch(&scratch, numbers, whole)
-        room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
+        room = line_start(room)
         memset(room, 0, sizeof(double) * self.size)
         sums.log_z, sums.node, sums.pair, sums.node_table = room, room + self.place[1], room + self.place[2], room + self.place[3]
         sums.bias_table, sums.cross = room + self.place[4], room + self.place[5]
@@ -384,7 +388,7 @@ cdef void add_runs(double[:, ::1] rooms, Py_ssize_t runs, Py_ssize_t start, Py_s
     cdef Py_ssize_t run, j
     cdef const double *room
     for run in range(runs):
-        room = <const double *> ((<uintptr_t> &rooms[run, 0] + 63) & ~<uintptr_t> 63)
+        room = line_start(&rooms[run, 0])
         for j in range(start, stop):
             out[j] = room[j] if run == 0 else out[j] + room[j]
 
@@ -402,8 +406,8 @@ def hals_rows(
     state_loading,                          # IN  (C, k) loadings of a state's indicators
     const double[:, ::1] gram not None,     # IN  (k, k) of all loadings
     double[:, ::1] scores not None,         # IN/OUT (n, k) >= 0
-    double[:, :, ::1] work not None,        # WORK (runs, k + p1 + C, k) sums of each run of rows, added in order
     double[:, ::1] sums not None,           # OUT (k + p1 + C, k) scores' Gram, and their sums with the columns and by state
+    Py_ssize_t runs,                        # of rows, each with its own sums, which are added in order
     int n_threads,
 ):
     """The scores' half of a HALS sweep, and the sums for its other half, the update of the loadings."""
@@ -412,25 +416,35 @@ def hals_rows(
     check(gram.shape[1] == gram.shape[0], "gram")
     check(scores.shape[1] == gram.shape[0], "scores")
     cdef nf_table t
-    cdef Py_ssize_t n = scores.shape[0], runs = work.shape[0], p1 = len(column), k = gram.shape[0], run, i, j
+    cdef Py_ssize_t n = scores.shape[0], p1 = len(column), k = gram.shape[0], run, i, j, C, size
     check(np.shape(low) == np.shape(scale) == np.shape(fill) == (p1,), "low, scale or fill")
     check(np.shape(loading) == (p1, k), "loading")
     check(np.ndim(state_loading) == 2 and state_loading.shape[1] == k, "state_loading")
     check(sums.shape[0] == k + p1 + len(state_loading) and sums.shape[1] == k, "sums")
-    check(runs >= 1 and work.shape[1] == sums.shape[0] and work.shape[2] == k, "work")
-    read_rows(&t.rows, numeric, column, codes, variable, first_state, len(state_loading))
-    t.k, t.low, t.scale, t.fill = scores.shape[1], doubles_in(low), doubles_in(scale), doubles_in(fill)
-    cdef const double *loadings = doubles_in(loading)
-    cdef const double *by_state = doubles_in(state_loading)
+    check(runs >= 1, "runs")
+    C = len(state_loading)
+    read_rows(&t.rows, numeric, column, codes, variable, first_state, C)
+    t.k, t.width, t.low, t.scale, t.fill = k, nf_padded(k), doubles_in(low), doubles_in(scale), doubles_in(fill)
+    size = (k + p1 + C) * t.width
     cdef double *score = doubles_out(np.asarray(scores))      # NULL where there are no rows
-    cdef double[:, ::1] scratch = np.empty((runs, NF_SCRATCH * t.k))
+    # rows of factors are padded and start at cache lines; runs, of different threads, are a pair of lines apart
+    cdef double[::1] loadings = np.zeros((p1 + C) * t.width + SP_LANES)
+    cdef double[:, ::1] rooms = np.zeros((runs, size + nf_scratch(t.width, p1) + 3 * SP_LANES))
+    cdef double *by_column = line_start(&loadings[0])
+    cdef double *room
+    cdef const double *of_column = doubles_in(loading)
+    cdef const double *of_state = doubles_in(state_loading)
+    for i in range(p1 + C):
+        for j in range(k):
+            by_column[i * t.width + j] = of_column[i * k + j] if i < p1 else of_state[(i - p1) * k + j]
     for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
-        work[run] = 0.0
-        nf_rows(&t, loadings, by_state, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, &work[run, 0, 0],
-                &work[run, 0, 0] + t.k * t.k, &work[run, 0, 0] + (t.k + p1) * t.k, &scratch[run, 0])
+        room = line_start(&rooms[run, 0])
+        nf_rows(&t, by_column, by_column + p1 * t.width, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, room,
+                room + k * t.width, room + (k + p1) * t.width, room + size)
     with nogil:
-        sums[:] = work[0]
-        for run in range(1, runs):
+        sums[:] = 0.0
+        for run in range(runs):
+            room = line_start(&rooms[run, 0])
             for i in range(sums.shape[0]):
-                for j in range(t.k):
-                    sums[i, j] += work[run, i, j]
+                for j in range(k):
+                    sums[i, j] += room[i * t.width + j]

@@ -17,7 +17,7 @@ from craftc.table import MixedTable
 
 SWEEPS = 50
 _SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # over a sample of the rows, and over all rows after it
-_RUNS, _RUN = 16, 2048  # most runs of rows, each with its own sums, and fewest rows of a run
+_RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest rows of a run
 
 
 def default_factors(p: int) -> int:
@@ -132,14 +132,14 @@ class Factoriser:
             start = size * draws[0], size * draws[1]
         scores, loadings = (np.array(part, np.float64, order="C") for part in start)
         runs = int(np.clip(n // _RUN, 1, _RUNS))
+        runs = 1 << (runs.bit_length() - 1)  # a power of two, of which two or four threads get equal parts
         sums = np.empty((k + e.p1 + len(e.indicator_of_state), k))
-        work = np.empty((runs, *sums.shape))
         threads = threads_for(self.n_threads, n * k * (k + e.p1 + len(e.variable)))
         squares, residual = self._sum_of_squares(), []
         for _ in range(sweeps):
             _kernel.hals_rows(
                 self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state,
-                np.ascontiguousarray(loadings[: e.p1]), self._by_state(loadings), loadings.T @ loadings, scores, work, sums, threads,
+                np.ascontiguousarray(loadings[: e.p1]), self._by_state(loadings), loadings.T @ loadings, scores, sums, runs, threads,
             )  # fmt: skip
             gram, product = sums[:k], self._product(sums[k:])
             for j in range(k):
