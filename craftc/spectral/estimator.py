@@ -325,7 +325,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             factors = factoriser.hals(k, seed_of(self.random_state))
         else:
             factors = factoriser.hals_by_sample(k, seed_of(self.random_state), rows)
-        return factors.approximation(float(self.beta))
+        return factors.approximation(float(self.beta), factoriser.n_threads)
 
     def _pseudo(self, encoding: Encoding, table: MixedTable, low_rank: Approximation) -> Floats:
         """The graph that maximises the penalised pseudo-likelihood."""

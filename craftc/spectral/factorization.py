@@ -9,7 +9,7 @@ import numpy as np
 
 from craftc._common.labels import chunks
 from craftc._common.random import SpectralStream, uniform
-from craftc._common.threads import threads_for
+from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Ints
 from craftc._kernels import spectral as _kernel
 from craftc.spectral.encoding import Encoding
@@ -34,13 +34,15 @@ class Factors:
     by_state: Floats  # (C, k) sums of the scores over the rows of a state
     residual: Floats  # squared error over the sum of squares, after every sweep
 
-    def approximation(self, beta: float) -> Approximation:
+    def approximation(self, beta: float, n_threads: int = 1) -> Approximation:
         """The product, centred and scaled like the table."""
         mean = self.scores.mean(axis=0) @ self.loadings.T
-        largest = np.zeros(len(self.loadings))
-        for rows in chunks(len(self.scores)):
+
+        def reach(rows: slice) -> Floats:
             part = self.scores[rows] @ self.loadings.T
-            np.maximum(largest, np.maximum(part.max(axis=0) - mean, mean - part.min(axis=0)), out=largest)
+            return np.asarray(np.maximum(part.max(axis=0) - mean, mean - part.min(axis=0)))
+
+        largest = np.max(parallel_map(reach, chunks(len(self.scores)), n_threads), axis=0)
         noise = np.abs(self.loadings).sum(axis=1) * np.abs(self.scores).max(axis=0, initial=0.0).max() * 1e-14
         return Approximation(self, mean, np.where(largest > noise, beta / np.where(largest > noise, largest, 1.0), 0.0))
 
@@ -159,8 +161,9 @@ class Factoriser:
         loadings = np.ascontiguousarray(vectors[:, ::-1][:, :k])
         scores = np.concatenate([self.dense(rows) @ loadings for rows in chunks(self.table.n_rows)])
         states = zip(e.variable, np.diff(np.append(e.first_state, len(e.indicator_of_state))), strict=True)
-        by_state = [[np.bincount(self.table.codes[:, d], weight, n) for weight in scores.T] for d, n in states]
-        return Factors(scores, loadings, np.hstack([np.empty((scores.shape[1], 0)), *by_state]).T, values[:-k].sum(keepdims=True) / values.sum())
+        sums = [[np.bincount(self.table.codes[:, d], weight, n) for weight in scores.T] for d, n in states]
+        by_state = np.hstack([np.empty((scores.shape[1], 0)), *sums]).T
+        return Factors(scores, loadings, by_state, values[:-k].sum(keepdims=True) / values.sum())
 
     def _by_state(self, loadings: Floats) -> Floats:
         """(C, k) loadings of a state's indicators."""
