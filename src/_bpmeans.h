@@ -21,6 +21,7 @@
 #define BP_MOST 64              /* features: the bits of a mask */
 #define BP_EXACT 16             /* features up to which all 2^K combinations can be compared */
 #define BP_TILE 8               /* rows of a tile, and lanes of a block of features */
+#define BP_FEW 6                /* features up to which all rows of a tile look for the first of the best combinations together */
 #define BP_TRIALS 8             /* proposals of one step of a start */
 #define BP_BLOCK 512            /* rows whose gains are one partial sum, and rows of a piece of parallel work */
 #define BP_PIECE 256            /* columns of a piece of a parallel fit */
@@ -109,6 +110,14 @@ static inline double bp_residual_product(const bp_model *m, ptrdiff_t i, ptrdiff
     for (uint64_t z = m->mask[i]; z; z &= z - 1)
         product -= m->B[j * m->lanes + bp_lowest(z)];
     return product;
+}
+
+/* the lower triangle of a symmetric matrix from the upper one */
+static inline void bp_mirror(double *Q, ptrdiff_t K, ptrdiff_t lanes)
+{
+    for (ptrdiff_t k = 0; k < K; k++)
+        for (ptrdiff_t l = 0; l < k; l++)
+            Q[k * lanes + l] = Q[l * lanes + k];
 }
 
 #define LEAVES "_bpmeans_rows.h"

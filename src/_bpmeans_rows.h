@@ -209,23 +209,55 @@ TARGET static uint64_t THIS(bp_choose)(const bp_model *m, const double *b, doubl
     return mask;
 }
 
-/* for each of BP_TILE rows the least value of all combinations, and that of its own: lanes are rows here */
-TARGET static void THIS(bp_values)(const bp_model *m, const double *const *rows, const uint64_t *mask, double *restrict best,
-                                   double *restrict present, double *restrict scratch)
+/* for each of BP_TILE rows the first combination of few features whose value is at most `limit`, at least 2^K if there is none: lanes are
+ * rows here */
+TARGET static void THIS(bp_first_within)(const bp_model *m, const double *restrict upper, const double *restrict lower,
+                                         const double *limit, double *first)
+{
+    const ptrdiff_t low = (m->K + 1) / 2, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << (m->K - low);
+    const double all = (double)(n_low * n_high);
+    for (int v = 0; v < BP_TILE; v += W) {
+        const LANE most = *(const LANE *)(limit + v);
+        LANE least = ALL(LANE, all), at = ALL(LANE, 0.0);
+        for (ptrdiff_t h = 0; h < n_high; h++)
+            for (ptrdiff_t z = 0; z < n_low; z++) {
+                const LANE sum = *(const LANE *)(upper + h * BP_TILE + v) + *(const LANE *)(lower + z * BP_TILE + v);
+                const LANE place = at + PICK(m->q[h * n_low + z] + sum > most, ALL(LANE, all));
+                least = SMALLER(place, least);
+                at += 1.0;
+            }
+        *(LANE *)(first + v) = least;
+    }
+}
+
+/* value of the combination `mask` for row r of a tile */
+TARGET static inline double THIS(bp_value)(const bp_model *m, const double *upper, const double *lower, uint64_t mask, int r)
+{
+    const ptrdiff_t low = (m->K + 1) / 2;
+    const uint64_t below = ((uint64_t)1 << low) - 1;
+    return m->q[mask] + (upper[(mask >> low) * BP_TILE + (uint64_t)r] + lower[(mask & below) * BP_TILE + (uint64_t)r]);
+}
+
+/* BP_TILE rows compare all combinations, in lanes: each gets the first of the best where these are better than its own by more than the
+ * margin. With more than BP_FEW features its own stays, and `better` marks the rows. present: values of `mask` */
+TARGET static void THIS(bp_values)(const bp_model *m, const double *const *rows, const double *norm, uint64_t *mask, double *present,
+                                   int *better, double *restrict scratch)
 {
     const ptrdiff_t low = (m->K + 1) / 2, high = m->K - low, n_low = (ptrdiff_t)1 << low, n_high = (ptrdiff_t)1 << high;
     double *restrict lower = scratch, *restrict upper = scratch + BP_TILE * n_low;
-    double b[BP_TILE];
-    memset(lower, 0, sizeof b);
-    memset(upper, 0, sizeof b);
+    double b[BP_EXACT * BP_TILE], best[BP_TILE], limit[BP_TILE];
+    int some = 0;
+    memset(lower, 0, sizeof best);
+    memset(upper, 0, sizeof best);
+    for (ptrdiff_t k = 0; k < m->K; k++)
+        for (int r = 0; r < BP_TILE; r++)
+            b[k * BP_TILE + r] = 2.0 * rows[r][k];
     for (ptrdiff_t k = 0; k < m->K; k++) {
         double *restrict sums = k < low ? lower : upper;
         const ptrdiff_t half = BP_TILE * ((ptrdiff_t)1 << (k < low ? k : k - low));
-        for (int r = 0; r < BP_TILE; r++)
-            b[r] = 2.0 * rows[r][k];
         for (ptrdiff_t z = 0; z < half; z += BP_TILE)
             for (int v = 0; v < BP_TILE; v += W)
-                *(LANE *)(sums + half + z + v) = *(const LANE *)(sums + z + v) - *(const LANE *)(b + v);
+                *(LANE *)(sums + half + z + v) = *(const LANE *)(sums + z + v) - *(const LANE *)(b + k * BP_TILE + v);
     }
     for (int v = 0; v < BP_TILE; v += W) {
         LANE least;
@@ -243,7 +275,22 @@ TARGET static void THIS(bp_values)(const bp_model *m, const double *const *rows,
         *(LANE *)(best + v) = least;
     }
     for (int r = 0; r < BP_TILE; r++)
-        present[r] = m->q[mask[r]] + (upper[(mask[r] >> low) * BP_TILE + r] + lower[(mask[r] & (uint64_t)(n_low - 1)) * BP_TILE + r]);
+        present[r] = THIS(bp_value)(m, upper, lower, mask[r], r);
+    for (int r = 0; r < BP_TILE; r++) {
+        const double margin = BP_MARGIN * (norm[r] + m->trace);
+        better[r] = best[r] < present[r] - margin;
+        limit[r] = better[r] ? best[r] + margin : -INFINITY;
+        some |= better[r];
+    }
+    if (!some || m->K > BP_FEW)
+        return;
+    THIS(bp_first_within)(m, upper, lower, limit, best);
+    for (int r = 0; r < BP_TILE; r++)
+        if (better[r]) {
+            mask[r] = (uint64_t)best[r];
+            present[r] = THIS(bp_value)(m, upper, lower, mask[r], r);
+            better[r] = 0;
+        }
 }
 
 TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptrdiff_t start, ptrdiff_t stop, int passes,
@@ -251,7 +298,8 @@ TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptr
 {
     const ptrdiff_t width = bp_width(m->K);
     const int all = passes > 0 && m->K > 0 && m->K <= m->exact;
-    double *b = scratch, *rest = scratch + BP_TILE * BP_MOST, norm[BP_TILE], best[BP_TILE], present[BP_TILE], left[BP_TILE];
+    double *b = scratch, *rest = scratch + BP_TILE * BP_MOST, norm[BP_TILE], present[BP_TILE], left[BP_TILE];
+    int better[BP_TILE];
     for (ptrdiff_t from = start; from < stop; from += BP_TILE) {
         const ptrdiff_t n = stop - from < BP_TILE ? stop - from : BP_TILE;
         const void *rows[BP_TILE];
@@ -267,12 +315,12 @@ TARGET static void THIS(bp_propose)(const bp_model *m, const int32_t *order, ptr
         if (!m->gram)
             THIS(bp_products)(rows, m->single, n, m->D, m->table, width, b);
         if (all)
-            THIS(bp_values)(m, own, mask, best, present, rest);
+            THIS(bp_values)(m, own, norm, mask, present, better, rest);
         else
             THIS(bp_flip)(m, own, norm, n, passes, mask, left, rest);
         for (ptrdiff_t r = 0; r < n; r++) {
             const ptrdiff_t i = order ? order[from + r] : from + r;
-            if (all && best[r] < present[r] - BP_MARGIN * (norm[r] + m->trace))
+            if (all && better[r])
                 mask[r] = THIS(bp_choose)(m, own[r], norm[r], mask[r], passes, left + r, rest);
             else if (all)
                 left[r] = norm[r] + present[r] > 0.0 ? norm[r] + present[r] : 0.0;
@@ -374,10 +422,47 @@ TARGET static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t n, pt
     }
 }
 
+/* the same for at most BP_TILE features: sums of a tile stay in registers */
+TARGET static void THIS(bp_fit_tile)(const bp_model *m)
+{
+    double inverse[BP_TILE * BP_TILE] = {0}, products[BP_TILE * BP_TILE] = {0};
+    LANE sums[BP_TILE * VECTORS];
+    memset(sums, 0, sizeof sums);
+    for (ptrdiff_t k = 0; k < m->K; k++)
+        memcpy(inverse + k * BP_TILE, m->H + k * m->lanes, sizeof(double) * BP_TILE);
+    for (ptrdiff_t from = 0; from < m->n; from += BP_TILE) {
+        const ptrdiff_t n = m->n - from < BP_TILE ? m->n - from : BP_TILE;
+        for (ptrdiff_t k = 0; k < m->K; k++)
+            for (ptrdiff_t r = 0; r < n; r++)
+                products[r * BP_TILE + k] = m->P[k * m->n + from + r];
+        for (ptrdiff_t r = 0; r < n; r++) {
+            const double *restrict p = products + r * BP_TILE;
+            for (int v = 0; v < VECTORS; v++) {
+                const LANE own = *(const LANE *)(p + v * W);
+                LANE b;
+                memset(&b, 0, sizeof b);
+                for (int k = 0; k < BP_TILE; k++) {
+                    const BITS on = (BITS){0} - (int64_t)(m->mask[from + r] >> k & 1);
+                    b += p[k] * *(const LANE *)(inverse + k * BP_TILE + v * W);
+                    sums[k * VECTORS + v] += PICK(on, own);
+                }
+                *(LANE *)(m->B + (from + r) * m->lanes + v * W) = b;
+            }
+        }
+    }
+    for (ptrdiff_t k = 0; k < m->K; k++)
+        memcpy(m->Q + k * m->lanes, sums + k * VECTORS, sizeof(double) * BP_TILE);
+}
+
 TARGET static void THIS(bp_fit_products)(const bp_model *m)
 {
     const ptrdiff_t width = bp_width(m->K);
     double p[BP_MOST] = {0};
+    if (width == BP_TILE) {
+        THIS(bp_fit_tile)(m);
+        bp_mirror(m->Q, m->K, m->lanes);
+        return;
+    }
     for (ptrdiff_t k = 0; k < m->K; k++)
         memset(m->Q + k * m->lanes, 0, sizeof(double) * (size_t)width);
     for (ptrdiff_t i = 0; i < m->n; i++) {
@@ -394,9 +479,7 @@ TARGET static void THIS(bp_fit_products)(const bp_model *m)
                 *(LANE *)(m->Q + bp_lowest(z) * m->lanes + j) += *(const LANE *)(p + j);
         }
     }
-    for (ptrdiff_t k = 0; k < m->K; k++)
-        for (ptrdiff_t l = 0; l < k; l++)
-            m->Q[k * m->lanes + l] = m->Q[l * m->lanes + k];
+    bp_mirror(m->Q, m->K, m->lanes);
 }
 
 /* sums += sign * row; the cells lie on a grid on which this is exact */

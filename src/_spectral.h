@@ -6,7 +6,8 @@
  * indicators.
  *
  * The similarity is g(u, a) = sign min(U, A) / max(U, A), U = max(|u|, eps), A = max(|a|, eps); its sign is that of u a where both are
- * beyond eps, else +. As A / U or U / A is the smaller, min(U, A) / max(U, A) = min(U / A, A / U). */
+ * beyond eps, else +. As A / U or U / A is the smaller, min(U, A) / max(U, A) = min(U / A, A / U). Numbers of a column repeat: the
+ * similarities to some of those seen last are kept, by a hash of the number. */
 #ifndef CRAFTC_SPECTRAL_H
 #define CRAFTC_SPECTRAL_H
 
@@ -18,9 +19,11 @@
 #include "_simd.h"
 
 #define SP_LANES 8          /* lanes in which sums are kept; tables over nodes, and over indicators, are padded to a multiple */
-#define SP_TILE 24          /* nodes of the grid processed together while there are so many */
+#define SP_TILE 72          /* nodes of the grid processed together while there are so many */
 #define SP_TOGETHER 4       /* vectors of indicators processed together */
 #define SP_LARGE 700.0      /* energies are clipped here, so that exp stays finite */
+#define SP_ROOM 0x40000     /* doubles in which a thread keeps similarities to numbers of former rows */
+#define SP_SLOTS 256        /* most numbers of a column whose similarities are kept */
 #define SP_MISSING (-2)     /* indicator of a missing state */
 
 /* a row of numbers to which similarities are computed: nodes of the grid, or codes */
@@ -49,12 +52,13 @@ typedef struct {
     ptrdiff_t shared;               /* the largest n_nodes of the columns that share the nodes from 0 on */
     const ptrdiff_t *first_node;    /* (p1) of the grid */
     const ptrdiff_t *n_nodes;       /* (p1) padded to a multiple of SP_LANES */
+    ptrdiff_t slots;                /* numbers of a column whose similarities are kept, a power of two; 0: none */
     sp_scale grid, minus, plus;     /* nodes of all numeric columns; codes of indicators that are off and on */
 } sp_table;
 
 typedef struct {
     const double *unary;            /* (p1, M) ln of the weight of a node plus its unary energy; -inf in the padding */
-    const double *pair;             /* (p1, seen) weights between numeric columns and the numbers they see */
+    const double *pair;             /* (p1, seen) weights between numeric columns and the numbers they see, which are not their own */
     const double *node_table;       /* (R, p1, M) energies of the numeric nodes under a combination; NULL: they see numbers only */
     const double *bias;             /* (L) of the indicators, L = p2 and padding */
     const double *bias_table;       /* (R, L) what a combination adds to the energy of every indicator */
@@ -64,17 +68,20 @@ typedef struct {
 /* expected statistics, summed over rows */
 typedef struct {
     double *log_z;                  /* (1) */
-    double *node;                   /* (p1, M) expected visits of the nodes of the grid */
+    double *node;                   /* (p1, M) expected visits of the nodes of the grid; with tables, of which it is a sum, unused */
     double *pair;                   /* (p1, seen, SP_LANES) expected similarity to the numbers seen */
     double *node_table;             /* (R, p1, M) expected visits by combination */
-    double *bias;                   /* (L) residuals of the indicators, y - q */
-    double *bias_table;             /* (R, L) residuals by combination */
+    double *bias_table;             /* (R, L) residuals of the indicators, y - q, by combination */
     double *cross;                  /* (p1, L) residuals times the change of similarity when the indicator is switched on */
 } sp_sums;
 
 typedef struct {
-    double *pair;                   /* (seen, M) similarities of the shared nodes, or those of one column, to the numbers of a row */
-    double *cross;                  /* (p1, L) changes of similarity */
+    double *pair;                   /* (seen, slots, all nodes) similarities of nodes to kept numbers; (seen, M) if none are kept */
+    double *cross;                  /* (p1, slots, L) changes of similarity; (p1, L) if none are kept */
+    double *pair_number;            /* (seen, slots) the kept numbers, NaN: none yet */
+    double *cross_number;           /* (p1, slots) */
+    const double **similar;         /* (seen) similarities of the nodes at hand to the numbers of a row */
+    const double **change;          /* (p1) changes of similarity of a row */
     double *grid;                   /* (p1, M) energies, then weights, of the nodes */
     double *largest;                /* (p1) largest energies, then sums of the weights */
     double *energy;                 /* (L) of the indicators, then their residuals */
@@ -111,6 +118,14 @@ static inline ptrdiff_t sp_row(const sp_table *t, ptrdiff_t i, sp_scratch *w)
         if (shown[s] == shown[s])
             w->known[known++] = s;
     return known;
+}
+
+/* the slot of a number among `slots`, a power of two */
+static inline ptrdiff_t sp_slot(double x, ptrdiff_t slots)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (ptrdiff_t)(bits * 0x9e3779b97f4a7c15u >> 32) & (slots - 1);
 }
 
 #define LEAVES "_spectral_rows.h"

@@ -5,11 +5,12 @@
 #include "_mixed_rows.h"
 #include "_simd.h"
 
-#define NF_SCRATCH 17                   /* numbers for every factor: a row's, and two of as many rows as a vector has lanes */
+#define NF_LANES 8                      /* factors are padded to a multiple, the most rows that are processed together */
+#define NF_TILE 24                      /* factors of a row processed together while there are so many */
 
 typedef struct {
     mixed_rows rows;
-    ptrdiff_t k;                        /* factors */
+    ptrdiff_t k, width;                 /* factors, and padded: rows of loadings and of sums are `width` apart */
     const double *low, *scale, *fill;   /* (p1) numbers are factorised as (x - low) * scale, missing ones as fill */
 } nf_table;
 
@@ -19,10 +20,21 @@ static inline double nf_number(const nf_table *t, ptrdiff_t i, ptrdiff_t s)
     return x == x ? (x - t->low[s]) * t->scale[s] : t->fill[s];
 }
 
+static inline ptrdiff_t nf_padded(ptrdiff_t k)
+{
+    return (k + NF_LANES - 1) / NF_LANES * NF_LANES;
+}
+
+/* doubles of scratch: scores and numbers of the rows processed together, and two numbers of each for every factor */
+static inline ptrdiff_t nf_scratch(ptrdiff_t width, ptrdiff_t p1)
+{
+    return NF_LANES * (3 * width + p1);
+}
+
 #define LEAVES "_spectral_factor_rows.h"
 #include "_lanes.h"
 
-/* rows [start, stop): new scores, and the sums for the update of the loadings; scratch (NF_SCRATCH, k) */
+/* rows [start, stop): new scores, and the sums for the update of the loadings; scratch (nf_scratch), zeros */
 static inline void nf_rows(const nf_table *t, const double *loading, const double *state_loading, const double *gram, ptrdiff_t start,
                            ptrdiff_t stop, double *scores, double *square, double *by_column, double *by_state, double *scratch)
 {

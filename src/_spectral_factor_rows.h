@@ -1,39 +1,59 @@
 /* One clone of the sweep over the rows of _spectral_factor.h, included once per instruction set by _lanes.h. Every sum has a lane of its
  * own, and adds the rows in their order, so that all clones give the same bits. */
 
-/* Scores w (k) of n <= W rows from `first` on, factor after factor, each optimal given the others. Every lane holds a row; lanes from n on
- * repeat the first. `owed` are the products with the loadings that the scores do not yet explain. */
-TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, const double *state_loading, const double *gram,
-                                   ptrdiff_t first, ptrdiff_t n, double *scores, double *restrict line, LANE *restrict owed,
-                                   LANE *restrict w)
+#define AT(pointer) (*(LANE *)(pointer))
+#define READ(pointer) (*(const LANE *)(pointer))
+
+/* Products of row i with some vectors of loadings from a on; x (p1) are its numbers. */
+TARGET ALWAYS_INLINE void THIS(nf_products)(const nf_table *t, const double *loading, const double *state_loading, ptrdiff_t i,
+                                            const double *x, ptrdiff_t a, const int vectors, double *restrict line)
 {
-    const ptrdiff_t k = t->k;
+    LANE sum[NF_TILE / W];
+    for (int v = 0; v < vectors; v++)
+        sum[v] = (LANE){0};
+    for (ptrdiff_t s = 0; s < t->rows.p1; s++)
+        for (int v = 0; v < vectors; v++)
+            sum[v] += x[s] * READ(loading + s * t->width + a + v * W);
+    for (ptrdiff_t d = 0; d < t->rows.P; d++) {
+        const double *restrict row = state_loading + mixed_state(&t->rows, i, d) * t->width + a;
+        for (int v = 0; v < vectors; v++)
+            sum[v] += READ(row + v * W);
+    }
+    for (int v = 0; v < vectors; v++)
+        AT(line + a + v * W) = sum[v];
+}
+
+/* Scores (n, width) of n <= W rows from `first` on, factor after factor, each optimal given the others, and their numbers x (n, p1). Every
+ * lane holds a row; lanes from n on repeat the first. `owed` are the products with the loadings that the scores do not yet explain. */
+TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, const double *state_loading, const double *gram,
+                                   ptrdiff_t first, ptrdiff_t n, double *scores, double *restrict line, double *restrict x,
+                                   LANE *restrict owed, LANE *restrict w)
+{
+    const ptrdiff_t k = t->k, p1 = t->rows.p1;
     for (ptrdiff_t r = 0; r < W; r++) {
         const ptrdiff_t i = first + (r < n ? r : 0);
-        for (ptrdiff_t a = 0; a < k; a++)
-            line[a] = 0.0;
-        for (ptrdiff_t s = 0; s < t->rows.p1; s++) {
-            const double x = nf_number(t, i, s);
-            for (ptrdiff_t a = 0; a < k; a++)
-                line[a] += x * loading[s * k + a];
-        }
-        for (ptrdiff_t v = 0; v < t->rows.P; v++) {
-            const double *restrict row = state_loading + mixed_state(&t->rows, i, v) * k;
-            for (ptrdiff_t a = 0; a < k; a++)
-                line[a] += row[a];
-        }
-        for (ptrdiff_t a = 0; a < k; a++) {
+        ptrdiff_t a = 0;
+        for (ptrdiff_t s = 0; s < p1; s++)
+            x[r * p1 + s] = nf_number(t, i, s);
+        for (; a + NF_TILE <= t->width; a += NF_TILE)
+            THIS(nf_products)(t, loading, state_loading, i, x + r * p1, a, NF_TILE / W, line);
+        for (; a < t->width; a += NF_LANES)
+            THIS(nf_products)(t, loading, state_loading, i, x + r * p1, a, NF_LANES / W, line);
+        for (a = 0; a < k; a++) {
             ((double *)(owed + a))[r] = line[a];
             ((double *)(w + a))[r] = scores[i * k + a];
         }
     }
-    for (ptrdiff_t b = 0; b < k; b++)
-        for (ptrdiff_t a = 0; a < k; a++)
-            owed[a] -= w[b] * gram[b * k + a];
+    for (ptrdiff_t a = 0; a < k; a++) {
+        LANE left = owed[a];
+        for (ptrdiff_t b = 0; b < k; b++)
+            left -= w[b] * gram[b * k + a];
+        owed[a] = left;
+    }
     for (ptrdiff_t b = 0; b < k; b++) {
         const double own = gram[b * k + b];
         if (own > 0.0) {
-            const LANE wanted = w[b] + owed[b] / own, better = LARGER(wanted, (LANE){0}), change = better - w[b];
+            const LANE wanted = w[b] + owed[b] * (1.0 / own), better = LARGER(wanted, (LANE){0}), change = better - w[b];
             w[b] = better;
             for (ptrdiff_t a = b + 1; a < k; a++)
                 owed[a] -= change * gram[b * k + a];
@@ -41,7 +61,20 @@ TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, con
     }
     for (ptrdiff_t r = 0; r < n; r++)
         for (ptrdiff_t a = 0; a < k; a++)
-            scores[(first + r) * k + a] = ((double *)(w + a))[r];
+            line[r * t->width + a] = scores[(first + r) * k + a] = ((double *)(w + a))[r];
+}
+
+/* sums (many, width) += products of columns (n, many) with scores w (n, width) */
+TARGET ALWAYS_INLINE void THIS(nf_sums)(const double *column, ptrdiff_t stride, ptrdiff_t many, ptrdiff_t n, const double *restrict w,
+                                        ptrdiff_t width, double *restrict sums)
+{
+    for (ptrdiff_t s = 0; s < many; s++)
+        for (ptrdiff_t a = 0; a < width; a += W) {
+            LANE sum = READ(sums + s * width + a);
+            for (ptrdiff_t r = 0; r < n; r++)
+                sum += column[r * stride + s] * READ(w + r * width + a);
+            AT(sums + s * width + a) = sum;
+        }
 }
 
 /* Scores of the rows [start, stop); sums of w w', of x w' by column and of w by state. */
@@ -49,26 +82,21 @@ TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const
                                  ptrdiff_t start, ptrdiff_t stop, double *scores, double *square, double *by_column,
                                  double *by_state, double *scratch)
 {
-    const ptrdiff_t k = t->k;
-    LANE *owed = (LANE *)(scratch + k);
+    const ptrdiff_t width = t->width, p1 = t->rows.p1;
+    double *w = scratch + 2 * NF_LANES * width, *x = w + NF_LANES * width;
     for (ptrdiff_t first = start; first < stop; first += W) {
         const ptrdiff_t n = stop - first < W ? stop - first : W;
-        THIS(nf_scores)(t, loading, state_loading, gram, first, n, scores, scratch, owed, owed + k);
-        for (ptrdiff_t i = first; i < first + n; i++) {
-            const double *restrict w = scores + i * k;
-            for (ptrdiff_t b = 0; b < k; b++)
-                for (ptrdiff_t a = 0; a < k; a++)
-                    square[b * k + a] += w[b] * w[a];
-            for (ptrdiff_t s = 0; s < t->rows.p1; s++) {
-                const double x = nf_number(t, i, s);
-                for (ptrdiff_t a = 0; a < k; a++)
-                    by_column[s * k + a] += x * w[a];
-            }
+        THIS(nf_scores)(t, loading, state_loading, gram, first, n, scores, w, x, (LANE *)scratch, (LANE *)scratch + width);
+        THIS(nf_sums)(w, width, t->k, n, w, width, square);
+        THIS(nf_sums)(x, p1, p1, n, w, width, by_column);
+        for (ptrdiff_t r = 0; r < n; r++)
             for (ptrdiff_t v = 0; v < t->rows.P; v++) {
-                double *restrict row = by_state + mixed_state(&t->rows, i, v) * k;
-                for (ptrdiff_t a = 0; a < k; a++)
-                    row[a] += w[a];
+                double *restrict row = by_state + mixed_state(&t->rows, first + r, v) * width;
+                for (ptrdiff_t a = 0; a < width; a += W)
+                    AT(row + a) += READ(w + r * width + a);
             }
-        }
     }
 }
+
+#undef AT
+#undef READ

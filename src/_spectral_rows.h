@@ -50,9 +50,9 @@ static inline void THIS(sp_log)(double *product, double *log_sum, double z)
     }
 }
 
-/* Energies of numeric node s on some vectors of its nodes from m on, and the largest in every lane; similarities are `stride` apart. */
+/* Energies of numeric node s on some vectors of its nodes from m on, and the largest in every lane. */
 TARGET ALWAYS_INLINE void THIS(sp_on_some)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t m, const int vectors,
-                                           ptrdiff_t known, ptrdiff_t stride, const sp_scratch *k, LANE *high)
+                                           ptrdiff_t known, const sp_scratch *k, LANE *high)
 {
     const ptrdiff_t M = t->M, p1 = t->rows.p1, tables = w->node_table ? t->J : 0;
     const double *restrict unary = w->unary + s * M + m, *restrict weights = w->pair + s * t->seen;
@@ -66,7 +66,9 @@ TARGET ALWAYS_INLINE void THIS(sp_on_some)(const sp_table *t, const sp_weights *
             e[v] += READ(row + v * W);
     }
     for (ptrdiff_t j = 0; j < known; j++) {
-        const double *restrict g = k->pair + k->known[j] * stride + m, weight = weights[k->known[j]];
+        const double *restrict g = k->similar[k->known[j]] + m, weight = weights[k->known[j]];
+        if (k->known[j] == s)
+            continue;
         for (int v = 0; v < vectors; v++)
             e[v] += READ(g + v * W) * weight;
     }
@@ -77,8 +79,7 @@ TARGET ALWAYS_INLINE void THIS(sp_on_some)(const sp_table *t, const sp_weights *
 }
 
 /* Energies of numeric node s on all its nodes, and the largest. */
-TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t known, ptrdiff_t stride,
-                                             const sp_scratch *k)
+TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights *w, ptrdiff_t s, ptrdiff_t known, const sp_scratch *k)
 {
     double lane[SP_LANES], largest = -INFINITY;
     LANE high[VECTORS];
@@ -86,9 +87,9 @@ TARGET ALWAYS_INLINE double THIS(sp_on_grid)(const sp_table *t, const sp_weights
     for (int v = 0; v < VECTORS; v++)
         high[v] = (LANE){0} - INFINITY;
     for (; m + SP_TILE <= t->n_nodes[s]; m += SP_TILE)
-        THIS(sp_on_some)(t, w, s, m, TILE, known, stride, k, high);
+        THIS(sp_on_some)(t, w, s, m, TILE, known, k, high);
     for (; m < t->n_nodes[s]; m += SP_LANES)
-        THIS(sp_on_some)(t, w, s, m, VECTORS, known, stride, k, high);
+        THIS(sp_on_some)(t, w, s, m, VECTORS, known, k, high);
     for (int v = 0; v < VECTORS; v++)
         AT(lane + v * W) = high[v];
     for (int v = 0; v < SP_LANES; v++)
@@ -115,24 +116,26 @@ TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t nodes, double *restrict ene
 
 /* Add the expected statistics of numeric node s on some vectors of its nodes from m on to the sums. */
 TARGET ALWAYS_INLINE void THIS(sp_expect_some)(const sp_table *t, ptrdiff_t s, ptrdiff_t m, const int vectors, int tabled, ptrdiff_t known,
-                                               ptrdiff_t stride, double share, sp_sums *sums, const sp_scratch *k)
+                                               double share, sp_sums *sums, const sp_scratch *k)
 {
     const ptrdiff_t M = t->M, p1 = t->rows.p1, tables = tabled ? t->J : 0;
     const double *restrict energy = k->grid + s * M + m;
     double *restrict visits = sums->node + s * M + m;
     LANE q[TILE], sum[VECTORS];
-    for (int v = 0; v < vectors; v++) {
+    for (int v = 0; v < vectors; v++)
         q[v] = READ(energy + v * W) * share;
+    for (int v = 0; !tables && v < vectors; v++)
         AT(visits + v * W) += q[v];
-    }
     for (ptrdiff_t j = 0; j < tables; j++) {
         double *restrict row = sums->node_table + (k->row[j] * p1 + s) * M + m;
         for (int v = 0; v < vectors; v++)
             AT(row + v * W) += q[v];
     }
     for (ptrdiff_t j = 0; j < known; j++) {
-        const double *restrict g = k->pair + k->known[j] * stride + m;
+        const double *restrict g = k->similar[k->known[j]] + m;
         double *restrict out = sums->pair + (s * t->seen + k->known[j]) * SP_LANES;
+        if (k->known[j] == s)
+            continue;
         memset(sum, 0, sizeof sum);
         for (int v = 0; v < vectors; v++)
             sum[v % VECTORS] += q[v] * READ(g + v * W);
@@ -142,17 +145,17 @@ TARGET ALWAYS_INLINE void THIS(sp_expect_some)(const sp_table *t, ptrdiff_t s, p
 }
 
 /* The same on all its nodes. */
-TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known, ptrdiff_t stride, double share,
-                                          sp_sums *sums, const sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_expect)(const sp_table *t, ptrdiff_t s, int tabled, ptrdiff_t known, double share, sp_sums *sums,
+                                          const sp_scratch *k)
 {
     ptrdiff_t m = 0;
     for (; m + SP_TILE <= t->n_nodes[s]; m += SP_TILE)
-        THIS(sp_expect_some)(t, s, m, TILE, tabled, known, stride, share, sums, k);
+        THIS(sp_expect_some)(t, s, m, TILE, tabled, known, share, sums, k);
     for (; m < t->n_nodes[s]; m += SP_LANES)
-        THIS(sp_expect_some)(t, s, m, VECTORS, tabled, known, stride, share, sums, k);
+        THIS(sp_expect_some)(t, s, m, VECTORS, tabled, known, share, sums, k);
 }
 
-/* similarities of n nodes of the grid to the known numbers of a row, n apart */
+/* similarities of n nodes of the grid to the known numbers of a row */
 TARGET ALWAYS_INLINE void THIS(sp_pairs)(const sp_table *t, ptrdiff_t first, ptrdiff_t n, ptrdiff_t known, sp_scratch *k)
 {
     sp_scale nodes = t->grid;
@@ -160,8 +163,21 @@ TARGET ALWAYS_INLINE void THIS(sp_pairs)(const sp_table *t, ptrdiff_t first, ptr
     nodes.inverse += first;
     nodes.sign += first;
     nodes.width = n;
-    for (ptrdiff_t j = 0; j < known; j++)
-        THIS(sp_similar)(&nodes, k->x[t->rows.p1 + k->known[j]], t->eps, k->pair + k->known[j] * n);
+    for (ptrdiff_t j = 0; j < known; j++) {
+        const ptrdiff_t s = k->known[j];
+        const double x = k->x[t->rows.p1 + s];
+        if (t->slots) {
+            const ptrdiff_t slot = s * t->slots + sp_slot(x, t->slots);
+            double *row = k->pair + slot * t->grid.width;
+            if (k->pair_number[slot] != x)
+                THIS(sp_similar)(&t->grid, x, t->eps, row);
+            k->pair_number[slot] = x;
+            k->similar[s] = row + first;
+        } else {
+            THIS(sp_similar)(&nodes, x, t->eps, k->pair + s * t->M);
+            k->similar[s] = k->pair + s * t->M;
+        }
+    }
 }
 
 /* All numeric nodes of a row. Of those that share their nodes one stage after the other: stages of one node depend on each other, those of
@@ -174,29 +190,56 @@ TARGET ALWAYS_INLINE void THIS(sp_numeric)(const sp_table *t, const sp_weights *
         THIS(sp_pairs)(t, 0, t->shared, known, k);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (!t->first_node[s] && k->x[s] == k->x[s])
-            *log_sum += k->largest[s] = THIS(sp_on_grid)(t, w, s, known, t->shared, k);
+            *log_sum += k->largest[s] = THIS(sp_on_grid)(t, w, s, known, k);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (!t->first_node[s] && k->x[s] == k->x[s])
             k->largest[s] = THIS(sp_weigh)(t->n_nodes[s], k->grid + s * M, k->largest[s]);
     for (ptrdiff_t s = 0; s < p1; s++)
         if (!t->first_node[s] && k->x[s] == k->x[s]) {
             THIS(sp_log)(product, log_sum, k->largest[s]);
-            THIS(sp_expect)(t, s, w->node_table != NULL, known, t->shared, 1.0 / k->largest[s], sums, k);
+            THIS(sp_expect)(t, s, w->node_table != NULL, known, 1.0 / k->largest[s], sums, k);
         }
     for (ptrdiff_t s = 0; s < p1; s++)
         if (t->first_node[s] && k->x[s] == k->x[s]) {
             const ptrdiff_t n = t->n_nodes[s];
             THIS(sp_pairs)(t, t->first_node[s], n, known, k);
-            const double largest = THIS(sp_on_grid)(t, w, s, known, n, k), z = THIS(sp_weigh)(n, k->grid + s * M, largest);
+            const double largest = THIS(sp_on_grid)(t, w, s, known, k), z = THIS(sp_weigh)(n, k->grid + s * M, largest);
             *log_sum += largest;
             THIS(sp_log)(product, log_sum, z);
-            THIS(sp_expect)(t, s, w->node_table != NULL, known, n, 1.0 / z, sums, k);
+            THIS(sp_expect)(t, s, w->node_table != NULL, known, 1.0 / z, sums, k);
         }
 }
 
+/* out = changes of the similarity of x to the indicators when they are switched on */
+TARGET static inline void THIS(sp_switched)(const sp_table *t, double x, double *restrict out)
+{
+    double size;
+    const double *restrict sign = THIS(sp_side)(&t->plus, x, t->eps, &size), *restrict other = THIS(sp_side)(&t->minus, x, t->eps, &size);
+    const double inverse = 1.0 / size;
+    for (ptrdiff_t l = 0; l < t->plus.width; l += W) {
+        const LANE up = READ(t->plus.size + l) * inverse, down = READ(t->plus.inverse + l) * size;
+        const LANE high = READ(t->minus.size + l) * inverse, low = READ(t->minus.inverse + l) * size;
+        AT(out + l) = SMALLER(up, down) * READ(sign + l) - SMALLER(high, low) * READ(other + l);
+    }
+}
+
+/* those of the known numbers `shown` of a row */
+TARGET ALWAYS_INLINE void THIS(sp_changes)(const sp_table *t, ptrdiff_t known, const double *shown, sp_scratch *k)
+{
+    for (ptrdiff_t j = 0; j < known; j++) {
+        const ptrdiff_t s = k->known[j], slot = t->slots ? s * t->slots + sp_slot(shown[s], t->slots) : s;
+        double *row = k->cross + slot * t->plus.width;
+        if (!t->slots || k->cross_number[slot] != shown[s])
+            THIS(sp_switched)(t, shown[s], row);
+        if (t->slots)
+            k->cross_number[slot] = shown[s];
+        k->change[s] = row;
+    }
+}
+
 /* Energies of some vectors of indicators from l on, before the shift. */
-TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights *w, ptrdiff_t l, const int vectors,
-                                            ptrdiff_t known, const double *shown, sp_scratch *k)
+TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights *w, ptrdiff_t l, const int vectors, ptrdiff_t known,
+                                            sp_scratch *k)
 {
     const ptrdiff_t L = t->plus.width;
     LANE x[SP_TOGETHER];
@@ -208,19 +251,9 @@ TARGET ALWAYS_INLINE void THIS(sp_energies)(const sp_table *t, const sp_weights 
             x[v] += READ(row + v * W);
     }
     for (ptrdiff_t j = 0; j < known; j++) {
-        const ptrdiff_t s = k->known[j];
-        double size;
-        const double *restrict sign = THIS(sp_side)(&t->plus, shown[s], t->eps, &size) + l;
-        const double *restrict other = THIS(sp_side)(&t->minus, shown[s], t->eps, &size) + l;
-        const double *restrict weight = w->cross + s * L + l, inverse = 1.0 / size;
-        double *restrict cross = k->cross + s * L + l;
-        for (int v = 0; v < vectors; v++) {
-            const LANE up = READ(t->plus.size + l + v * W) * inverse, down = READ(t->plus.inverse + l + v * W) * size;
-            const LANE high = READ(t->minus.size + l + v * W) * inverse, low = READ(t->minus.inverse + l + v * W) * size;
-            const LANE g = SMALLER(up, down) * READ(sign + v * W) - SMALLER(high, low) * READ(other + v * W);
-            AT(cross + v * W) = g;
-            x[v] += g * READ(weight + v * W);
-        }
+        const double *restrict weight = w->cross + k->known[j] * L + l, *restrict change = k->change[k->known[j]] + l;
+        for (int v = 0; v < vectors; v++)
+            x[v] += READ(change + v * W) * READ(weight + v * W);
     }
     for (int v = 0; v < vectors; v++)
         AT(k->energy + l + v * W) = x[v];
@@ -232,20 +265,18 @@ TARGET ALWAYS_INLINE void THIS(sp_leave)(const sp_table *t, ptrdiff_t l, const i
 {
     const ptrdiff_t L = t->plus.width;
     LANE r[SP_TOGETHER];
-    for (int v = 0; v < vectors; v++) {
+    for (int v = 0; v < vectors; v++)
         r[v] = READ(k->energy + l + v * W);
-        AT(sums->bias + l + v * W) += r[v];
-    }
     for (ptrdiff_t j = 0; j < t->J; j++) {
         double *restrict row = sums->bias_table + k->row[j] * L + l;
         for (int v = 0; v < vectors; v++)
             AT(row + v * W) += r[v];
     }
     for (ptrdiff_t j = 0; j < known; j++) {
-        const double *restrict cross = k->cross + k->known[j] * L + l;
+        const double *restrict change = k->change[k->known[j]] + l;
         double *restrict out = sums->cross + k->known[j] * L + l;
         for (int v = 0; v < vectors; v++)
-            AT(out + v * W) += r[v] * READ(cross + v * W);
+            AT(out + v * W) += r[v] * READ(change + v * W);
     }
 }
 
@@ -260,10 +291,11 @@ TARGET ALWAYS_INLINE void THIS(sp_categorical)(const sp_table *t, const sp_weigh
     for (ptrdiff_t s = 0; s < t->rows.p1; s++)
         if (k->x[s] == k->x[s])
             k->known[known++] = s;
+    THIS(sp_changes)(t, known, shown, k);
     for (; l + SP_TOGETHER * W <= L; l += SP_TOGETHER * W)
-        THIS(sp_energies)(t, w, l, SP_TOGETHER, known, shown, k);
+        THIS(sp_energies)(t, w, l, SP_TOGETHER, known, k);
     for (; l < L; l += W)
-        THIS(sp_energies)(t, w, l, 1, known, shown, k);
+        THIS(sp_energies)(t, w, l, 1, known, k);
     /* energies relative to the observed state: the indicator that is on, or the side of a single indicator */
     for (ptrdiff_t v = 0; v < t->rows.P; v++) {
         const ptrdiff_t start = t->first[v], stop = t->first[v + 1], indicator = t->indicator[k->state[v]];

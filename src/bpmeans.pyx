@@ -244,18 +244,18 @@ cdef class Run:
         check_threads(n_threads)
         m.n, m.D, m.K, m.most, m.lanes = n, D, 0, most, lanes
         m.single, m.gram, m.exact = X.dtype == np.float32, gram, exact
-        self.c.room = bp_scratch(exact) + (sizeof(other_rows) + 7) // 8 + (0 if gram else 2 * D * BP_TRIALS)
+        self.c.room = (bp_scratch(exact) + (sizeof(other_rows) + 7) // 8 + (0 if gram else 2 * D * BP_TRIALS) + 15) // 16 * 16
         a = {
             "X": X, "products": products, "norm": norm, "order": order, "mean": mean, "mean_products": mean_products,
             "middle": middle, "scale": scale, "step": step,
             "mask": np.zeros(n, np.uint64), "before": np.zeros(n, np.uint64), "chosen": np.zeros(n, np.uint64),
-            "residual": np.zeros(n), "square": np.zeros((4, lanes, lanes)), "q": np.zeros((1 << exact) + (1 << (exact // 2))),
-            "A": np.zeros((rows, D)), "W": np.zeros((rows, D)), "table": np.zeros((1 if gram else D, lanes)),
-            "B": np.zeros((n if gram else 1, lanes)), "P": np.zeros((most if gram else 1, n)),
+            "residual": np.zeros(n), "square": _lines((4, lanes, lanes)), "q": _lines(((1 << exact) + (1 << (exact // 2)),)),
+            "A": np.zeros((rows, D)), "W": np.zeros((rows, D)), "table": _lines((1 if gram else D, lanes)),
+            "B": _lines((n if gram else 1, lanes)), "P": np.zeros((most if gram else 1, n)),
             "sums": np.zeros((n_threads, rows, 1 if gram else D), np.int64),
             "counts": np.zeros((n_threads, BP_MOST), np.int64),
             "places": np.zeros((n_threads, sizeof(dp_sums)), np.uint8),
-            "path": np.zeros(max_iter), "scratch": np.zeros((n_threads, self.c.room)),
+            "path": np.zeros(max_iter), "scratch": _lines((n_threads, self.c.room)),
             "parts": np.zeros(((n + BP_BLOCK - 1) // BP_BLOCK, BP_TRIALS)),
         }
         self.arrays = a
@@ -376,6 +376,14 @@ cdef class Run:
     def path(self):
         """J after every sweep."""
         return self.arrays["path"][: self.c.n_iter]
+
+
+cdef object _lines(tuple shape):
+    """An array of zeros that starts at a cache line, where loads of whole vectors are fastest."""
+    size = int(np.prod(shape))
+    room = np.zeros(size + 7)
+    first = -room.ctypes.data % 64 // 8
+    return room[first:first + size].reshape(shape)
 
 
 cdef uint64_t *_words(array) noexcept:

@@ -25,7 +25,7 @@ cdef extern from "_mixed_rows.h":
 
 cdef extern from "_spectral.h":
     enum:
-        SP_LANES, SP_MISSING
+        SP_LANES, SP_MISSING, SP_ROOM, SP_SLOTS
     const double SP_LARGE
 
     ctypedef struct sp_scale:
@@ -51,6 +51,7 @@ cdef extern from "_spectral.h":
         Py_ssize_t M, shared
         const Py_ssize_t *first_node
         const Py_ssize_t *n_nodes
+        Py_ssize_t slots
         sp_scale grid, minus, plus
 
     ctypedef struct sp_weights:
@@ -66,13 +67,16 @@ cdef extern from "_spectral.h":
         double *node
         double *pair
         double *node_table
-        double *bias
         double *bias_table
         double *cross
 
     ctypedef struct sp_scratch:
         double *pair
         double *cross
+        double *pair_number
+        double *cross_number
+        const double **similar
+        const double **change
         double *grid
         double *largest
         double *energy
@@ -87,16 +91,15 @@ cdef extern from "_spectral.h":
     void sp_observe(const sp_table *, Py_ssize_t, Py_ssize_t, double *, double *, sp_scratch *) noexcept nogil
 
 cdef extern from "_spectral_factor.h":
-    enum:
-        NF_SCRATCH
-
     ctypedef struct nf_table:
         mixed_rows rows
-        Py_ssize_t k
+        Py_ssize_t k, width
         const double *low
         const double *scale
         const double *fill
 
+    Py_ssize_t nf_padded(Py_ssize_t) noexcept nogil
+    Py_ssize_t nf_scratch(Py_ssize_t, Py_ssize_t) noexcept nogil
     void nf_rows(const nf_table *, const double *, const double *, const double *, Py_ssize_t, Py_ssize_t, double *, double *, double *,
                  double *, double *) noexcept nogil
 
@@ -108,6 +111,11 @@ LANES = SP_LANES        # tables over the nodes of the grid, and over indicators
 cdef const Py_ssize_t *numbers(array) except? NULL:
     cdef const Py_ssize_t[::1] flat = array
     return &flat[0] if flat.shape[0] else NULL
+
+
+cdef inline double *line_start(double *room) noexcept nogil:
+    """The start of the first cache line from `room` on."""
+    return <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
 
 
 cdef int check_positions(const Py_ssize_t[::1] positions, Py_ssize_t stop, str name) except -1:
@@ -181,7 +189,7 @@ cdef class Conditionals:
     cdef readonly object shapes
     cdef object arrays, room, scratch_room
     cdef Py_ssize_t size, scratch_size, scratch_whole
-    cdef Py_ssize_t[8] place
+    cdef Py_ssize_t[7] place
 
     def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
                  first_node, n_nodes, grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
@@ -228,13 +236,21 @@ cdef class Conditionals:
         self._scale(&t.minus, minus)
         self._scale(&t.plus, plus)
         self.n, self.runs, self.seen = len(numeric), runs, t.seen
-        self.shapes = ((1,), (p1, M), (p1, t.seen, SP_LANES), (R, p1, M), (L,), (R, L), (p1, L))
+        self.shapes = ((1,), (p1, M), (p1, t.seen, SP_LANES), (R, p1, M), (R, L), (p1, L))
         at = np.concatenate([[0], np.cumsum([sp_padded(int(np.prod(shape))) for shape in self.shapes])])
-        for i in range(8):
+        for i in range(7):
             self.place[i] = at[i]
-        self.size = at[7]
-        self.scratch_size = sp_padded(t.seen * M) + p1 * L + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen) + SP_LANES
-        self.scratch_whole = t.rows.P + t.J + t.seen + SP_LANES
+        self.size = at[6]
+        t.slots = SP_SLOTS
+        while t.slots * (t.seen * width + p1 * L) > SP_ROOM:
+            t.slots //= 2
+        if t.slots:
+            self.scratch_size = t.slots * (t.seen * (width + 1) + p1 * (L + 1))
+        else:
+            self.scratch_size = t.seen * M + p1 * L
+        # threads are whole pairs of cache lines apart
+        self.scratch_size += 6 * SP_LANES + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen)
+        self.scratch_whole = t.rows.P + t.J + 2 * t.seen + p1 + 8 * SP_LANES
 
     cdef int _scale(self, sp_scale *out, array) except -1:
         out.size, out.inverse, out.sign = doubles_in(array[0]), doubles_in(array[1]), doubles_in(array[2:])
@@ -242,31 +258,35 @@ cdef class Conditionals:
         return 0
 
     cdef object _rooms(self, Py_ssize_t size, int n_threads):
-        return (np.empty((self.runs, size + SP_LANES)), np.empty((n_threads, self.scratch_size)),
+        return (np.empty((self.runs, size + SP_LANES)), np.full((n_threads, self.scratch_size), np.nan),
                 np.empty((n_threads, self.scratch_whole), np.intp))
 
     cdef void _scratch(self, sp_scratch *s, double *room, Py_ssize_t *whole) noexcept nogil:
-        cdef Py_ssize_t M = self.t.M, L = self.t.plus.width
-        room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
+        cdef Py_ssize_t M = self.t.M, L = self.t.plus.width, p1 = self.t.rows.p1, slots = self.t.slots
+        room = line_start(room)
         s.pair = room
-        s.cross = s.pair + sp_padded(self.t.seen * M)
-        s.grid = s.cross + self.t.rows.p1 * L
-        s.largest = s.grid + self.t.rows.p1 * M
-        s.energy = s.largest + sp_padded(self.t.rows.p1)
+        s.cross = s.pair + (self.t.seen * slots * self.t.grid.width if slots else self.t.seen * M)
+        s.grid = s.cross + p1 * L * (slots if slots else 1)
+        s.largest = s.grid + p1 * M
+        s.energy = s.largest + sp_padded(p1)
         s.shift = s.energy + L
         s.x = s.shift + L
+        s.pair_number = s.x + sp_padded(p1 + self.t.seen)
+        s.cross_number = s.pair_number + self.t.seen * slots
         s.state = whole
         s.row = whole + self.t.rows.P
         s.known = s.row + self.t.J
+        s.similar = <const double **> (s.known + self.t.seen)
+        s.change = s.similar + self.t.seen
 
     cdef void _run(self, const sp_weights *w, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
         cdef sp_sums sums
         cdef sp_scratch scratch
         self._scratch(&scratch, numbers, whole)
-        room = <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
+        room = line_start(room)
         memset(room, 0, sizeof(double) * self.size)
         sums.log_z, sums.node, sums.pair, sums.node_table = room, room + self.place[1], room + self.place[2], room + self.place[3]
-        sums.bias, sums.bias_table, sums.cross = room + self.place[4], room + self.place[5], room + self.place[6]
+        sums.bias_table, sums.cross = room + self.place[4], room + self.place[5]
         sp_rows(&self.t, w, self.n * run // self.runs, self.n * (run + 1) // self.runs, &sums, &scratch)
 
     def sums(self, unary, pair, node_table, bias, bias_table, cross, int n_threads):
@@ -277,7 +297,7 @@ cdef class Conditionals:
         unary : ndarray (p1, M)
             ln of the weight of a node plus its unary energy; -inf in the padding.
         pair : ndarray (p1, seen)
-            Weights between numeric columns and the numbers they see.
+            Weights between numeric columns and the numbers they see; a column does not see its own.
         node_table : ndarray (R, p1, M) or None
             Energies of the numeric nodes under a combination of states.
         bias, bias_table, cross : ndarrays (L,), (R, L), (p1, L)
@@ -297,7 +317,7 @@ cdef class Conditionals:
         cdef double[:, ::1] rooms, scratch
         cdef Py_ssize_t[:, ::1] whole
         cdef double[::1] out
-        wanted = (self.shapes[1], self.shapes[2][:2], self.shapes[3], self.shapes[4], self.shapes[5], self.shapes[6])
+        wanted = (self.shapes[1], self.shapes[2][:2], self.shapes[3], self.shapes[4][1:], self.shapes[4], self.shapes[5])
         for array, shape in zip((unary, pair, node_table, bias, bias_table, cross), wanted, strict=True):
             if array is not None and array.shape != shape:
                 raise ValueError(f"weights must have shape {shape}, got {array.shape}")
@@ -323,9 +343,14 @@ cdef class Conditionals:
         else:
             for run in prange(pieces, nogil=True, schedule="static", num_threads=pieces):
                 add_runs(rooms, self.runs, size * run // pieces, size * (run + 1) // pieces, out)
-        return tuple(
+        log_z, node, pairs, visits, residuals, crosses = (
             total[self.place[j]:self.place[j] + int(np.prod(shape))].reshape(shape) for j, shape in enumerate(self.shapes)
         )
+        # every row is in one row of the first joint's table
+        if self.t.J and node_table is not None:
+            node = visits[self.t.first_row[0]:self.t.first_row[1]].sum(axis=0)
+        left = residuals[self.t.first_row[0]:self.t.first_row[1]].sum(axis=0) if self.t.J else np.zeros(self.t.plus.width)
+        return log_z, node, pairs, visits, left, residuals, crosses
 
     def observed(self, int n_threads):
         """The statistics of the data, which do not depend on the parameters.
@@ -363,7 +388,7 @@ cdef void add_runs(double[:, ::1] rooms, Py_ssize_t runs, Py_ssize_t start, Py_s
     cdef Py_ssize_t run, j
     cdef const double *room
     for run in range(runs):
-        room = <const double *> ((<uintptr_t> &rooms[run, 0] + 63) & ~<uintptr_t> 63)
+        room = line_start(&rooms[run, 0])
         for j in range(start, stop):
             out[j] = room[j] if run == 0 else out[j] + room[j]
 
@@ -381,8 +406,8 @@ def hals_rows(
     state_loading,                          # IN  (C, k) loadings of a state's indicators
     const double[:, ::1] gram not None,     # IN  (k, k) of all loadings
     double[:, ::1] scores not None,         # IN/OUT (n, k) >= 0
-    double[:, :, ::1] work not None,        # WORK (runs, k + p1 + C, k) sums of each run of rows, added in order
     double[:, ::1] sums not None,           # OUT (k + p1 + C, k) scores' Gram, and their sums with the columns and by state
+    Py_ssize_t runs,                        # of rows, each with its own sums, which are added in order
     int n_threads,
 ):
     """The scores' half of a HALS sweep, and the sums for its other half, the update of the loadings."""
@@ -391,25 +416,35 @@ def hals_rows(
     check(gram.shape[1] == gram.shape[0], "gram")
     check(scores.shape[1] == gram.shape[0], "scores")
     cdef nf_table t
-    cdef Py_ssize_t n = scores.shape[0], runs = work.shape[0], p1 = len(column), k = gram.shape[0], run, i, j
+    cdef Py_ssize_t n = scores.shape[0], p1 = len(column), k = gram.shape[0], run, i, j, C, size
     check(np.shape(low) == np.shape(scale) == np.shape(fill) == (p1,), "low, scale or fill")
     check(np.shape(loading) == (p1, k), "loading")
     check(np.ndim(state_loading) == 2 and state_loading.shape[1] == k, "state_loading")
     check(sums.shape[0] == k + p1 + len(state_loading) and sums.shape[1] == k, "sums")
-    check(runs >= 1 and work.shape[1] == sums.shape[0] and work.shape[2] == k, "work")
-    read_rows(&t.rows, numeric, column, codes, variable, first_state, len(state_loading))
-    t.k, t.low, t.scale, t.fill = scores.shape[1], doubles_in(low), doubles_in(scale), doubles_in(fill)
-    cdef const double *loadings = doubles_in(loading)
-    cdef const double *by_state = doubles_in(state_loading)
+    check(runs >= 1, "runs")
+    C = len(state_loading)
+    read_rows(&t.rows, numeric, column, codes, variable, first_state, C)
+    t.k, t.width, t.low, t.scale, t.fill = k, nf_padded(k), doubles_in(low), doubles_in(scale), doubles_in(fill)
+    size = (k + p1 + C) * t.width
     cdef double *score = doubles_out(np.asarray(scores))      # NULL where there are no rows
-    cdef double[:, ::1] scratch = np.empty((runs, NF_SCRATCH * t.k))
+    # rows of factors are padded and start at cache lines; runs, of different threads, are a pair of lines apart
+    cdef double[::1] loadings = np.zeros((p1 + C) * t.width + SP_LANES)
+    cdef double[:, ::1] rooms = np.zeros((runs, size + nf_scratch(t.width, p1) + 3 * SP_LANES))
+    cdef double *by_column = line_start(&loadings[0])
+    cdef double *room
+    cdef const double *of_column = doubles_in(loading)
+    cdef const double *of_state = doubles_in(state_loading)
+    for i in range(p1 + C):
+        for j in range(k):
+            by_column[i * t.width + j] = of_column[i * k + j] if i < p1 else of_state[(i - p1) * k + j]
     for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
-        work[run] = 0.0
-        nf_rows(&t, loadings, by_state, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, &work[run, 0, 0],
-                &work[run, 0, 0] + t.k * t.k, &work[run, 0, 0] + (t.k + p1) * t.k, &scratch[run, 0])
+        room = line_start(&rooms[run, 0])
+        nf_rows(&t, by_column, by_column + p1 * t.width, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, room,
+                room + k * t.width, room + (k + p1) * t.width, room + size)
     with nogil:
-        sums[:] = work[0]
-        for run in range(1, runs):
+        sums[:] = 0.0
+        for run in range(runs):
+            room = line_start(&rooms[run, 0])
             for i in range(sums.shape[0]):
-                for j in range(t.k):
-                    sums[i, j] += work[run, i, j]
+                for j in range(k):
+                    sums[i, j] += room[i * t.width + j]

@@ -66,7 +66,7 @@ def hals_rows(
     state_loading: _Floats,
     gram: _Floats,
     scores: _Floats,
-    work: _Floats,
     sums: _Floats,
+    runs: int,
     n_threads: int,
 ) -> None: ...

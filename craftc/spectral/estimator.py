@@ -325,11 +325,11 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
             factors = factoriser.hals(k, seed_of(self.random_state))
         else:
             factors = factoriser.hals_by_sample(k, seed_of(self.random_state), rows)
-        return factors.approximation(float(self.beta))
+        return factors.approximation(float(self.beta), factoriser.n_threads)
 
     def _pseudo(self, encoding: Encoding, table: MixedTable, low_rank: Approximation) -> Floats:
         """The graph that maximises the penalised pseudo-likelihood."""
-        codes = low_rank.codes(encoding, table)
+        codes = low_rank.codes(encoding)
         self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), codes])
         seen = low_rank if self.conditionals == "dense" else None
         objective = self._penalised(encoding, table, seen)
@@ -385,7 +385,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         sign = int(self.sign)
         rate = RATES[sign] if self.rate is None else float(self.rate)
         n_steps = STEPS[sign] if self.n_steps is None else int(self.n_steps)
-        self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), low_rank.codes(encoding, table)])
+        self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), low_rank.codes(encoding)])
         graph, path = observed.gradient_path(sign, float(self.theta0), rate, n_steps)
         self.objective_, self.objective_path_ = -observed(graph)[0], -path[1:]
         self.n_iter_, self.converged_ = n_steps, False

@@ -9,7 +9,7 @@ import numpy as np
 
 from craftc._common.labels import chunks
 from craftc._common.random import SpectralStream, uniform
-from craftc._common.threads import threads_for
+from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Ints
 from craftc._kernels import spectral as _kernel
 from craftc.spectral.encoding import Encoding
@@ -17,7 +17,7 @@ from craftc.table import MixedTable
 
 SWEEPS = 50
 _SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # over a sample of the rows, and over all rows after it
-_RUNS, _RUN = 16, 2048  # most runs of rows, each with its own sums, and fewest rows of a run
+_RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest rows of a run
 
 
 def default_factors(p: int) -> int:
@@ -31,14 +31,18 @@ class Factors:
 
     scores: Floats
     loadings: Floats
+    by_state: Floats  # (C, k) sums of the scores over the rows of a state
     residual: Floats  # squared error over the sum of squares, after every sweep
 
-    def approximation(self, beta: float) -> Approximation:
+    def approximation(self, beta: float, n_threads: int = 1) -> Approximation:
         """The product, centred and scaled like the table."""
         mean = self.scores.mean(axis=0) @ self.loadings.T
-        largest = np.zeros(len(self.loadings))
-        for rows in chunks(len(self.scores)):
-            np.maximum(largest, np.abs(self.scores[rows] @ self.loadings.T - mean).max(axis=0), out=largest)
+
+        def reach(rows: slice) -> Floats:
+            part = self.scores[rows] @ self.loadings.T
+            return np.asarray(np.maximum(part.max(axis=0) - mean, mean - part.min(axis=0)))
+
+        largest = np.max(parallel_map(reach, chunks(len(self.scores)), n_threads), axis=0)
         noise = np.abs(self.loadings).sum(axis=1) * np.abs(self.scores).max(axis=0, initial=0.0).max() * 1e-14
         return Approximation(self, mean, np.where(largest > noise, beta / np.where(largest > noise, largest, 1.0), 0.0))
 
@@ -56,23 +60,18 @@ class Approximation:
         return np.asarray((self.factors.scores @ self.factors.loadings.T - self.mean) * self.scale)
 
     def take(self, rows: Any) -> Approximation:
-        """The approximation of some rows."""
+        """The approximation of some rows; the sums by state remain those of all rows."""
         return replace(self, factors=replace(self.factors, scores=self.factors.scores[rows]))
 
-    def codes(self, encoding: Encoding, table: MixedTable) -> Floats:
+    def codes(self, encoding: Encoding) -> Floats:
         """(p2, 2) means of an indicator's approximation over the rows that have it off, and on."""
-        scores, out = self.factors.scores, np.empty((encoding.p2, 2))
-        for v, d in enumerate(encoding.variable):
-            mine, states = slice(encoding.first[v], encoding.first[v + 1]), slice(encoding.first_state[v], encoding.missing_state[v])
-            code = table.codes[:, d]
-            by_level = np.stack([np.bincount(code, weight, states.stop - states.start + 1) for weight in scores.T], axis=1)[:-1]
-            count, level = encoding.counts[states], encoding.state_of[mine] - encoding.first_state[v]
-            on = by_level[level] / count[level, None]
-            off = (by_level.sum(axis=0) - by_level[level]) / (count.sum() - count[level])[:, None]
-            for side, mean in enumerate((off, on)):
-                indicators = slice(encoding.p1 + mine.start, encoding.p1 + mine.stop)
-                out[mine, side] = ((mean * self.factors.loadings[indicators]).sum(axis=1) - self.mean[indicators]) * self.scale[indicators]
-        return out
+        e, f = encoding, self.factors
+        mine = slice(e.p1, None)
+        level_sums = np.where((e.indicator_of_state == _kernel.MISSING)[:, None], 0.0, f.by_state)
+        rest = np.add.reduceat(level_sums, e.first_state, axis=0)[e.owner] - f.by_state[e.state_of] if e.p2 else f.by_state[:0]
+        on, count = f.by_state[e.state_of], e.counts[e.state_of]
+        means = np.stack([rest / (e.known[e.owner] - count)[:, None], on / count[:, None]], axis=1)
+        return np.asarray(((means * f.loadings[mine, None]).sum(axis=2) - self.mean[mine, None]) * self.scale[mine, None])
 
 
 class Factoriser:
@@ -135,21 +134,21 @@ class Factoriser:
             start = size * draws[0], size * draws[1]
         scores, loadings = (np.array(part, np.float64, order="C") for part in start)
         runs = int(np.clip(n // _RUN, 1, _RUNS))
+        runs = 1 << (runs.bit_length() - 1)  # a power of two, of which two or four threads get equal parts
         sums = np.empty((k + e.p1 + len(e.indicator_of_state), k))
-        work = np.empty((runs, *sums.shape))
         threads = threads_for(self.n_threads, n * k * (k + e.p1 + len(e.variable)))
         squares, residual = self._sum_of_squares(), []
         for _ in range(sweeps):
             _kernel.hals_rows(
                 self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state,
-                np.ascontiguousarray(loadings[: e.p1]), self._by_state(loadings), loadings.T @ loadings, scores, work, sums, threads,
+                np.ascontiguousarray(loadings[: e.p1]), self._by_state(loadings), loadings.T @ loadings, scores, sums, runs, threads,
             )  # fmt: skip
             gram, product = sums[:k], self._product(sums[k:])
             for j in range(k):
                 if gram[j, j] > 0.0:
                     loadings[:, j] = np.maximum(0.0, loadings[:, j] + (product[:, j] - loadings @ gram[j]) / gram[j, j])
             residual.append((squares - 2.0 * (product * loadings).sum() + (gram * (loadings.T @ loadings)).sum()) / squares)
-        return Factors(scores, loadings, np.array(residual))
+        return Factors(scores, loadings, sums[k + e.p1 :].copy(), np.array(residual))
 
     def svd(self, k: int) -> Factors:
         """The best factors of any sign, from the eigenvectors of the table's cross-products."""
@@ -161,7 +160,10 @@ class Factoriser:
         values, vectors = np.linalg.eigh(cross)
         loadings = np.ascontiguousarray(vectors[:, ::-1][:, :k])
         scores = np.concatenate([self.dense(rows) @ loadings for rows in chunks(self.table.n_rows)])
-        return Factors(scores, loadings, values[:-k].sum(keepdims=True) / values.sum())
+        states = zip(e.variable, np.diff(np.append(e.first_state, len(e.indicator_of_state))), strict=True)
+        sums = [[np.bincount(self.table.codes[:, d], weight, n) for weight in scores.T] for d, n in states]
+        by_state = np.hstack([np.empty((scores.shape[1], 0)), *sums]).T
+        return Factors(scores, loadings, by_state, values[:-k].sum(keepdims=True) / values.sum())
 
     def _by_state(self, loadings: Floats) -> Floats:
         """(C, k) loadings of a state's indicators."""
@@ -181,4 +183,10 @@ class Factoriser:
         return np.concatenate([sums[: e.p1], indicators])
 
     def _sum_of_squares(self) -> float:
-        return float(sum((self.dense(rows) ** 2).sum() for rows in chunks(self.table.n_rows)))
+        e = self.encoding
+        missing = e.counts[e.missing_state][e.owner]
+        total = float((e.counts[e.state_of] * self.weight + missing * self.mean[e.p1 :] ** 2).sum())
+        for rows in chunks(self.table.n_rows):
+            block = (self.table.numeric[rows][:, e.column] - e.low) * self.scale
+            total += float((np.where(np.isnan(block), self.fill, block) ** 2).sum())
+        return total

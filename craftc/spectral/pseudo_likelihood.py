@@ -78,6 +78,10 @@ class QuadraticBasis:
         """(n, 2) values at x (n,)."""
         return np.stack([x, x**2], axis=1)
 
+    def sums(self, x: Floats) -> Floats:
+        """(2,) sums of the values at x (n,)."""
+        return np.asarray(self(x).sum(axis=0))
+
 
 class HatBasis:
     """Linear splines: one hat function per node of the grid, 1 at the node and 0 at its neighbours, for a log density of any shape.
@@ -93,16 +97,25 @@ class HatBasis:
     def _place(x: Floats, eps: float) -> Floats:
         return np.asarray(np.sign(x) * np.log(np.maximum(np.abs(x), eps) / eps))
 
-    def __call__(self, x: Floats) -> Floats:
-        """(n, M) values at x (n,)."""
+    def _hats(self, x: Floats) -> tuple[Ints, Floats]:
+        """The node on the right of every x (n,), and the value of its hat function; that of the node on the left is the rest of 1."""
         places = self._places
         at = np.clip(self._place(x, self._eps), places[0], places[-1])
         right = np.clip(np.searchsorted(places, at), 1, len(places) - 1)
-        share = (at - places[right - 1]) / (places[right] - places[right - 1])
-        out = np.zeros((len(x), len(places)))
+        return right, (at - places[right - 1]) / (places[right] - places[right - 1])
+
+    def __call__(self, x: Floats) -> Floats:
+        """(n, M) values at x (n,)."""
+        right, share = self._hats(x)
+        out = np.zeros((len(x), self.size))
         out[np.arange(len(x)), right - 1] = 1.0 - share
         out[np.arange(len(x)), right] = share
         return out
+
+    def sums(self, x: Floats) -> Floats:
+        """(M,) sums of the values at x (n,)."""
+        right, share = self._hats(x)
+        return np.asarray(np.bincount(right, share, self.size) + np.bincount(right - 1, 1.0 - share, self.size), np.float64)
 
 
 def similarity(u: Floats, a: Floats, eps: float) -> Floats:
@@ -310,7 +323,7 @@ class PseudoLikelihood:
         """Sums over x (n,) of the unary basis of a numeric column; NaN: missing."""
         seen, values = x[~np.isnan(x)], self._values[s]
         if not len(values):
-            return np.asarray(self.unary_basis(seen).sum(axis=0))
+            return self.unary_basis.sums(seen)
         return np.bincount(np.searchsorted(values, seen), minlength=len(values)).astype(np.float64)
 
     def _sums_of_basis(self, table: MixedTable) -> Floats:

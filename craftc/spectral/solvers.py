@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,10 +15,13 @@ from craftc.spectral.preconditioner import Preconditioner
 from craftc.spectral.pseudo_likelihood import Objective, Parameters
 
 MEMORY = 10
-_FIRST_TOL, _SHARE = 1e-3, 0.1  # gradients at which a minimisation over the sample ends: the first, and a share of that over all rows
+_PAIRS = 30  # of L-BFGS over the sample, where an evaluation takes much longer than a product with all of them
+_SHARE = 0.1  # of the gradient over all rows, at which a minimisation over the sample ends
 _ARMIJO, _HALVINGS, _SLOW = 1e-4, 5, 0.7  # sufficient decrease; halvings of a step; reduction of the gradient below which a round is slow
+_TRIALS = 20  # of a step over the sample
 
 Callback = Callable[[int, float, float], None]
+Pairs = deque[tuple[Floats, Floats]]
 Value = Callable[[Floats], tuple[float, Floats, float]]  # value, gradient, and the size of the gradient that decides convergence
 
 
@@ -97,7 +101,8 @@ def fit_weights(
     if sample is None:
         largest = value(x)[2]
     else:
-        x, largest = _by_sample(value, value_of(sample), x, least, tol, max_iter, step)
+        error = 1.0 / np.sqrt(sample.likelihood.n)
+        x, largest = _by_sample(value, value_of(sample), error, x, least, tol, max_iter, step)
     if len(path) < max_iter and largest > tol:
         x = _lbfgs(value, x, least, tol, max_iter - len(path), step)
     at = vector(x)
@@ -115,12 +120,21 @@ def _smallest_subgradient(at: Floats, gradient: Floats, l1: float, n: int) -> Fl
 
 
 def _by_sample(
-    value: Value, of_sample: Value, x: Floats, least: Floats, tol: float, max_iter: int, step: Callable[[float, float], None]
+    value: Value,
+    of_sample: Value,
+    error: float,
+    x: Floats,
+    least: Floats,
+    tol: float,
+    max_iter: int,
+    step: Callable[[float, float], None],
 ) -> tuple[Floats, float]:
     """Minimise the objective of a sample plus a linear term that corrects its gradient to that of all rows; repeat (DANE).
 
     The Hessian of the sample is close to that of all rows, so that each round leaves a fraction of the gradient for one pass over all rows
-    (Shamir, Srebro & Zhang, ICML 2014). Ends at tol, or when a round gains too little; returns the point and the size of its gradient.
+    (Shamir, Srebro & Zhang, ICML 2014). The first minimisation, without the term, ends at the standard error of the sample's gradient,
+    about 1 / sqrt(rows) in the coordinates of the preconditioner. Ends at tol, or when a round gains too little; returns the point and the
+    size of its gradient.
     """
 
     def corrected(linear: Floats) -> Value:
@@ -131,14 +145,21 @@ def _by_sample(
 
         return plus_linear
 
-    x = _lbfgs(corrected(np.zeros(len(x))), x, least, _FIRST_TOL, max_iter)
+    pairs: Pairs = deque(maxlen=_PAIRS)
+
+    def minimise(linear: Floats, x: Floats, tol: float) -> Floats:
+        if np.isfinite(least).any():
+            return _lbfgs(corrected(linear), x, least, tol, max_iter)
+        return _from_pairs(corrected(linear), x, pairs, tol, max_iter)
+
+    x = minimise(np.zeros(len(x)), x, error)
     f, g, largest = value(x)
     step(f, largest)
     for _ in range(max_iter - 1):
         if largest <= tol:
             break
         linear = g - of_sample(x)[1]
-        move = _lbfgs(corrected(linear), x, least, _SHARE * _largest(_feasible(x, g, least)), max_iter) - x
+        move = minimise(linear, x, _SHARE * _largest(_feasible(x, g, least))) - x
         for _ in range(_HALVINGS):
             f_new, g_new, new = value(x + move)
             if f_new <= f + _ARMIJO * float(g @ move):
@@ -177,8 +198,46 @@ def _lbfgs(
             raise StopIteration
 
     options = {"maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0, "maxiter": max_iter, "maxfun": 20 * max_iter}
-    bounds = Bounds(least, np.inf)
+    bounds = Bounds(least, np.inf) if np.isfinite(least).any() else None  # SciPy converts bounds in a loop over variables
     return np.asarray(minimize(plain, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=stop, options=options).x)
+
+
+def _from_pairs(value: Value, x: Floats, pairs: Pairs, tol: float, max_iter: int) -> Floats:
+    """L-BFGS that starts with the pairs (step, change of the gradient) of former minimisations, and adds its own.
+
+    A linear term changes no pair, and SciPy's routine starts with none.
+    """
+    f, g, size = value(x)
+    for _ in range(max_iter):
+        if size <= tol:
+            break
+        d = _direction(g, pairs)
+        slope, t = float(g @ d), 1.0 if pairs else min(1.0, 1.0 / float(np.linalg.norm(g)))
+        for _ in range(_TRIALS):
+            f_new, g_new, size = value(x + t * d)
+            if f_new <= f + _ARMIJO * t * slope:
+                break
+            t *= min(max(-slope * t / (2.0 * (f_new - f - slope * t)), 0.1), 0.5)
+        else:
+            break
+        if float(d @ (g_new - g)) > 0.0:
+            pairs.append((t * d, g_new - g))
+        x, f, g = x + t * d, f_new, g_new
+    return x
+
+
+def _direction(g: Floats, pairs: Pairs) -> Floats:
+    """-H g, H the inverse Hessian that the pairs approximate (Nocedal & Wright, algorithm 7.4)."""
+    d, shares = -g, []
+    for s, y in reversed(pairs):
+        shares.append(float(s @ d) / float(s @ y))
+        d = d - shares[-1] * y
+    if pairs:
+        s, y = pairs[-1]
+        d *= float(s @ y) / float(y @ y)
+    for (s, y), share in zip(pairs, reversed(shares), strict=True):
+        d += (share - float(y @ d) / float(s @ y)) * s
+    return d
 
 
 def _largest(values: Floats) -> float:

@@ -70,7 +70,7 @@ def approximation(encoding, table, seed=0, k=None):
 
 def likelihood_of(encoding, table, hat, conditionals="codes", groups="softmax", eps=None, m=16):
     return PseudoLikelihood(
-        encoding, table, hat.codes(encoding, table), beta=encoding.beta, eps=0.1 * encoding.beta if eps is None else eps, grid_size=m,
+        encoding, table, hat.codes(encoding), beta=encoding.beta, eps=0.1 * encoding.beta if eps is None else eps, grid_size=m,
         softmax=groups == "softmax", low_rank=hat if conditionals == "dense" else None, n_threads=1,
     )  # fmt: skip
 
@@ -184,7 +184,7 @@ def test_singular_vectors(p1, P, weight):
         x_hat = ref.factorise(data.D_num, data.D_cat, k, "svd", weight=weight, beta=encoding.beta)
         hat = found.approximation(encoding.beta)
         np.testing.assert_allclose(hat.table(), x_hat, atol=1e-9)
-        np.testing.assert_allclose(hat.codes(encoding, table), ref.codes(data.x, x_hat, p1)[p1:], atol=1e-9)
+        np.testing.assert_allclose(hat.codes(encoding), ref.codes(data.x, x_hat, p1)[p1:], atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", ["ignore", "category"])
@@ -193,7 +193,7 @@ def test_codes(holes, missing):
     """Means over the rows at a level; rows where the variable is not known belong to no side."""
     table, encoding, data = both(3, holes=holes, missing=missing, P=4)
     hat = approximation(encoding, table)
-    x_hat, found = hat.table(), hat.codes(encoding, table)
+    x_hat, found = hat.table(), hat.codes(encoding)
     np.testing.assert_allclose(x_hat.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(np.abs(x_hat).max(axis=0), encoding.beta, rtol=1e-12)
     if missing == "category" or not holes:
@@ -271,7 +271,7 @@ def by_loops(table, encoding, hat, at, conditionals, groups, m=16):
     """The value per row, conditional by conditional: a hole has none, and adds nothing to those of others."""
     p1, eps = encoding.p1, 0.1 * encoding.beta
     u, w = ref.grid(encoding.beta, eps, m)
-    x, x_hat, code = encoding.scaled(table), hat.table(), hat.codes(encoding, table)
+    x, x_hat, code = encoding.scaled(table), hat.table(), hat.codes(encoding)
     total = 0.0
     for i in range(table.n_rows):
         levels = {}  # of the indicators that are known: off 0, on 1

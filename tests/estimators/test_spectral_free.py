@@ -63,7 +63,7 @@ def case(columns=ODD, few=0, conditionals="codes"):
     encoding = Encoding.of(table, BETA, few)
     assert sum(map(len, encoding.values)) == (6 if columns[0] == "rooms" and few else 0)
     approximation = Factoriser(encoding, table, 1.0, 1).svd(4).approximation(BETA)
-    codes = approximation.codes(encoding, table)
+    codes = approximation.codes(encoding)
     likelihood = PseudoLikelihood(
         encoding, table, codes, beta=BETA, eps=EPS, grid_size=6, softmax=True,
         low_rank=approximation if conditionals == "dense" else None, n_threads=1, free=True,

@@ -73,13 +73,13 @@ def test_codes_of_a_long_table_are_those_of_factors_by_way_of_a_sample():
     table, model = MixedTable.from_data(X), GraphSpectralFeatures(random_state=0, tol=0.1).fit(X)
     encoding = Encoding.of(table, 2.0)
     factors = Factoriser(encoding, table, 1.0, 1).hals_by_sample(default_factors(encoding.p), 0, spread(17_000, 17_000 // 16, 0))
-    np.testing.assert_array_equal(model.codes_[encoding.p1 :], factors.approximation(2.0).codes(encoding, table))
+    np.testing.assert_array_equal(model.codes_[encoding.p1 :], factors.approximation(2.0).codes(encoding))
 
 
 def test_the_result_of_a_solver_is_not_computed_again(monkeypatch):
     table = MixedTable.from_data(large(500))
     encoding = Encoding.of(table, 2.0)
-    objective = objective_of(encoding, table, Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding, table))
+    objective = objective_of(encoding, table, Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding))
     vector = np.random.default_rng(0).normal(size=len(objective))
     value, other = objective(vector)[0], objective(2.0 * vector)[0]
     monkeypatch.setattr(objective, "likelihood", None)  # whoever calls it now, raises
@@ -99,7 +99,7 @@ def test_a_sample_that_misleads_costs_steps_only(sampled):
     X = large(2000)
     table = MixedTable.from_data(X)
     encoding = Encoding.of(table, 2.0)
-    codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding, table)
+    codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding)
     if sampled == "few":
         rows = table.take(np.arange(5))
     elif sampled == "one row many times":
@@ -119,7 +119,7 @@ def test_coordinates_keep_the_gradient():
     """`gradient` is the transpose of `vector`, which is linear."""
     table = MixedTable.from_data(large(500))
     encoding = Encoding.of(table, 2.0)
-    codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding, table)
+    codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding)
     objective = objective_of(encoding, table, codes)
     preconditioner = Preconditioner(objective, encoding.scaled(table), 0.2, True)
     rng = np.random.default_rng(0)

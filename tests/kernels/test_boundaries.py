@@ -137,10 +137,10 @@ def test_loadings_of_other_columns():
     right = {
         "numeric": X, "column": column, "low": ones, "scale": ones, "fill": ones, "codes": np.empty((8, 0), np.uint8), "variable": none,
         "first_state": none, "loading": np.ones((3, 2)), "state_loading": np.empty((0, 2)), "gram": np.eye(2), "scores": scores,
-        "work": np.zeros((1, 5, 2)), "sums": np.zeros((5, 2)), "n_threads": 1,
+        "sums": np.zeros((5, 2)), "runs": 1, "n_threads": 1,
     }  # fmt: skip
     spectral.hals_rows(*right.values())
-    wrong = {"column": column + 1, "low": ones[:2], "loading": np.ones((2, 2)), "work": np.zeros((0, 5, 2)), "sums": np.zeros((4, 2))}
+    wrong = {"column": column + 1, "low": ones[:2], "loading": np.ones((2, 2)), "runs": 0, "sums": np.zeros((4, 2))}
     for name, value in wrong.items():
         with pytest.raises(ValueError, match="kernel"):
             spectral.hals_rows(*(right | {name: value}).values())

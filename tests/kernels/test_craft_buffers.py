@@ -135,5 +135,5 @@ def test_strided_arrays_are_refused_where_only_a_pointer_is_kept():
     with pytest.raises(ValueError, match="contiguous"):
         spectral_kernel.hals_rows(
             numeric, np.empty(0, np.intp), none, none, none, codes, one, one, np.zeros((0, 2)), strided, np.eye(2), np.ones((5, 2)),
-            np.zeros((1, 8, 2)), np.zeros((8, 2)), 1,
+            np.zeros((8, 2)), 1, 1,
         )  # fmt: skip

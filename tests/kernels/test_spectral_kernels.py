@@ -155,8 +155,8 @@ def sums_by_loops(t):
         "bias": np.zeros(t.p2), "bias_table": np.zeros((t.R, t.p2)), "cross": np.zeros((t.p1, t.p2)),
     }  # fmt: skip
     for i, x, shown, cells, rows in rows_of(t):
-        there = np.flatnonzero(~np.isnan(shown))
         for s in np.flatnonzero(~np.isnan(x)):
+            there = np.flatnonzero(~np.isnan(shown) & (np.arange(len(shown)) != s))
             M, g = len(t.nodes[s]), similarity(t.nodes[s], shown[there, None], EPS)
             energy = w.unary[s, :M] + w.pair[s, there] @ g
             if w.node_table is not None:
@@ -205,6 +205,27 @@ def test_sums(n, p1, levels, dense, softmax):
         found, expected = sums_of(t), sums_by_loops(t)
         for name in NAMES:
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-12 * max(1, n), err_msg=name)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_numbers_that_repeat(dense):
+    """Similarities to former numbers are kept, between calls too."""
+    t = case(3, 300, 4, [3, 2], few=1, dense=dense)
+    t.block[:] = np.round(t.block, 1)
+    conditionals, expected = conditionals_of(t), sums_by_loops(t)
+    first, again = (conditionals.sums(**t.weights, n_threads=n_threads) for n_threads in (2, 1))
+    for name, one, two in zip(NAMES, first, again, strict=True):
+        np.testing.assert_array_equal(one, two, err_msg=name)
+        one = one.sum(axis=2) if name == "pair" else one[..., : t.p2] if name in ("bias", "bias_table", "cross") else one
+        np.testing.assert_allclose(one, expected[name], rtol=1e-11, atol=1e-10, err_msg=name)
+
+
+def test_no_similarity_is_kept_of_many_nodes():
+    t = case(4, 3, 60, [2], few=50)
+    assert t.grids[0].shape[1] * t.p1 > 2**18
+    found, expected = sums_of(t), sums_by_loops(t)
+    for name in NAMES:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-11, atol=1e-11, err_msg=name)
 
 
 @pytest.mark.parametrize("m", [2, 3, 4, 19, 20, 60])
@@ -389,7 +410,7 @@ def factor_case(seed, n, p1, levels, k, **more):
     return t, arguments, rng.random((n, k))
 
 
-@pytest.mark.parametrize("k", [1, 3, 8, 20])
+@pytest.mark.parametrize("k", [1, 3, 8, 20, 43])
 @pytest.mark.parametrize(("n", "p1", "levels"), SHAPES)
 def test_a_sweep_of_the_scores(n, p1, levels, k):
     for dtype, runs in ((np.float64, 1), (np.float32, 3)):
@@ -409,9 +430,8 @@ def test_a_sweep_of_the_scores(n, p1, levels, k):
             by_column += np.outer(x, W[i])
             for cell in cells:
                 by_cell[cell] += W[i]
-        out, size = scores.copy(), k + p1 + t.C
-        sums = np.empty((size, k))
-        hals_rows(*arguments, out, np.empty((runs, size, k)), sums, 1)
+        out, sums = scores.copy(), np.empty((k + p1 + t.C, k))
+        hals_rows(*arguments, out, sums, runs, 1)
         np.testing.assert_allclose(out, W, rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(sums, np.concatenate([square, by_column, by_cell]), rtol=1e-9, atol=1e-9)
         assert k < 3 or np.array_equal(out[:, 1], scores[:, 1])
@@ -422,7 +442,7 @@ def test_sweeps_have_the_same_bits_on_any_number_of_threads():
     size, results = 5 + 3 + t.C, []
     for n_threads in (1, 2, 3, 8):
         out, sums = scores.copy(), np.empty((size, 5))
-        hals_rows(*arguments, out, np.empty((7, size, 5)), sums, n_threads)
+        hals_rows(*arguments, out, sums, 7, n_threads)
         results.append((out, sums))
     for out, sums in results[1:]:
         np.testing.assert_array_equal(out, results[0][0])
@@ -446,7 +466,7 @@ def test_the_same_bits_on_every_instruction_set():
         "    for k in (1, 2, 3, 4, 7, 8, 9, 20):\n"
         "        t, arguments, scores = factor_case(seed, n, p1, levels, k, dtype=more['dtype'])\n"
         "        sums = np.empty((k + p1 + t.C, k))\n"
-        "        hals_rows(*arguments, scores, np.empty((2, *sums.shape)), sums, 1)\n"
+        "        hals_rows(*arguments, scores, sums, 2, 1)\n"
         "        h.update(scores.tobytes() + sums.tobytes())\n"
         "from craftc._kernels import parallel\n"
         "print(h.hexdigest(), parallel.simd())\n"
