@@ -70,7 +70,7 @@ def newton_direction(
     solution, residual = np.zeros_like(gradient), -gradient
     scaled = scale(residual)
     direction, product = scaled, float(np.vdot(residual, scaled))
-    for _ in range(max_products if product > 0 else 0):
+    for _ in range(max_products if 0 < product < math.inf else 0):
         image = datafit.hessian_product(X, point, direction) + weight * direction
         curvature = float(np.vdot(direction, image))
         if not 0 < curvature < math.inf:  # underflow: nothing is left to gain; overflow: columns of very different scales
