@@ -24,6 +24,7 @@ class ProgressBar:
 
     def __init__(self, on: bool) -> None:
         self._bars: Any = None
+        self._stage = ""  # of the fit
         if on and sys.stderr.isatty():
             columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[left]}", markup=False))
             console = Console(file=sys.stderr, markup=False, emoji=False, highlight=False)
@@ -52,7 +53,8 @@ class ProgressBar:
     def _show(self, progress: Progress) -> None:
         left = f"{100 * progress.share:.0f} %" + ("" if progress.remaining_s is None else f", {duration(progress.remaining_s)} left")
         text = f"{progress.stage}: {plural(progress.n_clusters, 'cluster')}"
-        self._bars.update(self._task, description=text, total=1.0, completed=progress.share, left=left)
+        new, self._stage = progress.stage != self._stage, progress.stage  # however short a stage is, it is seen
+        self._bars.update(self._task, description=text, total=1.0, completed=progress.share, left=left, refresh=new)
 
 
 def duration(seconds: float) -> str:
