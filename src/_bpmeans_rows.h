@@ -51,7 +51,7 @@ TARGET static void THIS(bp_norms_##type)(const type *X, ptrdiff_t D, ptrdiff_t s
                 sum[l] += (double)x[d + l] * (double)x[d + l];                                                                    \
         for (int l = 0; d < D; d++, l++)                                                                                          \
             sum[l] += (double)x[d] * (double)x[d];                                                                                \
-        norm[i] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));                              \
+        norm[i] = simd_total(sum);                                                                                                \
     }                                                                                                                             \
 }
 

@@ -187,8 +187,5 @@ TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const 
 #undef ROWS
 #undef SIZE
 #undef FIRST_BIT
-#undef SIZE
-#undef FIRST_BIT
-#undef SUM
 #undef AT_MOST
 #undef ACCUMULATE

@@ -19,12 +19,6 @@
 #include <string.h>
 #include "_simd.h"
 
-#if defined(__GNUC__)
-#define DP_PREFETCH(address) __builtin_prefetch(address, 0, 2)
-#else
-#define DP_PREFETCH(address) ((void)(address))
-#endif
-
 #define DP_TILE 64              /* rows of a tile at most */
 #define DP_CHECKED 4            /* centres of a quick check: the row's own and up to three others */
 #define DP_WORTH_CLUSTERS 24    /* from so many centres and columns on a quick check is much cheaper than a scan of all centres */

@@ -168,7 +168,7 @@ TARGET static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32
                 const __m512 ref = _mm512_maskz_loadu_ps(some, c->ref_single + d), scale = _mm512_set1_ps((float)c->scale);
                 for (int r = 0; r < 16; r++) {
                     cells[r] = THIS(dp_cells_float)((const float *)x[r] + d, ref, scale, some);
-                    DP_PREFETCH(x[r] + d * 4 + ahead);
+                    SIMD_PREFETCH(x[r] + d * 4 + ahead);
                 }
             } else {
                 const __m512d scale = _mm512_set1_pd(c->scale);
@@ -177,8 +177,8 @@ TARGET static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32
                 ref[1] = _mm512_maskz_loadu_pd((__mmask8)(some >> 8), c->ref + d + 8);
                 for (int r = 0; r < 16; r++) {
                     cells[r] = THIS(dp_cells_double)((const double *)x[r] + d, ref, scale, some);
-                    DP_PREFETCH(x[r] + d * 8 + ahead);
-                    DP_PREFETCH(x[r] + d * 8 + ahead + 64);
+                    SIMD_PREFETCH(x[r] + d * 8 + ahead);
+                    SIMD_PREFETCH(x[r] + d * 8 + ahead + 64);
                 }
             }
             THIS(dp_transpose)(cells);
@@ -197,7 +197,7 @@ TARGET static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32
         for (ptrdiff_t r = v * WF; r < (v + 1) * WF; r++) {
             const void *x = dp_row(X, c->single, D, list[r < n ? r : n - 1]);
             float square = 0.0f;
-            DP_PREFETCH((const char *)x + ahead);
+            SIMD_PREFETCH((const char *)x + ahead);
             for (ptrdiff_t d = 0; d < D; d++) {
                 double cell = c->single ? (double)((const float *)x)[d] : ((const double *)x)[d];
                 float t = (float)((cell - c->ref[d]) * c->scale);
@@ -364,7 +364,7 @@ TARGET static float THIS(dp_quick_check)(const dp_centres *c, const void *x, con
     for (ptrdiff_t first = 0; first < D; first += DP_TILE) {
         const ptrdiff_t m = D - first < DP_TILE ? D - first : DP_TILE;
         for (ptrdiff_t at = 0; at < m; at += 64 / bytes)
-            DP_PREFETCH((const char *)x + (DP_AHEAD * D + first + at) * bytes);
+            SIMD_PREFETCH((const char *)x + (DP_AHEAD * D + first + at) * bytes);
         if (c->single)
             for (ptrdiff_t d = 0; d < m; d++)
                 t[d] = (((const float *)x)[first + d] - c->ref_single[first + d]) * (float)c->scale;

@@ -1,7 +1,5 @@
 /* Integer sums of rows in clusters. Included by _dpmeans_scan.h. */
 
-/* adding 1.5 * 2^52 leaves the rounded integer in the low bits of the double: no conversion, any instruction set, the same bits */
-#define MAGIC 6755399441055744.0
 #define ADD(type)                                                                       \
 TARGET static inline void THIS(dp_add_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, int64_t *restrict to,       \
                                               double share, int64_t times)              \
@@ -9,8 +7,8 @@ TARGET static inline void THIS(dp_add_##type)(const dp_sums *s, const type *rest
     const double *restrict centre = s->centre, *restrict scale = s->scale;              \
     for (ptrdiff_t d = 0; d < D; d++) {                                                 \
         union { double real; int64_t bits; } q;                                         \
-        q.real = ((double)x[d] - centre[d]) * scale[d] * share + MAGIC;                 \
-        to[d] += times * (q.bits - 0x4338000000000000);                                 \
+        q.real = ((double)x[d] - centre[d]) * scale[d] * share + SIMD_MAGIC;            \
+        to[d] += times * (q.bits - SIMD_MAGIC_BITS);                                    \
     }                                                                                   \
 }                                                                                       \
 TARGET static inline void THIS(dp_move_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D,           \
@@ -19,8 +17,8 @@ TARGET static inline void THIS(dp_move_##type)(const dp_sums *s, const type *res
     const double *restrict centre = s->centre, *restrict scale = s->scale;              \
     for (ptrdiff_t d = 0; d < D; d++) {                                                 \
         union { double real; int64_t bits; } q;                                         \
-        q.real = ((double)x[d] - centre[d]) * scale[d] + MAGIC;                         \
-        q.bits -= 0x4338000000000000;                                                   \
+        q.real = ((double)x[d] - centre[d]) * scale[d] + SIMD_MAGIC;                    \
+        q.bits -= SIMD_MAGIC_BITS;                                                      \
         from[d] -= q.bits;                                                              \
         to[d] += q.bits;                                                                \
     }                                                                                   \
@@ -28,7 +26,6 @@ TARGET static inline void THIS(dp_move_##type)(const dp_sums *s, const type *res
 ADD(float)
 ADD(double)
 #undef ADD
-#undef MAGIC
 
 TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
 {

@@ -39,7 +39,7 @@ TARGET static double THIS(flows_wide)(const Flows *c, ptrdiff_t start, ptrdiff_t
         }
         for (int v = 0; v < VECTORS; v++)
             AT(part + v * W) = square[v];
-        norm += ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+        norm += simd_total(part);
         const double radius = c->radius[e], scale = norm > radius * radius ? radius / sqrt(norm) : 1.0;
         c->saturated[e] = norm > radius * radius;
         for (ptrdiff_t a = 0; a < whole; a += FLOWS_PARTS)

@@ -38,7 +38,7 @@ TARGET static double THIS(mg_gain)(const mg_columns *c, const mg_cells *x)
     }
     for (int v = 0; v < VECTORS; v++)
         *(LANE *)(part + v * W) = sum[v];
-    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+    return simd_total(part);
 }
 
 #undef VECTORS

@@ -31,6 +31,14 @@ static inline void moments_add_codes(int64_t *counts, const ptrdiff_t *level_sta
         counts[level_start[d] + (wide ? ((const uint16_t *)codes)[d] : ((const uint8_t *)codes)[d])] += weight;
 }
 
+static inline void moments_add_row_codes(int64_t *group, const ptrdiff_t *level_start, const table_rows *t, ptrdiff_t i, int64_t weight)
+{
+    if (t->wide)
+        moments_add_codes(group + 1, level_start, rows_codes(t, i), 1, t->q, weight);
+    else
+        moments_add_codes(group + 1, level_start, rows_codes(t, i), 0, t->q, weight);
+}
+
 static inline void moments_add_numbers(int64_t *cells, const double *centre, const double *scale, const void *x, int single, ptrdiff_t p,
                                        int64_t weight)
 {
@@ -46,10 +54,7 @@ static inline void moments_add_row(int64_t *group, const double *centre, const d
                                    ptrdiff_t first_numeric, const table_rows *t, ptrdiff_t i, int64_t weight)
 {
     group[0] += weight;
-    if (t->wide)
-        moments_add_codes(group + 1, level_start, rows_codes(t, i), 1, t->q, weight);
-    else
-        moments_add_codes(group + 1, level_start, rows_codes(t, i), 0, t->q, weight);
+    moments_add_row_codes(group, level_start, t, i, weight);
     if (t->columns)
         for (ptrdiff_t d = 0; d < t->p; d++)
             moments_add_numbers(group + first_numeric + CRAFTC_NUMERIC_CELLS * d, centre + d, scale + d,

@@ -1,4 +1,5 @@
-/* Sums of the numeric cells of a group of rows of weight 1, in words of 64 bits that stay in registers, for so few rows that none overflows.
+/* Sums of the numeric cells of a group of rows of weight 1, in words of 64 bits that stay in registers; the rows are too few for an
+ * overflow.
  *
  * u = q + 2^51 = 2^26 high + low with 26 bits each: sum u^2 = 2^52 sum high^2 + 2^27 sum high low + sum low^2. Cells that are missing, or
  * not within |q| < 2^51, leave their group to the additions of single cells. */
@@ -6,17 +7,12 @@
 #define CRAFTC_MOMENTS_SUMS_H
 
 #include "_moments.h"
+#include "_simd.h"
 
 #define MOMENTS_RUN 1024        /* rows at once: 1024 2^52 < 2^63 */
 #define MOMENTS_GROUPS 128      /* for more groups, the few rows of a run in each cost less one by one */
 #define MOMENTS_CELLS 8192      /* of a piece of such a run, which the first-level cache holds */
 #define MOMENTS_PIECE 64        /* rows of a piece, at least */
-
-#if defined(__GNUC__)
-#define MOMENTS_FETCH(address) __builtin_prefetch(address, 0, 2)
-#else
-#define MOMENTS_FETCH(address) ((void)(address))
-#endif
 
 /* sums of n rows of one group in one column, of the words that hold u, modulo 2^64, and of the products */
 typedef struct {
@@ -26,10 +22,10 @@ typedef struct {
 /* these are added to the integers of the column */
 static inline void moments_add_sums(int64_t *cell, moments_sums s, int64_t n)
 {
-    const int64_t bias = (int64_t)1 << 51, sum = (int64_t)(s.sum - (uint64_t)n * 0x4338000000000000u);
+    const int64_t bias = (int64_t)1 << 51, sum = (int64_t)(s.sum - (uint64_t)n * SIMD_MAGIC_BITS);
     /* sum q^2 = sum u^2 - 2^52 sum q - n 2^102, where sum u = sum q + n 2^51 */
-    craftc_int128 square = int128_add(int128_product((int64_t)s.high_high, 2 * bias), int128_product((int64_t)s.high_low, (int64_t)1 << 27));
-    square = int128_add(square, int128_of((int64_t)s.low_low));
+    craftc_int128 square = int128_add(int128_product((int64_t)s.high_high, 2 * bias), int128_of((int64_t)s.low_low));
+    square = int128_add(square, int128_product((int64_t)s.high_low, (int64_t)1 << 27));
     square = int128_add(square, int128_product(sum + n * (bias / 2), -2 * bias));
     cell[0] += n;
     int128_store(cell + 1, int128_add(int128_load(cell + 1), int128_of(sum)));
@@ -44,12 +40,8 @@ static inline void moments_add_rows(int64_t *group, const double *centre, const 
                                     ptrdiff_t first_numeric, const table_rows *t, ptrdiff_t start, const int32_t *list, ptrdiff_t n)
 {
     group[0] += n;
-    for (ptrdiff_t i = 0; t->q && i < n; i++) {
-        if (t->wide)
-            moments_add_codes(group + 1, level_start, rows_codes(t, start + list[i]), 1, t->q, 1);
-        else
-            moments_add_codes(group + 1, level_start, rows_codes(t, start + list[i]), 0, t->q, 1);
-    }
+    for (ptrdiff_t i = 0; t->q && i < n; i++)
+        moments_add_row_codes(group, level_start, t, start + list[i], 1);
     if (!t->p)
         return;
     if (t->single)

@@ -1,7 +1,6 @@
 /* One clone of the leaves of _moments_sums.h, included once per instruction set by _lanes.h. */
 
-#define MAGIC 6755399441055744.0    /* 1.5 * 2^52: adding it leaves a whole number in the low bits */
-#define EXPONENT 0x4330000000000000u    /* of the sum where |q| < 2^51 */
+#define EXPONENT 0x4330000000000000u    /* of q + SIMD_MAGIC where |q| < 2^51 */
 #define EXPONENT_UNIT ((uint64_t)1 << 52)
 #define HALF_WORD 0x3ffffffu         /* 26 bits */
 
@@ -57,10 +56,10 @@ TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double
             memcpy(row, own, sizeof(type) * (size_t)some);                                                                \
             own = row;                                                                                                    \
         }                                                                                                                 \
-        MOMENTS_FETCH(own + vectors * W);                                                                                 \
+        SIMD_PREFETCH(own + vectors * W);                                                                                 \
         for (int v = 0; v < vectors; v++) {                                                                               \
             const LANE q = (CELLS_##type(own + v * W) - middle[v]) * steps[v];                                             \
-            const WORDS u = WORDS_OF(q + MAGIC), high = u << 12 >> 38, low = u & HALF_WORD;                               \
+            const WORDS u = WORDS_OF(q + SIMD_MAGIC), high = u << 12 >> 38, low = u & HALF_WORD;                          \
             sum[v] += u;                                                                                                  \
             high_high[v] += TIMES(high, high);                                                                            \
             high_low[v] += TIMES(high, low);                                                                              \
@@ -82,11 +81,9 @@ TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double
             moments_add_sums(cell, sums, n);                                                                              \
             continue;                                                                                                     \
         }                                                                                                                 \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                                               \
-            const double one = (double)x[list[i] * p + d + j];                                                            \
-            if (one == one)                                                                                               \
-                moments_add_cell(cell, (one - centre[d + j]) * scale[d + j], 1);                                          \
-        }                                                                                                                 \
+        for (ptrdiff_t i = 0; i < n; i++)                                                                                 \
+            moments_add_numbers(cell, centre + d + j, scale + d + j, x + list[i] * p + d + j,                             \
+                                sizeof(type) == sizeof(float), 1, 1);                                                     \
     }                                                                                                                     \
 }                                                                                                                         \
 TARGET static void THIS(moments_sum_##type)(int64_t *cells, const double *centre, const double *scale, const table_rows *t,   \
@@ -108,7 +105,6 @@ SUM_SOME(float)
 SUM_SOME(double)
 #undef SUM_SOME
 
-#undef MAGIC
 #undef EXPONENT
 #undef EXPONENT_UNIT
 #undef HALF_WORD

@@ -67,7 +67,7 @@ TARGET static inline double THIS(mn_total)(const LANE *part)
     double p[MN_TILE];
     for (int v = 0; v < VECTORS; v++)
         AT(p + v * W) = part[v];
-    return ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
+    return simd_total(p);
 }
 
 /* sum of the products of two rows (w) */

@@ -21,6 +21,24 @@ static inline ptrdiff_t simd_lines(ptrdiff_t doubles)
     return (doubles + 7) / 8 * 8;
 }
 
+/* 1.5 * 2^52 and its bits: adding it leaves a rounded number below 2^51 in the low bits of a double, without a conversion and on any
+ * instruction set */
+#define SIMD_MAGIC 6755399441055744.0
+#define SIMD_MAGIC_BITS 0x4338000000000000
+
+/* the sum of eight parts, in one order for all instruction sets */
+static inline double simd_total(const double *part)
+{
+    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+/* asks for a cache line; an address beyond the block is no error */
+#if defined(__GNUC__)
+#define SIMD_PREFETCH(address) __builtin_prefetch(address, 0, 2)
+#else
+#define SIMD_PREFETCH(address) ((void)(address))
+#endif
+
 #if defined(__GNUC__)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #elif defined(_MSC_VER)

@@ -31,11 +31,6 @@ TARGET static inline void THIS(sp_similar)(const sp_scale *a, double x, double e
     }
 }
 
-static inline double THIS(sp_total)(const double *lane)
-{
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-}
-
 /* ln of a product of many numbers >= 1: the logarithm is taken only when the product becomes too large */
 static inline void THIS(sp_log)(double *product, double *log_sum, double z)
 {
@@ -111,7 +106,7 @@ TARGET ALWAYS_INLINE double THIS(sp_weigh)(ptrdiff_t nodes, double *restrict ene
         }
     for (int v = 0; v < VECTORS; v++)
         AT(lane + v * W) = sum[v];
-    return THIS(sp_total)(lane);
+    return simd_total(lane);
 }
 
 /* Add the expected statistics of numeric node s on some vectors of its nodes from m on to the sums. */

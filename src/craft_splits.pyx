@@ -159,6 +159,27 @@ cdef int64_t _net_gain(
     return score
 
 
+cdef int _check_candidates(
+    X, codes, const int32_t[::1] rows, Grid grid, const int32_t[::1] level_slot, const int32_t[::1] numeric_slot,
+    const double[::1] threshold, Py_ssize_t n_sides,
+) except -1:
+    """Raise unless the rows belong to the table, and candidates with so many sides to its columns."""
+    check(X.ndim == 2 and X.shape[1] == grid.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == grid.q, "codes")
+    check(level_slot.shape[0] == grid.n_levels, "level_slot")
+    check(numeric_slot.shape[0] == grid.p, "numeric_slot")
+    check(threshold.shape[0] == grid.p, "threshold")
+    check_indices(level_slot, -1, n_sides, "sides of levels")
+    check_indices(numeric_slot, -1, n_sides, "sides of numeric columns")
+    check_indices(rows, 0, X.shape[0], "rows")
+    return 0
+
+
+cdef inline bint _above(const table_rows *table, Py_ssize_t row, Py_ssize_t d, Pricing P, double threshold) noexcept nogil:
+    """Whether a number, in standard deviations of the table from its mean, is above the threshold; a missing one is not."""
+    return (rows_number(table, row, d) - P.centre_[d]) * P.scale_[d] > threshold
+
+
 def leaving_rows(
     X not None,                             # IN  (n, p)
     codes not None,                         # IN  (n, q)
@@ -171,15 +192,8 @@ def leaving_rows(
 ):
     """The rows that leave the cluster under every candidate split."""
     cdef Grid grid = pricing.grid
-    check(X.ndim == 2 and X.shape[1] == grid.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == grid.q, "codes")
-    check(level_slot.shape[0] == grid.n_levels, "level_slot")
-    check(numeric_slot.shape[0] == grid.p, "numeric_slot")
-    check(threshold.shape[0] == grid.p, "threshold")
     check(leaving.shape[0] == rows.shape[0], "leaving")
-    check_indices(level_slot, -1, leaving.shape[1], "sides of levels")
-    check_indices(numeric_slot, -1, leaving.shape[1], "sides of numeric columns")
-    check_indices(rows, 0, X.shape[0], "rows")
+    _check_candidates(X, codes, rows, grid, level_slot, numeric_slot, threshold, leaving.shape[1])
     cdef table_rows table = table_of(X, codes, None)
     cdef Py_ssize_t[::1] columns = np.empty(grid.p + grid.q, np.intp)      # those with candidates
     cdef Py_ssize_t p = 0, q = grid.p, a, d, i, t, end
@@ -201,7 +215,7 @@ def leaving_rows(
         for i in range(rows.shape[0]):
             for a in range(p):
                 d = columns[a]
-                if (rows_number(&table, rows[i], d) - pricing.centre_[d]) * pricing.scale_[d] > threshold[d]:
+                if _above(&table, rows[i], d, pricing, threshold[d]):
                     leaving[i, numeric_slot[d]] = 1
             for a in range(grid.p, q):
                 t = grid.level_start_[columns[a]] + rows_code(&table, rows[i], columns[a])
@@ -225,17 +239,10 @@ def split_moments(
 ):
     """Moments of the rows that leave the cluster under every candidate split, in one pass over its rows."""
     check_threads(n_threads)
-    check(X.ndim == 2 and X.shape[1] == pricing.grid.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == pricing.grid.q, "codes")
-    check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
-    check(numeric_slot.shape[0] == pricing.grid.p, "numeric_slot")
-    check(threshold.shape[0] == pricing.grid.p, "threshold")
     check(sides.shape[0] >= n_threads and sides.shape[2] == pricing.grid.width, "sides")
     check(work.shape[0] >= n_threads and work.shape[1] >= split_work_size(pricing), "work")
     check(-1 <= everything < sides.shape[1], "everything")
-    check_indices(level_slot, -1, sides.shape[1], "sides of levels")
-    check_indices(numeric_slot, -1, sides.shape[1], "sides of numeric columns")
-    check_indices(rows, 0, X.shape[0], "rows")
+    _check_candidates(X, codes, rows, pricing.grid, level_slot, numeric_slot, threshold, sides.shape[1])
     cdef table_rows table = table_of(X, codes, weight)
     cdef Py_ssize_t block = block_rows(), m = rows.shape[0], n_blocks = (m + block - 1) // block, b, t, c
     if n_threads == 1:
@@ -287,7 +294,7 @@ cdef void _split_rows(
             if level_slot[levels[d]] >= 0:
                 _add_prepared(&sides[level_slot[levels[d]], 0], numbers, n, levels, q, w)
         for d in range(p):
-            if numeric_slot[d] >= 0 and (rows_number(table, row, d) - P.centre_[d]) * P.scale_[d] > threshold[d]:
+            if numeric_slot[d] >= 0 and _above(table, row, d, P, threshold[d]):
                 _add_prepared(&sides[numeric_slot[d], 0], numbers, n, levels, q, w)
 
 
