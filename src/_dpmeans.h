@@ -25,6 +25,7 @@
 #define DP_WORTH_COLUMNS 64
 #define DP_WORTH_SCAN 3         /* from so many centres and rows on the scan is cheaper than the exact formula alone */
 #define DP_WORTH_TILE 16
+#define DP_FETCHED 4096         /* bytes that passes over rows in order fetch ahead */
 #define DP_AHEAD 4              /* rows that quick checks fetch ahead */
 #define DP_SINGLE 4             /* rows taken one by one after a collapsed move */
 #define DP_PAD 8                /* centres to spare behind the last */
@@ -92,6 +93,16 @@ typedef struct {
 static inline const void *dp_row(const void *X, int single, ptrdiff_t D, ptrdiff_t i)
 {
     return single ? (const void *)((const float *)X + i * D) : (const void *)((const double *)X + i * D);
+}
+
+/* row i where the rows are read one after the other: cells further on are fetched meanwhile, over the edges of pages, too */
+static inline const void *dp_row_in_order(const void *X, int single, ptrdiff_t D, ptrdiff_t i)
+{
+    const char *x = (const char *)dp_row(X, single, D, i);
+    const ptrdiff_t bytes = D * (single ? (ptrdiff_t)sizeof(float) : (ptrdiff_t)sizeof(double));
+    for (ptrdiff_t at = 0; at < bytes; at += 64)
+        SIMD_PREFETCH(x + DP_FETCHED + at);
+    return x;
 }
 
 static inline float dp_above(double distance)

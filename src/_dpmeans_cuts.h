@@ -7,7 +7,7 @@ TARGET static int64_t THIS(dp_cut_rows)(const dp_sums *s, const void *X, int sin
 {
     int64_t changed = 0;
     for (ptrdiff_t i = start; i < stop; i++) {
-        const void *x = dp_row(X, single, D, i);
+        const void *x = dp_row_in_order(X, single, D, i);
         const ptrdiff_t at = labels[i] * D;
         const uint8_t side = THIS(dp_projection)(x, single, origins + at, directions + at, D) > 0.0;
         changed += (side != sides[i]) * (s->weight ? s->weight[i] : 1);

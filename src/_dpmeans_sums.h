@@ -58,7 +58,7 @@ TARGET static void THIS(dp_add_rows)(const dp_sums *s, const void *X, int single
                                      ptrdiff_t stop)
 {
     for (ptrdiff_t i = start; i < stop; i++)
-        THIS(dp_add_row)(s, dp_row(X, single, D, i), single, D, labels[i], i);
+        THIS(dp_add_row)(s, dp_row_in_order(X, single, D, i), single, D, labels[i], i);
 }
 
 /* row i changes its cluster; returns whether it has weight */

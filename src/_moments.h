@@ -65,14 +65,17 @@ static inline void moments_add_row(int64_t *group, const double *centre, const d
         moments_add_numbers(group + first_numeric, centre, scale, rows_numeric(t, i), 0, t->p, weight);
 }
 
-/* smallest and largest observed numbers of the columns so far; NaN is less and more than none of them */
-static inline void moments_ranges(const void *x, int single, ptrdiff_t p, double *restrict low, double *restrict high)
+/* smallest and largest observed numbers of the columns so far; returns whether one is missing */
+static inline int moments_ranges(const void *x, int single, ptrdiff_t p, double *restrict low, double *restrict high)
 {
+    int missing = 0;
     for (ptrdiff_t d = 0; d < p; d++) {
         const double cell = single ? (double)((const float *)x)[d] : ((const double *)x)[d];
         low[d] = cell < low[d] ? cell : low[d];
         high[d] = cell > high[d] ? cell : high[d];
+        missing |= cell != cell;
     }
+    return missing;
 }
 
 /* one numeric value, prepared for addition to many groups */

@@ -13,6 +13,7 @@
 #define MOMENTS_GROUPS 128      /* for more groups, the few rows of a run in each cost less one by one */
 #define MOMENTS_CELLS 8192      /* of a piece of such a run, which the first-level cache holds */
 #define MOMENTS_PIECE 64        /* rows of a piece, at least */
+#define MOMENTS_AHEAD 1024      /* bytes of a row up to which the second-level cache holds the next run, too, which is fetched meanwhile */
 
 /* sums of n rows of one group in one column, of the words that hold u, modulo 2^64, and of the products */
 typedef struct {

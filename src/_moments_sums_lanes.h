@@ -34,8 +34,8 @@ static inline uint64_t moments_words(double x)
  * would end beyond the table are copied. */
 #define SUM_SOME(type)                                                                                                    \
 TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double *centre, const double *scale, const type *x,     \
-                                                    ptrdiff_t p, ptrdiff_t beyond, const int32_t *list, ptrdiff_t n,      \
-                                                    ptrdiff_t d, const int vectors)                                       \
+                                                    ptrdiff_t p, ptrdiff_t beyond, ptrdiff_t ahead, const int32_t *list,  \
+                                                    ptrdiff_t n, ptrdiff_t d, const int vectors)                                       \
 {                                                                                                                         \
     const ptrdiff_t some = p - d < vectors * W ? p - d : vectors * W;                                                     \
     double padded[2][2 * W] = {{0.0}};                                                                                    \
@@ -56,7 +56,7 @@ TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double
             memcpy(row, own, sizeof(type) * (size_t)some);                                                                \
             own = row;                                                                                                    \
         }                                                                                                                 \
-        SIMD_PREFETCH(own + vectors * W);                                                                                 \
+        SIMD_PREFETCH(own + ahead);                                                                                       \
         for (int v = 0; v < vectors; v++) {                                                                               \
             const LANE q = (CELLS_##type(own + v * W) - middle[v]) * steps[v];                                             \
             const WORDS u = WORDS_OF(q + SIMD_MAGIC), high = u << 12 >> 38, low = u & HALF_WORD;                          \
@@ -91,14 +91,16 @@ TARGET static void THIS(moments_sum_##type)(int64_t *cells, const double *centre
 {                                                                                                                         \
     const type *x = (const type *)rows_numeric(t, start);                                                                 \
     const ptrdiff_t p = t->p, beyond = (t->n - start) * p;                                                                \
+    const int near = p * (ptrdiff_t)sizeof(type) <= MOMENTS_AHEAD && beyond >= 2 * MOMENTS_RUN * p;                       \
+    const ptrdiff_t ahead = near ? MOMENTS_RUN * p : 2 * W;     /* the same row of the next run, or the next cells */      \
     for (ptrdiff_t first = 0, piece; first < n; first += piece) {                                                         \
         ptrdiff_t d = 0;                                                                                                  \
         piece = p * MOMENTS_PIECE < MOMENTS_CELLS ? MOMENTS_CELLS / p : MOMENTS_PIECE;                                    \
         piece = n - first < piece ? n - first : piece;                                                                    \
         for (; d + W < p; d += 2 * W)                                                                                     \
-            THIS(moments_some_##type)(cells, centre, scale, x, p, beyond, list + first, piece, d, 2);                     \
+            THIS(moments_some_##type)(cells, centre, scale, x, p, beyond, ahead, list + first, piece, d, 2);              \
         if (d < p)                                                                                                        \
-            THIS(moments_some_##type)(cells, centre, scale, x, p, beyond, list + first, piece, d, 1);                     \
+            THIS(moments_some_##type)(cells, centre, scale, x, p, beyond, ahead, list + first, piece, d, 1);              \
     }                                                                                                                     \
 }
 SUM_SOME(float)

@@ -30,6 +30,9 @@ cdef extern from "_int128.h" nogil:
     craftc_int128 int128_scale(craftc_int128 a, int64_t b)
     double int128_double(craftc_int128 a)
 
+cdef extern from "_moments_ranges.h" nogil:
+    int moments_ranges_of_rows(const void *x, int single, Py_ssize_t p, Py_ssize_t n, double *low, double *high)
+
 cdef extern from "_moments_sums.h" nogil:
     void moments_add_rows(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start,
                           Py_ssize_t first_numeric, const table_rows *t, Py_ssize_t start, const int32_t *list, Py_ssize_t n)
@@ -190,38 +193,43 @@ def column_ranges(
     double[::1] high not None,              # OUT (p,) -inf without observed values
     int n_threads,
 ):
-    """Minimum and maximum of the observed values of every column, over rows with weight > 0."""
+    """Minimum and maximum of the observed values of every column, over rows with weight > 0; returns whether a cell of these is missing."""
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[1] == low.shape[0], "X")
     check(high.shape[0] == low.shape[0], "high")
     cdef table_rows rows = table_of(X, None, weight)
     cdef Py_ssize_t p = rows.p, d
-    cdef int t
+    cdef int t, missing = 0
     cdef double[:, :, ::1] found = np.full((n_threads, 2, p + APART), np.inf)
     for t in prange(n_threads, nogil=True, schedule="static", num_threads=n_threads):
-        _ranges(&rows, t * rows.n // n_threads, (t + 1) * rows.n // n_threads, found[t])
-    for d in range(p):      # of equal numbers, 0 and -0, the first row's, whatever the number of threads
+        missing += _ranges(&rows, t * rows.n // n_threads, (t + 1) * rows.n // n_threads, found[t])
+    for d in range(p):
         low[d], high[d] = INFINITY, -INFINITY
         for t in range(n_threads):
-            if found[t, 0, d] < low[d]:
-                low[d] = found[t, 0, d]
-            if found[t, 1, d] > high[d]:
-                high[d] = found[t, 1, d]
+            low[d] = min(low[d], found[t, 0, d])
+            high[d] = max(high[d], found[t, 1, d])
+        low[d] += 0.0       # -0 to 0: rows are not compared in their order
+        high[d] += 0.0
+    return missing > 0
 
 
-cdef void _ranges(const table_rows *rows, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] found) noexcept nogil:
+cdef int _ranges(const table_rows *rows, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] found) noexcept nogil:
     cdef Py_ssize_t i, d
+    cdef int missing = 0
     for d in range(rows.p):
         found[1, d] = -INFINITY
+    if rows.columns == NULL and rows.weight == NULL:
+        return moments_ranges_of_rows(rows_numeric(rows, start), rows.single, rows.p, stop - start, &found[0, 0], &found[1, 0])
     for i in range(start, stop):
         if rows_weight(rows, i) != 0:
             if rows.columns != NULL:
                 for d in range(rows.p):
-                    moments_ranges(rows.columns[d].first + i * rows.columns[d].stride, rows.single, 1, &found[0, d], &found[1, d])
+                    missing |= moments_ranges(rows.columns[d].first + i * rows.columns[d].stride, rows.single, 1, &found[0, d], &found[1, d])
             elif rows.single:
-                moments_ranges(rows_numeric(rows, i), 1, rows.p, &found[0, 0], &found[1, 0])
+                missing |= moments_ranges(rows_numeric(rows, i), 1, rows.p, &found[0, 0], &found[1, 0])
             else:
-                moments_ranges(rows_numeric(rows, i), 0, rows.p, &found[0, 0], &found[1, 0])
+                missing |= moments_ranges(rows_numeric(rows, i), 0, rows.p, &found[0, 0], &found[1, 0])
+    return missing
 
 
 def accumulate(

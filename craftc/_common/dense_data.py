@@ -202,20 +202,23 @@ class DenseData(NumberTable):
     X : ndarray (n, D) of float32 or float64, contiguous, finite
     weight : ndarray (n,) of float64 or None
     n_threads : int
+    ranges : ndarray (2, D), optional
+        Smallest and largest numbers of the columns, if they are known; not used with weights, which may leave rows out.
     """
 
-    def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int) -> None:
+    def __init__(self, X: NDArray[Any], weight: Floats | None, n_threads: int, ranges: Floats | None = None) -> None:
         self.X, self.n_threads = X, n_threads
         self.weight, unit = integer_weights(weight)
         self._given = weight
         whole = weight is None or unit == 1.0
         self._share = np.empty(0) if whole or weight is None else _comparable(weight)
         self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
-        low, high = np.empty((2, X.shape[1]))
-        _moments.column_ranges(X, self.weight, low, high, threads_for(n_threads, 2 * X.size))
+        if ranges is None or weight is not None:
+            ranges = np.empty((2, X.shape[1]))
+            _moments.column_ranges(X, self.weight, *ranges, threads_for(n_threads, 2 * X.size))
         total = float(self.weight.sum()) * unit if len(self.weight) else float(len(X))
         largest = 1.0 if whole or weight is None else float(weight.max())
-        super().__init__(len(X), low, high, total, unit, largest, bool(X.dtype == np.float32))
+        super().__init__(len(X), *ranges, total, unit, largest, bool(X.dtype == np.float32))
 
     def check_ranges(self, names: Sequence[Any]) -> None:
         super().check_ranges(names)

@@ -25,7 +25,7 @@ cdef extern from "_moments.h" nogil:
     void moments_add_row(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start,
                          Py_ssize_t first_numeric, const table_rows *t, Py_ssize_t i, int64_t weight)
     void moments_merge(int64_t *to, const int64_t *source, int64_t sign, Py_ssize_t first_numeric, Py_ssize_t width)
-    void moments_ranges(const void *x, int single, Py_ssize_t p, double *low, double *high)
+    int moments_ranges(const void *x, int single, Py_ssize_t p, double *low, double *high)
     ctypedef struct moments_cell:
         pass
     void moments_prepare(moments_cell *cell, Py_ssize_t at, double offset_scaled, int64_t weight)

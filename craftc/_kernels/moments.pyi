@@ -41,7 +41,7 @@ def column_ranges(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     n_threads: int,
-) -> None: ...
+) -> bool: ...
 def accumulate(
     X: NDArray[Any] | Columns,
     codes: NDArray[Any],

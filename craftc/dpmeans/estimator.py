@@ -45,7 +45,7 @@ from craftc.table.cluster_summary import MomentsSummary
 from craftc.table.dense_input import DenseInput
 from craftc.table.fit_input import set_input_attributes
 from craftc.table.frames import open_source
-from craftc.table.numbers import read_numbers
+from craftc.table.numbers import finite_ranges, read_numbers
 
 MODES = ("auto", "serial", "delayed", "collapsed", "lowest")
 COVARIANCES = ("spherical", "full", "full-sized")
@@ -264,11 +264,12 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
             self._warn_of_the_result(best, len(partitions))
             self._moments = best.moments.around(self.cluster_centers_)
             return self
-        table = self._read_rows(X, reset=True)
+        table = self._read_rows(X, reset=True, finite=False)
+        ranges = finite_ranges(table, self, n_threads)
         weight = check_weight(sample_weight, len(table))
         shape = self._known_shape(table.shape[1])
         rows = table
-        data = DenseData(whitened(table, shape), weight, n_threads)
+        data = DenseData(whitened(table, shape), weight, n_threads, ranges if shape is None else None)
         data.check_ranges(column_names(self))
         if isinstance(self.covariance, str) and self.covariance == "spherical":
             warn_of_unscaled_columns(self, rows, data.columns())

@@ -10,10 +10,14 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, validate_data
 
+from craftc._common.threads import threads_for
+from craftc._common.typing import Floats
+from craftc._kernels import moments as _kernel
 from craftc.table.frames import as_frame, open_source
 
 _NO_TARGET = "no_validation"  # of scikit-learn
@@ -24,7 +28,15 @@ _NO_NUMBER = (
 
 
 def read_numbers(
-    estimator: Any, X: Any, y: Any = _NO_TARGET, *, reset: bool | None, dtype: Any = np.float64, allow_nan: bool = False, **checks: Any
+    estimator: Any,
+    X: Any,
+    y: Any = _NO_TARGET,
+    *,
+    reset: bool | None,
+    dtype: Any = np.float64,
+    allow_nan: bool = False,
+    finite: bool = True,
+    **checks: Any,
 ) -> Any:
     """Rows of numbers as a C-contiguous array or a CSR array.
 
@@ -40,6 +52,8 @@ def read_numbers(
         Types that stay as they are; others become the first of them.
     allow_nan : bool
         Whether NaN is a missing cell.
+    finite : bool
+        Whether cells that are not finite are refused; if not, the caller does that by :func:`finite_ranges`.
     **checks
         Further arguments of scikit-learn's `check_array`.
 
@@ -65,9 +79,25 @@ def read_numbers(
         if not _has_nulls(X):
             raise error
         numbers = _with_nan(X)
-        return read_numbers(estimator, numbers, y, reset=reset, dtype=dtype, allow_nan=allow_nan, **checks)
-    _check_finite(read[0] if isinstance(read, tuple) else read, estimator, allow_nan)
+        return read_numbers(estimator, numbers, y, reset=reset, dtype=dtype, allow_nan=allow_nan, finite=finite, **checks)
+    if finite:
+        _check_finite(read[0] if isinstance(read, tuple) else read, estimator, allow_nan)
     return read
+
+
+def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:
+    """(2, D) the smallest and the largest number of every column of a C-contiguous array (n, D) of floats, in one pass.
+
+    Raises
+    ------
+    ValueError
+        A number is not finite.
+    """
+    ranges = np.empty((2, X.shape[1]))
+    missing = _kernel.column_ranges(X, np.empty(0, np.int64), *ranges, threads_for(n_threads, 2 * X.size))
+    if missing or not np.isfinite(ranges).all():
+        assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
+    return ranges
 
 
 def _check_finite(X: Any, estimator: Any, allow_nan: bool) -> None:

@@ -205,6 +205,35 @@ def test_columns_in_two_blocks_have_the_moments_of_one_block(seed, dtype, n_thre
     np.testing.assert_array_equal(Moments.of_partition(grid, unit, apart, weight, labels, 3, n_threads).groups, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+@pytest.mark.parametrize("p", [1, 2, 5, 16, 17, 333, 1023, 1024, 1500])
+def test_ranges_are_those_of_numpy_whatever_the_threads(p, n, dtype):
+    rng = np.random.default_rng(p + n)
+    X = rng.normal(size=(n, p)).astype(dtype)
+    X[rng.random((n, p)) < 0.1] = -0.0
+    X[0, 0], X[-1, -1] = -0.0, np.inf
+    weight = rng.integers(0, 2, n)
+    weight[-1] = 1
+    holed = X.copy()
+    holed[rng.random((n, p)) < 0.3] = np.nan
+    for n_threads in (1, 3):
+        low, high = np.empty((2, p))
+        assert kernel.column_ranges(X, np.empty(0, np.int64), low, high, n_threads) is False
+        assert np.array_equal(low, X.min(axis=0)) and np.array_equal(high, X.max(axis=0))
+        assert not np.signbit(low[low == 0]).any() and not np.signbit(high[high == 0]).any()
+        kernel.column_ranges(X, weight, low, high, n_threads)
+        assert np.array_equal(low, X[weight > 0].min(axis=0)) and np.array_equal(high, X[weight > 0].max(axis=0))
+        assert kernel.column_ranges(holed, np.empty(0, np.int64), low, high, n_threads) == np.isnan(holed).any()
+        assert np.array_equal(low, np.fmin.reduce(holed, axis=0, initial=np.inf))
+        assert np.array_equal(high, np.fmax.reduce(holed, axis=0, initial=-np.inf))
+        assert kernel.column_ranges(holed, weight, low, high, n_threads) == np.isnan(holed[weight > 0]).any()
+        columns = kernel.Columns(holed, X, range(2 * p))
+        low, high = np.empty((2, 2 * p))
+        assert kernel.column_ranges(columns, np.empty(0, np.int64), low, high, n_threads) == np.isnan(holed).any()
+        assert np.array_equal(low[:p], np.fmin.reduce(holed, axis=0, initial=np.inf)) and np.array_equal(low[p:], X.min(axis=0))
+
+
 def test_columns_are_checked():
     first, second = np.zeros((4, 2)), np.zeros((4, 1))
     for other, place, match in (
