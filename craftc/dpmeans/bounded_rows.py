@@ -18,7 +18,7 @@ from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
 from craftc._kernels import dpmeans_sweep as _sweep
 
-WINDOW = 4096  # rows of the first window of a serial sweep
+WINDOW = 1024  # rows of the first window of a serial sweep
 _PRODUCTS_AT_ONCE = 10_000_000_000  # multiplications between two checks for an interrupt, a fraction of a second
 _NO_DRIFT = np.empty(0, np.float32)
 _NO_CENTERS = np.empty(0, np.int32)

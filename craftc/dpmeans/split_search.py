@@ -318,7 +318,10 @@ class SplitSearch:
             self.sweep(_SWEEPS)
         self.exchange()
         while self._improve(few, length):
+            shortest, before = length(self.sizes, self.inertia), self._present()
             self.exchange()
+            if length(self.sizes, self.inertia) > shortest:  # it lowers the inertia, not always the description length: no circles
+                self._return_to(before)
 
     def _find_many(self, most: int, best: float, length: Callable[[Floats, float], float]) -> bool:
         """Go on cutting while that shortens the description; returns whether that finds clear clusters, and a shorter one than `best`.

@@ -195,6 +195,21 @@ def test_many_clear_clusters(parameters):
     assert same_partition(DPMeans(**parameters, random_state=0).fit(X).labels_, labels)
 
 
+@pytest.mark.parametrize("seed", [200849, 200916, 201020, 100491])
+def test_the_search_ends_where_exchanges_lengthen_the_description(seed, monkeypatch):
+    """Clusters that overlap: one more or less shortens the description, and an exchange that lowers the inertia undid that for ever."""
+    calls, improve = [], SplitSearch._improve
+    monkeypatch.setattr(SplitSearch, "_improve", lambda self, *most: calls.append(self) or len(calls) < 200 and improve(self, *most))
+    rng = np.random.default_rng(seed)
+    n, D, K = int(rng.integers(300, 3000)), int(rng.choice([8, 16, 32])), int(rng.integers(10, 50))
+    share = rng.dirichlet(np.full(K, rng.choice([1.0, 3.0])))
+    labels = rng.choice(K, n, p=share)
+    centres = rng.normal(size=(K, D)) * rng.choice([0.7, 1.0, 1.5])
+    X = centres[labels] + rng.normal(size=(n, D)) * rng.uniform(0.5, 1.5, K)[labels][:, None]
+    DPMeans().fit(X.astype(np.float32))
+    assert len(calls) < 50
+
+
 def test_a_continuum_has_few_clusters():
     """Many clusters shorten its description, but are not clear."""
     X = np.random.default_rng(0).normal(size=(8000, 6)) * [20, 10, 5, 1, 1, 1]
