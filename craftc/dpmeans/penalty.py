@@ -17,7 +17,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.descent import Descent, SphericalFit
-from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, THOROUGH, SplitSearch
+from craftc.dpmeans.split_search import FAST, MOST_CHOSEN, MOST_PAIRED, THOROUGH, SplitSearch
 
 _PATIENCE = 8  # values of the path that are tried without an improvement
 #: Rows by which lambda^2 and the number of clusters are chosen for larger tables.
@@ -25,7 +25,7 @@ ROWS_SEARCHED = 1 << 14
 _FEWEST_SEARCHED = 1 << 13  # rows
 _CELLS_SEARCHED = 1 << 21  # cells of a table that is wide
 _SMALL = 1 << 17  # cells of a table that is searched twice
-_LEAST, _MOST = 64, 256  # rows of each, where the number of clusters is given
+_LEAST, _MOST = 64, 256  # rows of each cluster
 _MODE_ROWS = 1 << 11  # rows by which the mode is chosen
 _ROWS_PER_RADIUS = 4  # at least, in a cluster whose radius is to be seen
 _MARGIN = 1.1
@@ -125,21 +125,36 @@ def searched_centers(rows: Any, penalty: Any, n_clusters: int | None, cap: int, 
     whole : bool
         Search in all rows, not in a sample of a large table.
     """
-    n, given = rows.n_counted, n_clusters if n_clusters is not None else None if isinstance(penalty, str) else cap
-    sample = rows.counted() if whole else some_rows(rows, seed, given)
-    search, share = SplitSearch(sample), sample.total / rows.table.total
-    if given is not None:
-        price = 0.0 if isinstance(penalty, str) else penalty * share
-        searches = [search, SplitSearch(sample, THOROUGH)] if sample.X.size < _SMALL and not whole else [search]
-        for one in searches:
-            one.run(min(int(given), n), price)
-        search = min(searches, key=lambda one: one.inertia + (one.K - 1) * price)
+    given = n_clusters if n_clusters is not None else None if isinstance(penalty, str) else cap
+    if given is None:
+        search = _of_any_number(rows, cap, seed, whole)
+        share = search.data.total / rows.table.total
     else:
-        most = max(1, min(cap, MOST_PAIRED, int(sample.total // ROWS_PER_CLUSTER), n))
-        search.choose(most, partial(_length, sample))
+        sample = rows.counted() if whole else some_rows(rows, seed, given)
+        share = sample.total / rows.table.total
+        price = 0.0 if isinstance(penalty, str) else penalty * share
+        schedules = [FAST, THOROUGH] if sample.X.size < _SMALL and not whole else [FAST]
+        searches = [SplitSearch(sample, schedule) for schedule in schedules]
+        for one in searches:
+            one.run(min(int(given), rows.n_counted), price)
+        search = min(searches, key=lambda one: one.inertia + (one.K - 1) * price)
     if isinstance(penalty, str):
         penalty = sum(search.price_range()) / 2 / share
     return float(penalty), search.centers
+
+
+def _of_any_number(rows: Any, cap: int, seed: int, whole: bool) -> SplitSearch:
+    """The search for the shortest description; once more, in more rows of a large table, where it finds many clusters."""
+    few, more = (rows.n_counted if whole else _rows_searched(rows, n) for n in (1, None))
+    search = _shortest(_some(rows, few, seed), cap)
+    return _shortest(_some(rows, more, seed), cap) if few < min(more, _MOST * search.K) else search
+
+
+def _shortest(sample: DenseData, cap: int) -> SplitSearch:
+    search = SplitSearch(sample)
+    most = max(1, min(cap, MOST_PAIRED, int(sample.total // ROWS_PER_CLUSTER), len(sample)))
+    search.choose(most, partial(_length, sample))
+    return search
 
 
 def sample_of(rows: Any, n: int, seed: int) -> DenseData:
@@ -150,11 +165,20 @@ def sample_of(rows: Any, n: int, seed: int) -> DenseData:
 
 def some_rows(rows: Any, seed: int, n_clusters: int | None = None) -> DenseData:
     """The rows of weight > 0, or of a large table as many as are searched for a number of clusters that is given or not."""
+    return _some(rows, _rows_searched(rows, n_clusters), seed)
+
+
+def _some(rows: Any, n: int, seed: int) -> DenseData:
+    data: DenseData = rows.counted() if n == rows.n_counted else sample_of(rows, n, seed)
+    return data
+
+
+def _rows_searched(rows: Any, n_clusters: int | None) -> int:
+    """Rows in which a number of clusters is searched for, or any number."""
     n, fitting = rows.n_counted, _CELLS_SEARCHED // rows.table.n_columns
     most = min(fitting, ROWS_SEARCHED) if n_clusters is None else min(max(fitting, _LEAST * n_clusters), _MOST * n_clusters)
     most = max(most, _FEWEST_SEARCHED)
-    whole = n <= max(most, ROWS_SEARCHED)
-    return rows.counted() if whole else sample_of(rows, most, seed)
+    return int(n if n <= max(most, ROWS_SEARCHED) else most)
 
 
 def price_path(rows: Any, n_clusters: int, seed: int) -> Floats:
