@@ -216,6 +216,7 @@ def column_ranges(
 cdef int _ranges(const table_rows *rows, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] found) noexcept nogil:
     cdef Py_ssize_t i, d
     cdef int missing = 0
+    cdef const table_column *column
     for d in range(rows.p):
         found[1, d] = -INFINITY
     if rows.columns == NULL and rows.weight == NULL:
@@ -224,7 +225,8 @@ cdef int _ranges(const table_rows *rows, Py_ssize_t start, Py_ssize_t stop, doub
         if rows_weight(rows, i) != 0:
             if rows.columns != NULL:
                 for d in range(rows.p):
-                    missing |= moments_ranges(rows.columns[d].first + i * rows.columns[d].stride, rows.single, 1, &found[0, d], &found[1, d])
+                    column = &rows.columns[d]
+                    missing |= moments_ranges(column.first + i * column.stride, rows.single, 1, &found[0, d], &found[1, d])
             elif rows.single:
                 missing |= moments_ranges(rows_numeric(rows, i), 1, rows.p, &found[0, 0], &found[1, 0])
             else:

@@ -215,10 +215,10 @@ class DenseData(NumberTable):
         self.unit_weight = np.minimum(weight, 1.0) if weight is not None and bool((weight < 1).any()) else np.empty(0)
         if ranges is None or weight is not None:
             ranges = np.empty((2, X.shape[1]))
-            _moments.column_ranges(X, self.weight, *ranges, threads_for(n_threads, 2 * X.size))
+            _moments.column_ranges(X, self.weight, ranges[0], ranges[1], threads_for(n_threads, 2 * X.size))
         total = float(self.weight.sum()) * unit if len(self.weight) else float(len(X))
         largest = 1.0 if whole or weight is None else float(weight.max())
-        super().__init__(len(X), *ranges, total, unit, largest, bool(X.dtype == np.float32))
+        super().__init__(len(X), ranges[0], ranges[1], total, unit, largest, bool(X.dtype == np.float32))
 
     def check_ranges(self, names: Sequence[Any]) -> None:
         super().check_ranges(names)

@@ -94,7 +94,7 @@ def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:
         A number is not finite.
     """
     ranges = np.empty((2, X.shape[1]))
-    missing = _kernel.column_ranges(X, np.empty(0, np.int64), *ranges, threads_for(n_threads, 2 * X.size))
+    missing = _kernel.column_ranges(X, np.empty(0, np.int64), ranges[0], ranges[1], threads_for(n_threads, 2 * X.size))
     if missing or not np.isfinite(ranges).all():
         assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
     return ranges

@@ -199,7 +199,7 @@ def test_many_clear_clusters(parameters):
 def test_the_search_ends_where_exchanges_lengthen_the_description(seed, monkeypatch):
     """Clusters that overlap: one more or less shortens the description, and an exchange that lowers the inertia undid that for ever."""
     calls, improve = [], SplitSearch._improve
-    monkeypatch.setattr(SplitSearch, "_improve", lambda self, *most: calls.append(self) or len(calls) < 200 and improve(self, *most))
+    monkeypatch.setattr(SplitSearch, "_improve", lambda self, *most: calls.append(self) or (len(calls) < 200 and improve(self, *most)))
     rng = np.random.default_rng(seed)
     n, D, K = int(rng.integers(300, 3000)), int(rng.choice([8, 16, 32])), int(rng.integers(10, 50))
     share = rng.dirichlet(np.full(K, rng.choice([1.0, 3.0])))

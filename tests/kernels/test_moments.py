@@ -220,10 +220,10 @@ def test_ranges_are_those_of_numpy_whatever_the_threads(p, n, dtype):
     for n_threads in (1, 3):
         low, high = np.empty((2, p))
         assert kernel.column_ranges(X, np.empty(0, np.int64), low, high, n_threads) is False
-        assert np.array_equal(low, X.min(axis=0)) and np.array_equal(high, X.max(axis=0))
-        assert not np.signbit(low[low == 0]).any() and not np.signbit(high[high == 0]).any()
+        assert np.array_equal([low, high], [X.min(axis=0), X.max(axis=0)])
+        assert not np.signbit([*low[low == 0], *high[high == 0]]).any()
         kernel.column_ranges(X, weight, low, high, n_threads)
-        assert np.array_equal(low, X[weight > 0].min(axis=0)) and np.array_equal(high, X[weight > 0].max(axis=0))
+        assert np.array_equal([low, high], [X[weight > 0].min(axis=0), X[weight > 0].max(axis=0)])
         assert kernel.column_ranges(holed, np.empty(0, np.int64), low, high, n_threads) == np.isnan(holed).any()
         assert np.array_equal(low, np.fmin.reduce(holed, axis=0, initial=np.inf))
         assert np.array_equal(high, np.fmax.reduce(holed, axis=0, initial=-np.inf))
@@ -231,7 +231,7 @@ def test_ranges_are_those_of_numpy_whatever_the_threads(p, n, dtype):
         columns = kernel.Columns(holed, X, range(2 * p))
         low, high = np.empty((2, 2 * p))
         assert kernel.column_ranges(columns, np.empty(0, np.int64), low, high, n_threads) == np.isnan(holed).any()
-        assert np.array_equal(low[:p], np.fmin.reduce(holed, axis=0, initial=np.inf)) and np.array_equal(low[p:], X.min(axis=0))
+        assert np.array_equal(low, [*np.fmin.reduce(holed, axis=0, initial=np.inf), *X.min(axis=0)])
 
 
 def test_columns_are_checked():
