@@ -230,7 +230,7 @@ class SplitSearch:
     def shrink(self, n_clusters: int, price: float) -> None:
         """Merge the cheapest pairs while there are more than `n_clusters` clusters, or a merge costs less than the price of one."""
         if self.K <= MOST_PAIRED:
-            steps = self.merges()
+            steps = self.merges(None if price > 0.0 else self.K - n_clusters)
             last = sum(len(step.sizes) >= n_clusters or step.cost * _PAYS < price for step in steps)
             if last:
                 self.merge(steps[last - 1])

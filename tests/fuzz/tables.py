@@ -24,11 +24,15 @@ def shape(rng: np.random.Generator) -> tuple[int, int]:
     n = int(rng.choice([0, 1, 2, 3], p=[0.1, 0.3, 0.3, 0.3])) if rng.random() < 0.08 else int(rng.integers(4, 60))
     if rng.random() < 0.03:
         n = int(rng.integers(60, 200)) if rng.random() < 0.7 else int(rng.integers(500, 3000))
+    if n >= 500 and rng.random() < 0.5:
+        return n, int(rng.choice([8, 16]))
     return n, int(rng.choice([0, 1, 2, 3, 4, 6], p=[0.01, 0.14, 0.3, 0.3, 0.2, 0.05]))
 
 
 def numbers(rng: np.random.Generator, n: int, d: int) -> np.ndarray[Any, Any]:
     """(n, d) finite float64 numbers of an ordinary range: normal, clustered, with ties, or constant."""
+    if n >= 500 and rng.random() < 0.7:
+        return overlapping(rng, n, d)
     kind = rng.integers(5)
     if kind == 0:
         return rng.normal(size=(n, d))
@@ -38,6 +42,14 @@ def numbers(rng: np.random.Generator, n: int, d: int) -> np.ndarray[Any, Any]:
         return np.full((n, d), rng.normal())
     X = rng.normal(size=(n, d)) + 6.0 * rng.integers(0, 3, (n, 1)) * rng.integers(0, 2, (1, d))
     return np.round(X, 1) if kind == 3 else np.asarray(X)
+
+
+def overlapping(rng: np.random.Generator, n: int, d: int) -> np.ndarray[Any, Any]:
+    """(n, d) rows of clusters that overlap, of different sizes and spreads: many partitions are nearly as good."""
+    K = int(rng.integers(2, 50))
+    labels = rng.choice(K, n, p=rng.dirichlet(np.full(K, rng.choice([1.0, 3.0]))))
+    centres = rng.normal(size=(K, d)) * rng.choice([0.7, 1.0, 1.5])
+    return np.asarray(centres[labels] + rng.normal(size=(n, d)) * rng.uniform(0.5, 1.5, K)[labels][:, None])
 
 
 def of_any_scale(rng: np.random.Generator, X: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
