@@ -131,5 +131,6 @@ def _farthest_candidates(
     if len(weight):
         own[weight == 0] = 0.0
     at = int(own.argmax())
-    rows = np.flatnonzero(own >= nearest(X[at : at + 1], centers, 1)[1])
+    within = nearest(X[at : at + 1], centers, 1)[1]
+    rows = np.flatnonzero(own >= np.minimum(within, own[at]))  # less than `within` where all rows equal their centres: row 0 may lack weight
     return rows, nearest(np.ascontiguousarray(X[rows]), centers, 1)[1]

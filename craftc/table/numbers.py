@@ -96,7 +96,8 @@ def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:
     ranges = np.empty((2, X.shape[1]))
     missing = _kernel.column_ranges(X, np.empty(0, np.int64), ranges[0], ranges[1], threads_for(n_threads, 2 * X.size))
     if missing or not np.isfinite(ranges).all():
-        assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
+        with np.errstate(over="ignore", invalid="ignore"):
+            assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
     return ranges
 
 

@@ -69,6 +69,7 @@ TABLES = [
     *BAD_ROWS,
     *MISSING_ROWS,
     (pd.DataFrame({"a": [1.0, None, 2.0]}), "NaN"),
+    (np.array([[np.inf, 0.0], [-np.inf, 1.0]], np.float32), "infinity"),
     (np.array([["a", "b"], ["c", "d"]]), "takes numbers only"),
     (pd.DataFrame({"kind": pd.Categorical(list("aba")), "x": range(3)}), "takes numbers only"),
 ]

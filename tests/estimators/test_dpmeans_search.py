@@ -252,6 +252,13 @@ def test_rows_without_weight_belong_to_the_nearest_cluster():
 # ---- prices and radii ----
 
 
+def test_rows_equal_to_their_centres_after_one_without_weight():
+    X = np.array([[9.0, 9.0], [0.0, 0.0], [0.0, 0.0], [4.0, 0.0]])
+    model = DPMeans(n_clusters=2).fit(X, sample_weight=[0.0, 1.0, 1.0, 1.0])
+    assert model.inertia_ == 0.0
+    assert model.labels_[1:].tolist() == [model.labels_[1]] * 2 + [1 - model.labels_[1]]
+
+
 def test_the_path_of_prices():
     X, _ = clouds(8, 120, 2, 4, 30.0)
     path = DPMeans().penalty_path(X, 30)
