@@ -132,5 +132,5 @@ def _farthest_candidates(
         own[weight == 0] = 0.0
     at = int(own.argmax())
     within = nearest(X[at : at + 1], centers, 1)[1]
-    rows = np.flatnonzero(own >= np.minimum(within, own[at]))  # less than `within` where all rows equal their centres: row 0 may lack weight
+    rows = np.flatnonzero(own >= np.minimum(within, own[at]))  # own[at] is less where it is 0 and the row lacks weight
     return rows, nearest(np.ascontiguousarray(X[rows]), centers, 1)[1]
