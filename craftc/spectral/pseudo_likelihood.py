@@ -170,17 +170,27 @@ class Joints:
             combination = np.arange(rooms[j])
             row.append(self.first_row[j] + combination)
             state.append(e.first_state[v] + combination // self.stride[v] % size)
-        entries = (np.concatenate(row), np.concatenate(state)) if sizes else (np.empty(0, np.intp),) * 2
-        self._members = csr_array((np.ones(len(entries[0])), entries), shape=(self.first_row[-1], len(e.indicator_of_state)))
-        self._of_state = self._members.T.tocsr()
+        rows, states = (np.concatenate(row), np.concatenate(state)) if sizes else (np.empty(0, np.intp),) * 2
+        indicator = e.indicator_of_state[states]
+        known, on = indicator != _kernel.MISSING, indicator >= 0
+        entries = np.concatenate([rows[known], rows[on]]), np.concatenate([e.state_owner[states[known]], len(sizes) + indicator[on]])
+        self._terms = csr_array((np.ones(len(entries[0])), entries), shape=(self.first_row[-1], len(sizes) + e.p2))
+        self._combinations = self._terms.T.tocsr()
+        self._first = e.first[:-1]
 
-    def sum(self, by_state: Floats) -> Floats:
-        """(R, ...) sums of (C, ...) over the states of a combination."""
-        return self._times(self._members, by_state)
+    def sum(self, known: Floats, on: Floats) -> Floats:
+        """(R, ...) what the indicators of a combination add: `known` (p2, ...) if their variable is not missing, `on` if they are on."""
+        n = len(self._first)
+        terms = np.empty((n + len(on), *on.shape[1:]))
+        if n:
+            np.add.reduceat(known, self._first, axis=0, out=terms[:n])
+        terms[n:] = on
+        return self._times(self._terms, terms)
 
-    def gather(self, by_row: Floats) -> Floats:
-        """(C, ...) sums of (R, ...) over the combinations that contain a state."""
-        return self._times(self._of_state, by_row)
+    def gather(self, by_row: Floats) -> tuple[Floats, Floats]:
+        """Sums of (R, ...) over the combinations in which a variable is not missing (P, ...), and those with an indicator on (p2, ...)."""
+        sums = self._times(self._combinations, by_row)
+        return sums[: len(self._first)], sums[len(self._first) :]
 
     @staticmethod
     def _times(matrix: csr_array, values: Floats) -> Floats:
@@ -265,8 +275,6 @@ class PseudoLikelihood:
         self._rise = self._at_nodes(lambda u: similarity(u, codes[:, 1:], eps) - similarity(u, codes[:, :1], eps))
         powers, self._own = self._conditionals.observed(self.n_threads)
         self._basis_sums = self._sums_of_basis(table) if free else powers[:, 1:]
-        self._on = np.flatnonzero(e.indicator_of_state >= 0)
-        self._known = np.flatnonzero(e.indicator_of_state != _kernel.MISSING)
         self._unary = aligned((e.p1, self._M))
         self._node_table = aligned((R, e.p1, self._M))
         self._bias, self._bias_table, self._cross = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
@@ -285,9 +293,11 @@ class PseudoLikelihood:
             self._unary[s, : len(self._values[s])] = c[s, : len(self._values[s])]
         mixed = theta[:p1, p1:]
         if not self._dense:
-            self._node_table[:] = self._joints.sum(self._by_code(mixed))
+            weight = mixed.T[:, :, None]
+            self._node_table[:] = self._joints.sum(weight * self._off, weight * self._rise)
         self._bias[: e.p2] = b
-        self._bias_table[:, : e.p2] = self._joints.sum(self._over_states(2.0 * theta[p1:, p1:]))
+        twice = 2.0 * theta[p1:, p1:]
+        self._bias_table[:, : e.p2] = self._joints.sum(-twice, 2.0 * twice)
         self._cross[:, : e.p2] = mixed
         pair = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
         expected = ExpectedStatistics(
@@ -300,9 +310,11 @@ class PseudoLikelihood:
         R[:p1] = self._own
         R[:p1, : self._conditionals.seen] -= expected.pair.sum(axis=2)
         if not self._dense and e.p2:
-            R[:p1, p1:] -= self._expected(self._joints.gather(expected.node_table))
+            known, on = self._joints.gather(expected.node_table)
+            R[:p1, p1:] -= np.einsum("lsm,lsm->sl", known[e.owner], self._off) + np.einsum("lsm,lsm->sl", on, self._rise)
         R[p1:, :p1] = expected.cross[:, : e.p2].T
-        R[p1:, p1:] = self._by_indicator(self._joints.gather(expected.bias_table[:, : e.p2])).T
+        known, on = self._joints.gather(expected.bias_table[:, : e.p2])
+        R[p1:, p1:] = (4.0 * on - 2.0 * known[e.owner]).T
         dc = self._basis_sums.copy()
         if self._spread.any():
             dc[self._spread] -= expected.node[self._spread, : len(u)] @ self._basis_at_nodes
@@ -347,41 +359,6 @@ class PseudoLikelihood:
             out[:, s] = 0.0
             out[:, s, : len(self._values[s])] = function(self._values[s])
         return out
-
-    def _over_states(self, weight: Floats) -> Floats:
-        """(C, ...) sums over the indicators of a state's variable of +-1 times weight (p2, ...); 0 for missing states."""
-        e = self.encoding
-        out = np.zeros((len(e.indicator_of_state), *weight.shape[1:]))
-        if e.p2:
-            out[self._known] = -np.add.reduceat(weight, e.first[:-1], axis=0)[e.state_owner[self._known]]
-            out[self._on] += 2.0 * weight[e.indicator_of_state[self._on]]
-        return out
-
-    def _by_indicator(self, sums: Floats) -> Floats:
-        """(p2, ...) sums over the states of an indicator's variable of 2 * +-1 times sums (C, ...)."""
-        e = self.encoding
-        if not e.p2:
-            return sums[:0]
-        known = np.where((e.indicator_of_state == _kernel.MISSING)[:, None], 0.0, sums)
-        return np.asarray(4.0 * sums[e.state_of] - 2.0 * np.add.reduceat(known, e.first_state, axis=0)[e.owner])
-
-    def _by_code(self, mixed: Floats) -> Floats:
-        """(C, p1, M) what a state adds to the energies of the numeric columns."""
-        e = self.encoding
-        out = np.zeros((len(e.indicator_of_state), e.p1, self._M))
-        if e.p2:
-            weight = mixed.T[:, :, None]
-            out[self._known] = np.add.reduceat(weight * self._off, e.first[:-1], axis=0)[e.state_owner[self._known]]
-            on = e.indicator_of_state[self._on]
-            out[self._on] += weight[on] * self._rise[on]
-        return out
-
-    def _expected(self, visits: Floats) -> Floats:
-        """(p1, p2) expected similarities of the numeric columns to the codes, from visits (C, p1, M) of the grid by state."""
-        e = self.encoding
-        known = np.where((e.indicator_of_state == _kernel.MISSING)[:, None, None], 0.0, visits)
-        total = np.add.reduceat(known, e.first_state, axis=0)[e.owner]
-        return np.asarray(np.einsum("lsm,lsm->sl", total, self._off) + np.einsum("lsm,lsm->sl", visits[e.state_of], self._rise))
 
 
 class Objective:
