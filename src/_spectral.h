@@ -92,6 +92,14 @@ typedef struct {
     ptrdiff_t *known;               /* (seen) which numbers are not missing */
 } sp_scratch;
 
+/* What indicators add to the tables of the numeric nodes. A combination of states has terms: term v < P for every variable that is not
+ * missing, term P + l for every indicator l that is on. */
+typedef struct {
+    const ptrdiff_t *start;         /* (R + 1) first terms of the combinations */
+    const ptrdiff_t *term;
+    const double *off, *rise;       /* (p2, all nodes) similarities of the nodes to an indicator that is off, and the change when it is on */
+} sp_terms;
+
 static inline ptrdiff_t sp_padded(ptrdiff_t n)
 {
     return (n + SP_LANES - 1) / SP_LANES * SP_LANES;
@@ -141,6 +149,18 @@ static inline void sp_rows(const sp_table *t, const sp_weights *w, ptrdiff_t sta
 static inline void sp_observe(const sp_table *t, ptrdiff_t start, ptrdiff_t stop, double *powers, double *own, sp_scratch *scratch)
 {
     SIMD_DISPATCH(sp_observe, (t, start, stop, powers, own, scratch));
+}
+
+/* out (R, p1, M) = energies of the numeric nodes under every combination, by weights (p1, p2); known (P, p1, M) is room */
+static inline void sp_combine(const sp_table *t, const sp_terms *c, const double *weight, double *known, double *out)
+{
+    SIMD_DISPATCH(sp_combine, (t, c, weight, known, out));
+}
+
+/* lanes (p1, p2, SP_LANES) = similarities of the indicators to the nodes, times visits (R, p1, M); known (P, p1, M) is room */
+static inline void sp_visited(const sp_table *t, const sp_terms *c, const double *visits, double *known, double *lanes)
+{
+    SIMD_DISPATCH(sp_visited, (t, c, visits, known, lanes));
 }
 
 #endif

@@ -86,9 +86,17 @@ cdef extern from "_spectral.h":
         Py_ssize_t *row
         Py_ssize_t *known
 
+    ctypedef struct sp_terms:
+        const Py_ssize_t *start
+        const Py_ssize_t *term
+        const double *off
+        const double *rise
+
     Py_ssize_t sp_padded(Py_ssize_t) noexcept nogil
     void sp_rows(const sp_table *, const sp_weights *, Py_ssize_t, Py_ssize_t, sp_sums *, sp_scratch *) noexcept nogil
     void sp_observe(const sp_table *, Py_ssize_t, Py_ssize_t, double *, double *, sp_scratch *) noexcept nogil
+    void sp_combine(const sp_table *, const sp_terms *, const double *, double *, double *) noexcept nogil
+    void sp_visited(const sp_table *, const sp_terms *, const double *, double *, double *) noexcept nogil
 
 cdef extern from "_spectral_factor.h":
     ctypedef struct nf_table:
@@ -376,6 +384,49 @@ cdef class Conditionals:
             for i in range(size):
                 out[i] += rooms[run, i]
         return total[:3 * self.t.rows.p1].reshape(self.t.rows.p1, 3), total[3 * self.t.rows.p1:size].reshape(self.t.rows.p1, p)
+
+    cdef int _terms(self, sp_terms *out, start, term, off, rise) except -1:
+        """Point to the terms of combinations; raise unless they fit the table."""
+        cdef const Py_ssize_t[::1] first = start
+        cdef Py_ssize_t r, R = self.t.R
+        check(first.shape[0] == R + 1 and first[0] == 0 and first[R] == len(term), "start")
+        for r in range(R):
+            check(first[r] <= first[r + 1], "start")
+        check_positions(term, self.t.rows.P + self.t.p2, "term")
+        check(np.shape(off) == np.shape(rise) == (self.t.p2, self.t.grid.width), "off or rise")
+        out.start, out.term, out.off, out.rise = numbers(start), numbers(term), doubles_in(off), doubles_in(rise)
+        return 0
+
+    def combine(self, start, term, off, rise, weight, out):
+        """Energies of the numeric nodes under every combination of states.
+
+        Parameters
+        ----------
+        start, term : ndarrays (R + 1,) and (T,) of intp
+            Terms of a combination: v for every variable that is not missing, and P + l for every indicator l that is on.
+        off, rise : ndarrays (p2, width)
+            Similarities of all nodes of the grid to an indicator that is off, and their change when it is on.
+        weight : ndarray (p1, p2)
+            Weights between numeric columns and indicators.
+        out : ndarray (R, p1, M)
+            The energies; those of nodes that a column does not have are left as they are.
+        """
+        cdef sp_terms c
+        self._terms(&c, start, term, off, rise)
+        check(np.shape(weight) == (self.t.rows.p1, self.t.p2), "weight")
+        check(np.shape(out) == self.shapes[3], "out")
+        room = np.empty((self.t.rows.P, self.t.rows.p1, self.t.M))
+        sp_combine(&self.t, &c, doubles_in(weight), doubles_out(room), doubles_out(out))
+
+    def visited(self, start, term, off, rise, visits):
+        """(p1, p2) similarities of the indicators to the nodes of a numeric column, summed over visits (R, p1, M); others as in `combine`."""
+        cdef sp_terms c
+        self._terms(&c, start, term, off, rise)
+        check(np.shape(visits) == self.shapes[3], "visits")
+        room = np.empty((self.t.rows.P, self.t.rows.p1, self.t.M))
+        lanes = np.empty((self.t.rows.p1, self.t.p2, SP_LANES))
+        sp_visited(&self.t, &c, doubles_in(visits), doubles_out(room), doubles_out(lanes))
+        return lanes.sum(axis=2)
 
     cdef void _observe(self, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
         cdef sp_scratch scratch

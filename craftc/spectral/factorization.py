@@ -38,12 +38,14 @@ class Factors:
         """The product, centred and scaled like the table."""
         mean = self.scores.mean(axis=0) @ self.loadings.T
 
-        def reach(rows: slice) -> Floats:
-            part = self.scores[rows] @ self.loadings.T
-            return np.asarray(np.maximum(part.max(axis=0) - mean, mean - part.min(axis=0)))
+        def reach(rows: slice) -> tuple[Floats, float]:
+            scores = self.scores[rows]
+            part = scores @ self.loadings.T
+            return np.maximum(part.max(axis=0) - mean, mean - part.min(axis=0)), max(scores.max(), -scores.min())
 
-        largest = np.max(parallel_map(reach, chunks(len(self.scores)), n_threads), axis=0)
-        noise = np.abs(self.loadings).sum(axis=1) * np.abs(self.scores).max(axis=0, initial=0.0).max() * 1e-14
+        reaches, sizes = zip(*parallel_map(reach, chunks(len(self.scores)), n_threads), strict=True)
+        largest = np.max(reaches, axis=0)
+        noise = np.abs(self.loadings).sum(axis=1) * max(sizes) * 1e-14
         return Approximation(self, mean, np.where(largest > noise, beta / np.where(largest > noise, largest, 1.0), 0.0))
 
 

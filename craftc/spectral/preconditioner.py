@@ -31,7 +31,7 @@ class Preconditioner:
         x = np.nan_to_num(sample, nan=0.0)
         q = e.shares
         sizes = np.diff(e.first)
-        self._groups = [slice(e.first[v], e.first[v + 1]) for v in np.flatnonzero(sizes > 1)] if softmax else []
+        self._together = (sizes > 1) & softmax  # variables whose indicators are normalised together
         # mean and mean square of what a neighbour adds to an indicator's energy
         mean, square = np.zeros((e.p2, e.p)), np.full((e.p2, e.p), 4.0)
         mean[:, e.p1 :] = 2.0 * (2.0 * q - 1.0)
@@ -85,7 +85,7 @@ class Preconditioner:
         at = o.parameters(z / self.scale)
         c = at.c.copy()
         c[:, 0] -= self._square_on_x * at.c[:, 1]
-        c -= np.einsum("st,stk->sk", at.theta[: self._p1], self._slope)
+        c -= (at.theta[: self._p1, None] @ self._slope)[:, 0]
         b = at.b - (at.theta[self._p1 :] * self._mean).sum(axis=1)
         return o.vector(Parameters(at.theta, self._balanced(b), self._origin + self._level(c)))
 
@@ -96,7 +96,7 @@ class Preconditioner:
         b, c = self._balanced(g.b), self._level(g.c)
         shift = np.zeros_like(g.theta)
         shift[self._p1 :] = self._mean * b[:, None]
-        shift[: self._p1] = np.einsum("stk,sk->st", self._slope, c)
+        shift[: self._p1] = (self._slope @ c[:, :, None])[:, :, 0]
         c[:, 1] -= self._square_on_x * c[:, 0]
         return np.asarray(o.vector(Parameters(g.theta - shift - shift.T, b, c)) / self.scale)
 
@@ -109,7 +109,8 @@ class Preconditioner:
 
     def _balanced(self, b: Floats) -> Floats:
         """b less its mean over every softmax."""
-        b = b.copy()
-        for group in self._groups:
-            b[group] -= b[group].mean()
-        return b
+        if not self._together.any():
+            return b.copy()
+        e = self.objective.likelihood.encoding
+        mean = np.add.reduceat(b, e.first[:-1]) / np.diff(e.first)
+        return np.asarray(b - np.where(self._together, mean, 0.0)[e.owner])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -177,25 +175,17 @@ class Joints:
         self._terms = csr_array((np.ones(len(entries[0])), entries), shape=(self.first_row[-1], len(sizes) + e.p2))
         self._combinations = self._terms.T.tocsr()
         self._first = e.first[:-1]
+        self.terms = self._terms.indptr.astype(np.intp), self._terms.indices.astype(np.intp)
 
     def sum(self, known: Floats, on: Floats) -> Floats:
-        """(R, ...) what the indicators of a combination add: `known` (p2, ...) if their variable is not missing, `on` if they are on."""
-        n = len(self._first)
-        terms = np.empty((n + len(on), *on.shape[1:]))
-        if n:
-            np.add.reduceat(known, self._first, axis=0, out=terms[:n])
-        terms[n:] = on
-        return self._times(self._terms, terms)
+        """(R, L) what the indicators of a combination add: `known` (p2, L) if their variable is not missing, `on` if they are on."""
+        by_variable = np.add.reduceat(known, self._first, axis=0) if len(known) else known
+        return np.asarray(self._terms @ np.concatenate([by_variable, on]))
 
     def gather(self, by_row: Floats) -> tuple[Floats, Floats]:
-        """Sums of (R, ...) over the combinations in which a variable is not missing (P, ...), and those with an indicator on (p2, ...)."""
-        sums = self._times(self._combinations, by_row)
+        """Sums of (R, L) over the combinations in which a variable is not missing (P, L), and those with an indicator on (p2, L)."""
+        sums = self._combinations @ by_row
         return sums[: len(self._first)], sums[len(self._first) :]
-
-    @staticmethod
-    def _times(matrix: csr_array, values: Floats) -> Floats:
-        flat = values.reshape(len(values), math.prod(values.shape[1:]))
-        return np.asarray(matrix @ flat).reshape(matrix.shape[0], *values.shape[1:])
 
 
 class PseudoLikelihood:
@@ -271,8 +261,8 @@ class PseudoLikelihood:
         per_row = e.p1 * self._M * (6 + len(e.variable) + self._conditionals.seen) + self._L * (6 + len(e.variable) + 3 * e.p1)
         self.n_threads = threads_for(n_threads, self.n * per_row / _kernel.LANES)
         self._dense = low_rank is not None
-        self._off = self._at_nodes(lambda u: similarity(u, codes[:, :1], eps))
-        self._rise = self._at_nodes(lambda u: similarity(u, codes[:, 1:], eps) - similarity(u, codes[:, :1], eps))
+        off, on = (np.nan_to_num(similarity(nodes, code[:, None], eps), nan=0.0) for code in codes.T)
+        self._off, self._rise = off, on - off
         powers, self._own = self._conditionals.observed(self.n_threads)
         self._basis_sums = self._sums_of_basis(table) if free else powers[:, 1:]
         self._unary = aligned((e.p1, self._M))
@@ -293,8 +283,7 @@ class PseudoLikelihood:
             self._unary[s, : len(self._values[s])] = c[s, : len(self._values[s])]
         mixed = theta[:p1, p1:]
         if not self._dense:
-            weight = mixed.T[:, :, None]
-            self._node_table[:] = self._joints.sum(weight * self._off, weight * self._rise)
+            self._conditionals.combine(*self._joints.terms, self._off, self._rise, np.ascontiguousarray(mixed), self._node_table)
         self._bias[: e.p2] = b
         twice = 2.0 * theta[p1:, p1:]
         self._bias_table[:, : e.p2] = self._joints.sum(-twice, 2.0 * twice)
@@ -310,8 +299,7 @@ class PseudoLikelihood:
         R[:p1] = self._own
         R[:p1, : self._conditionals.seen] -= expected.pair.sum(axis=2)
         if not self._dense and e.p2:
-            known, on = self._joints.gather(expected.node_table)
-            R[:p1, p1:] -= np.einsum("lsm,lsm->sl", known[e.owner], self._off) + np.einsum("lsm,lsm->sl", on, self._rise)
+            R[:p1, p1:] -= self._conditionals.visited(*self._joints.terms, self._off, self._rise, expected.node_table)
         R[p1:, :p1] = expected.cross[:, : e.p2].T
         known, on = self._joints.gather(expected.bias_table[:, : e.p2])
         R[p1:, p1:] = (4.0 * on - 2.0 * known[e.owner]).T
@@ -346,20 +334,6 @@ class PseudoLikelihood:
                 out[s, : n_terms[s]] += self.basis_sums(s, x)
         return out
 
-    def _at_nodes(self, function: Callable[[Floats], Floats]) -> Floats:
-        """(p2, p1, M) values of a function of nodes, (m,) to (p2, m), at the nodes of every numeric column; 0 in the padding."""
-        e, nodes = self.encoding, self.grid.nodes
-        shared = np.zeros((e.p2, self._M))
-        if self._spread.any():
-            shared[:, : len(nodes)] = function(nodes)
-        if not len(self._few):
-            return np.broadcast_to(shared[:, None], (e.p2, e.p1, self._M))
-        out = np.repeat(shared[:, None], e.p1, axis=1)
-        for s in self._few:
-            out[:, s] = 0.0
-            out[:, s, : len(self._values[s])] = function(self._values[s])
-        return out
-
 
 class Objective:
     """-PL / n + l2 / 2 sum of squared weights of the edges + 1e-4 / 2 sum of squared unary terms, as a function of one vector.
@@ -371,6 +345,9 @@ class Objective:
         self.likelihood, self.unary = likelihood, unary
         e = likelihood.encoding
         self.edges = e.edges()
+        self._flat = np.ravel_multi_index(self.edges, (e.p, e.p))
+        self._number = np.full((e.p, e.p), len(self._flat))  # of the edge between two columns; behind all edges: none
+        self._number[self.edges] = self._number.T[self.edges] = np.arange(len(self._flat))
         self.n_basis = likelihood.unary_basis.size
         self.n_edges, self.n_b, self.n_c = len(self.edges[0]), e.p2 * unary, self.n_basis * e.p1 * unary
         self.ridge = np.concatenate([np.full(self.n_edges, l2), np.full(self.n_b + self.n_c, UNARY_RIDGE)])
@@ -382,15 +359,15 @@ class Objective:
     def parameters(self, vector: Floats) -> Parameters:
         """The parameters that a vector contains."""
         e = self.likelihood.encoding
-        theta, b, c = np.zeros((e.p, e.p)), np.zeros(e.p2), np.zeros((e.p1, self.n_basis))
-        theta[self.edges] = vector[: self.n_edges]
-        if self.unary:
-            b[:], c[:] = vector[self.n_edges : self.n_edges + self.n_b], vector[self.n_edges + self.n_b :].reshape(-1, self.n_basis)
-        return Parameters(theta + theta.T, b, c)
+        theta = np.append(vector[: self.n_edges], 0.0)[self._number]
+        if not self.unary:
+            return Parameters(theta, np.zeros(e.p2), np.zeros((e.p1, self.n_basis)))
+        b, c = vector[self.n_edges : self.n_edges + self.n_b], vector[self.n_edges + self.n_b :]
+        return Parameters(theta, b.copy(), c.reshape(-1, self.n_basis).copy())
 
     def vector(self, at: Parameters) -> Floats:
         """The vector that contains these parameters."""
-        return np.concatenate([at.theta[self.edges], *([at.b, at.c.ravel()] if self.unary else [])])
+        return np.concatenate([at.theta.take(self._flat), *([at.b, at.c.ravel()] if self.unary else [])])
 
     def __call__(self, vector: Floats) -> tuple[float, Floats]:
         """Value and gradient."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 from scipy.optimize import Bounds, minimize
 
 from craftc._common.estimator import FitResult
@@ -21,7 +22,7 @@ _ARMIJO, _HALVINGS, _SLOW = 1e-4, 5, 0.7  # sufficient decrease; halvings of a s
 _TRIALS = 20  # of a step over the sample
 
 Callback = Callable[[int, float, float], None]
-Pairs = deque[tuple[Floats, Floats]]
+Pairs = deque[tuple[Floats, Floats, float]]  # steps, changes of the gradient, and their products
 Value = Callable[[Floats], tuple[float, Floats, float]]  # value, gradient, and the size of the gradient that decides convergence
 
 
@@ -220,8 +221,9 @@ def _from_pairs(value: Value, x: Floats, pairs: Pairs, tol: float, max_iter: int
             t *= min(max(-slope * t / (2.0 * (f_new - f - slope * t)), 0.1), 0.5)
         else:
             break
-        if float(d @ (g_new - g)) > 0.0:
-            pairs.append((t * d, g_new - g))
+        move, change = t * d, g_new - g
+        if (curvature := float(move @ change)) > 0.0:
+            pairs.append((move, change, curvature))
         x, f, g = x + t * d, f_new, g_new
     return x
 
@@ -229,14 +231,14 @@ def _from_pairs(value: Value, x: Floats, pairs: Pairs, tol: float, max_iter: int
 def _direction(g: Floats, pairs: Pairs) -> Floats:
     """-H g, H the inverse Hessian that the pairs approximate (Nocedal & Wright, algorithm 7.4)."""
     d, shares = -g, []
-    for s, y in reversed(pairs):
-        shares.append(float(s @ d) / float(s @ y))
-        d = d - shares[-1] * y
+    for s, y, curvature in reversed(pairs):
+        shares.append(float(s @ d) / curvature)
+        daxpy(y, d, a=-shares[-1])
     if pairs:
-        s, y = pairs[-1]
-        d *= float(s @ y) / float(y @ y)
-    for (s, y), share in zip(pairs, reversed(shares), strict=True):
-        d += (share - float(y @ d) / float(s @ y)) * s
+        s, y, curvature = pairs[-1]
+        d *= curvature / float(y @ y)
+    for (s, y, curvature), share in zip(pairs, reversed(shares), strict=True):
+        daxpy(s, d, a=share - float(y @ d) / curvature)
     return d
 
 
