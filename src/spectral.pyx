@@ -113,6 +113,9 @@ cdef extern from "_spectral_factor.h":
 
 MISSING = SP_MISSING    # `indicator` of a missing state
 CUT = SP_LARGE          # energies are clipped to +-CUT
+cdef enum:
+    PARALLEL_ADDITIONS = 1 << 19                # of the sums of runs, below which a parallel loop costs more than it saves
+
 LANES = SP_LANES        # tables over the nodes of the grid, and over indicators, are padded to a multiple of LANES
 
 
@@ -345,7 +348,7 @@ cdef class Conditionals:
         else:
             for run in prange(self.runs, nogil=True, schedule="dynamic", num_threads=n_threads):
                 self._run(&w, run, &rooms[run, 0], &scratch[threadid(), 0], &whole[threadid(), 0])
-        pieces = max(1, min(n_threads, size // 4096))
+        pieces = n_threads if size * self.runs >= PARALLEL_ADDITIONS else 1
         if pieces == 1:
             add_runs(rooms, self.runs, 0, size, out)
         else:
