@@ -41,4 +41,10 @@ static inline void nf_rows(const nf_table *t, const double *loading, const doubl
     SIMD_DISPATCH(nf_rows, (t, loading, state_loading, gram, start, stop, scores, square, by_column, by_state, scratch));
 }
 
+/* loadings (p, k) from products (p, k) of the columns with the scores, whose Gram matrix is `gram`; scratch (2, k, NF_LANES) */
+static inline void nf_loadings(ptrdiff_t p, ptrdiff_t k, const double *product, const double *gram, double *loadings, double *scratch)
+{
+    SIMD_DISPATCH(nf_loadings, (p, k, product, gram, loadings, scratch));
+}
+
 #endif

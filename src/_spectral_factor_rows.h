@@ -23,8 +23,29 @@ TARGET ALWAYS_INLINE void THIS(nf_products)(const nf_table *t, const double *loa
         AT(line + a + v * W) = sum[v];
 }
 
+/* W rows of nonnegative factors w (k), factor after factor, each optimal given the others. `owed` (k) are the products of the rows with
+ * the other side's factors, then what of them the new factors before a do not yet explain. */
+TARGET ALWAYS_INLINE void THIS(nf_improve)(ptrdiff_t k, const double *gram, LANE *restrict owed, LANE *restrict w)
+{
+    for (ptrdiff_t a = 0; a < k; a++) {
+        LANE left = owed[a];
+        for (ptrdiff_t b = 0; b < k; b++)
+            left -= w[b] * gram[b * k + a];
+        owed[a] = left;
+    }
+    for (ptrdiff_t b = 0; b < k; b++) {
+        const double own = gram[b * k + b];
+        if (own > 0.0) {
+            const LANE wanted = w[b] + owed[b] * (1.0 / own), better = LARGER(wanted, (LANE){0}), change = better - w[b];
+            w[b] = better;
+            for (ptrdiff_t a = b + 1; a < k; a++)
+                owed[a] -= change * gram[b * k + a];
+        }
+    }
+}
+
 /* Scores (n, width) of n <= W rows from `first` on, factor after factor, each optimal given the others, and their numbers x (n, p1). Every
- * lane holds a row; lanes from n on repeat the first. `owed` are the products with the loadings that the scores do not yet explain. */
+ * lane holds a row; lanes from n on repeat the first. */
 TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, const double *state_loading, const double *gram,
                                    ptrdiff_t first, ptrdiff_t n, double *scores, double *restrict line, double *restrict x,
                                    LANE *restrict owed, LANE *restrict w)
@@ -44,21 +65,7 @@ TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, con
             ((double *)(w + a))[r] = scores[i * k + a];
         }
     }
-    for (ptrdiff_t a = 0; a < k; a++) {
-        LANE left = owed[a];
-        for (ptrdiff_t b = 0; b < k; b++)
-            left -= w[b] * gram[b * k + a];
-        owed[a] = left;
-    }
-    for (ptrdiff_t b = 0; b < k; b++) {
-        const double own = gram[b * k + b];
-        if (own > 0.0) {
-            const LANE wanted = w[b] + owed[b] * (1.0 / own), better = LARGER(wanted, (LANE){0}), change = better - w[b];
-            w[b] = better;
-            for (ptrdiff_t a = b + 1; a < k; a++)
-                owed[a] -= change * gram[b * k + a];
-        }
-    }
+    THIS(nf_improve)(k, gram, owed, w);
     for (ptrdiff_t r = 0; r < n; r++)
         for (ptrdiff_t a = 0; a < k; a++)
             line[r * t->width + a] = scores[(first + r) * k + a] = ((double *)(w + a))[r];
@@ -95,6 +102,25 @@ TARGET static void THIS(nf_rows)(const nf_table *t, const double *loading, const
                 for (ptrdiff_t a = 0; a < width; a += W)
                     AT(row + a) += READ(w + r * width + a);
             }
+    }
+}
+
+/* The other half of a sweep: loadings (p, k) from products (p, k) of the columns with the scores; scratch (2, k, NF_LANES). */
+TARGET static void THIS(nf_loadings)(ptrdiff_t p, ptrdiff_t k, const double *product, const double *gram, double *loadings, double *scratch)
+{
+    double *owed = scratch, *w = scratch + k * W;
+    for (ptrdiff_t first = 0; first < p; first += W) {
+        const ptrdiff_t n = p - first < W ? p - first : W;
+        for (ptrdiff_t a = 0; a < k; a++)
+            for (ptrdiff_t r = 0; r < W; r++) {
+                const ptrdiff_t i = first + (r < n ? r : 0);
+                owed[a * W + r] = product[i * k + a];
+                w[a * W + r] = loadings[i * k + a];
+            }
+        THIS(nf_improve)(k, gram, (LANE *)owed, (LANE *)w);
+        for (ptrdiff_t r = 0; r < n; r++)
+            for (ptrdiff_t a = 0; a < k; a++)
+                loadings[(first + r) * k + a] = w[a * W + r];
     }
 }
 

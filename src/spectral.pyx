@@ -4,6 +4,8 @@ The states of a categorical variable are its levels and, after them, the missing
 ``code`` of variable v. Sums over rows belong to fixed runs of rows and are added in order.
 """
 
+import math
+
 import numpy as np
 
 from cython.parallel cimport prange, threadid
@@ -110,6 +112,7 @@ cdef extern from "_spectral_factor.h":
     Py_ssize_t nf_scratch(Py_ssize_t, Py_ssize_t) noexcept nogil
     void nf_rows(const nf_table *, const double *, const double *, const double *, Py_ssize_t, Py_ssize_t, double *, double *, double *,
                  double *, double *) noexcept nogil
+    void nf_loadings(Py_ssize_t, Py_ssize_t, const double *, const double *, double *, double *) noexcept nogil
 
 MISSING = SP_MISSING    # `indicator` of a missing state
 CUT = SP_LARGE          # energies are clipped to +-CUT
@@ -355,7 +358,7 @@ cdef class Conditionals:
             for run in prange(pieces, nogil=True, schedule="static", num_threads=pieces):
                 add_runs(rooms, self.runs, size * run // pieces, size * (run + 1) // pieces, out)
         log_z, node, pairs, visits, residuals, crosses = (
-            total[self.place[j]:self.place[j] + int(np.prod(shape))].reshape(shape) for j, shape in enumerate(self.shapes)
+            total[self.place[j]:self.place[j] + math.prod(shape)].reshape(shape) for j, shape in enumerate(self.shapes)
         )
         # every row is in one row of the first joint's table
         if self.t.J and node_table is not None:
@@ -502,3 +505,16 @@ def hals_rows(
             for i in range(sums.shape[0]):
                 for j in range(k):
                     sums[i, j] += room[i * t.width + j]
+
+
+def hals_loadings(
+    product not None,                       # IN  (p, k) columns of the table times scores
+    gram not None,                          # IN  (k, k) of the scores
+    loadings not None,                      # IN/OUT (p, k) >= 0
+):
+    """The loadings' half of a HALS sweep: every factor's are optimal given the others."""
+    check(np.ndim(loadings) == 2 and np.shape(product) == np.shape(loadings), "product")
+    cdef Py_ssize_t p = loadings.shape[0], k = loadings.shape[1]
+    check(np.shape(gram) == (k, k), "gram")
+    cdef double[::1] scratch = np.empty(2 * k * SP_LANES + 1)
+    nf_loadings(p, k, doubles_in(product), doubles_in(gram), doubles_out(loadings), &scratch[0])

@@ -18,6 +18,7 @@ from craftc.table import MixedTable
 SWEEPS = 50
 _SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # over a sample of the rows, and over all rows after it
 _RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest rows of a run
+_PART = 1024  # rows whose approximation is made at once: it stays in the cache
 
 
 def default_factors(p: int) -> int:
@@ -39,9 +40,11 @@ class Factors:
         mean = self.scores.mean(axis=0) @ self.loadings.T
 
         def reach(rows: slice) -> tuple[Floats, float]:
-            scores = self.scores[rows]
-            part = scores @ self.loadings.T
-            return np.maximum(part.max(axis=0) - mean, mean - part.min(axis=0)), max(scores.max(), -scores.min())
+            largest = np.zeros(len(mean))
+            for first in range(rows.start, rows.stop, _PART):
+                part = self.scores[first : min(first + _PART, rows.stop)] @ self.loadings.T
+                np.maximum(largest, np.maximum(part.max(axis=0) - mean, mean - part.min(axis=0)), out=largest)
+            return largest, max(self.scores[rows].max(), -self.scores[rows].min())
 
         reaches, sizes = zip(*parallel_map(reach, chunks(len(self.scores)), n_threads), strict=True)
         largest = np.max(reaches, axis=0)
@@ -146,9 +149,7 @@ class Factoriser:
                 np.ascontiguousarray(loadings[: e.p1]), self._by_state(loadings), loadings.T @ loadings, scores, sums, runs, threads,
             )  # fmt: skip
             gram, product = sums[:k], self._product(sums[k:])
-            for j in range(k):
-                if gram[j, j] > 0.0:
-                    loadings[:, j] = np.maximum(0.0, loadings[:, j] + (product[:, j] - loadings @ gram[j]) / gram[j, j])
+            _kernel.hals_loadings(product, gram, loadings)
             residual.append((squares - 2.0 * (product * loadings).sum() + (gram * (loadings.T @ loadings)).sum()) / squares)
         return Factors(scores, loadings, sums[k + e.p1 :].copy(), np.array(residual))
 

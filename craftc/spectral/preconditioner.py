@@ -81,24 +81,25 @@ class Preconditioner:
 
     def vector(self, z: Floats) -> Floats:
         """The vector of the objective that z maps to."""
-        o = self.objective
-        at = o.parameters(z / self.scale)
-        c = at.c.copy()
-        c[:, 0] -= self._square_on_x * at.c[:, 1]
-        c -= (at.theta[: self._p1, None] @ self._slope)[:, 0]
-        b = at.b - (at.theta[self._p1 :] * self._mean).sum(axis=1)
-        return o.vector(Parameters(at.theta, self._balanced(b), self._origin + self._level(c)))
+        o, x = self.objective, z / self.scale
+        if not o.unary:
+            return np.asarray(x)
+        theta, b, terms = o.parameters(x)
+        b = b - (theta[self._p1 :] * self._mean).sum(axis=1)
+        c = terms - (theta[: self._p1, None] @ self._slope)[:, 0]
+        c[:, 0] -= self._square_on_x * terms[:, 1]
+        return np.concatenate([x[: o.n_edges], self._balanced(b), (self._origin + self._level(c)).ravel()])
 
     def gradient(self, gradient: Floats) -> Floats:
         """The gradient in z from that in the vector: the transpose of `vector`."""
         o = self.objective
-        g = o.parameters(gradient)
-        b, c = self._balanced(g.b), self._level(g.c)
-        shift = np.zeros_like(g.theta)
-        shift[self._p1 :] = self._mean * b[:, None]
-        shift[: self._p1] = (self._slope @ c[:, :, None])[:, :, 0]
+        if not o.unary:
+            return np.asarray(gradient / self.scale)
+        edges, b, c = o.parts(gradient)
+        b, c = self._balanced(b), self._level(c)
+        shift = np.concatenate([(self._slope @ c[:, :, None])[:, :, 0], self._mean * b[:, None]])
         c[:, 1] -= self._square_on_x * c[:, 0]
-        return np.asarray(o.vector(Parameters(g.theta - shift - shift.T, b, c)) / self.scale)
+        return np.concatenate([edges - o.on_edges(shift + shift.T), b, c.ravel()]) / self.scale
 
     def _level(self, c: Floats) -> Floats:
         """c less the means over a basis that sums to a constant."""

@@ -358,16 +358,24 @@ class Objective:
 
     def parameters(self, vector: Floats) -> Parameters:
         """The parameters that a vector contains."""
-        e = self.likelihood.encoding
-        theta = np.append(vector[: self.n_edges], 0.0)[self._number]
+        edges, b, c = self.parts(vector)
+        return Parameters(np.append(edges, 0.0)[self._number], b, c)
+
+    def parts(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
+        """Weights of the edges, b (p2,) and c (p1, B) that a vector contains."""
         if not self.unary:
-            return Parameters(theta, np.zeros(e.p2), np.zeros((e.p1, self.n_basis)))
-        b, c = vector[self.n_edges : self.n_edges + self.n_b], vector[self.n_edges + self.n_b :]
-        return Parameters(theta, b.copy(), c.reshape(-1, self.n_basis).copy())
+            e = self.likelihood.encoding
+            return vector, np.zeros(e.p2), np.zeros((e.p1, self.n_basis))
+        edges, b, c = np.split(vector, [self.n_edges, self.n_edges + self.n_b])
+        return edges, b, c.reshape(-1, self.n_basis)
+
+    def on_edges(self, theta: Floats) -> Floats:
+        """The weights of the edges, in the order of a vector."""
+        return np.asarray(theta.take(self._flat))
 
     def vector(self, at: Parameters) -> Floats:
         """The vector that contains these parameters."""
-        return np.concatenate([at.theta.take(self._flat), *([at.b, at.c.ravel()] if self.unary else [])])
+        return np.concatenate([self.on_edges(at.theta), *([at.b, at.c.ravel()] if self.unary else [])])
 
     def __call__(self, vector: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
