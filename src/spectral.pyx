@@ -391,14 +391,16 @@ cdef class Conditionals:
                 out[i] += rooms[run, i]
         return total[:3 * self.t.rows.p1].reshape(self.t.rows.p1, 3), total[3 * self.t.rows.p1:size].reshape(self.t.rows.p1, p)
 
-    cdef int _terms(self, sp_terms *out, start, term, off, rise) except -1:
-        """Point to the terms of combinations; raise unless they fit the table."""
-        cdef const Py_ssize_t[::1] first = start
+    cdef int _check_terms(self, const Py_ssize_t[::1] start, const Py_ssize_t[::1] term) except -1:
+        """Raise unless the terms of combinations fit the table."""
         cdef Py_ssize_t r, R = self.t.R
-        check(first.shape[0] == R + 1 and first[0] == 0 and first[R] == len(term), "start")
+        check(start.shape[0] == R + 1 and start[0] == 0 and start[R] == term.shape[0], "start")
         for r in range(R):
-            check(first[r] <= first[r + 1], "start")
-        check_positions(term, self.t.rows.P + self.t.p2, "term")
+            check(start[r] <= start[r + 1], "start")
+        return check_positions(term, self.t.rows.P + self.t.p2, "term")
+
+    cdef int _terms(self, sp_terms *out, start, term, off, rise) except -1:
+        self._check_terms(start, term)
         check(np.shape(off) == np.shape(rise) == (self.t.p2, self.t.grid.width), "off or rise")
         out.start, out.term, out.off, out.rise = numbers(start), numbers(term), doubles_in(off), doubles_in(rise)
         return 0
@@ -433,6 +435,36 @@ cdef class Conditionals:
         lanes = np.empty((self.t.rows.p1, self.t.p2, SP_LANES))
         sp_visited(&self.t, &c, doubles_in(visits), doubles_out(room), doubles_out(lanes))
         return lanes.sum(axis=2)
+
+    def spread(self, start, term, const double[:, ::1] by_term not None, double[:, ::1] out not None):
+        """out (R, :l) = sums of rows of `by_term` (P + p2, l) over the terms of every combination; terms as in `combine`."""
+        cdef const Py_ssize_t[::1] first = start, index = term
+        cdef Py_ssize_t r, i, j, l = by_term.shape[1]
+        self._check_terms(start, term)
+        check(by_term.shape[0] == self.t.rows.P + self.t.p2, "by_term")
+        check(out.shape[0] == self.t.R and out.shape[1] >= l, "out")
+        with nogil:
+            for r in range(self.t.R):
+                for j in range(l):
+                    out[r, j] = 0.0
+                for i in range(first[r], first[r + 1]):
+                    for j in range(l):
+                        out[r, j] += by_term[index[i], j]
+
+    def collect(self, start, term, const double[:, ::1] by_row not None):
+        """(P + p2, l) sums of rows (R, l) over the combinations that have a term: the transpose of `spread`."""
+        cdef const Py_ssize_t[::1] first = start, index = term
+        cdef Py_ssize_t r, i, j, l = by_row.shape[1]
+        self._check_terms(start, term)
+        check(by_row.shape[0] == self.t.R, "by_row")
+        sums = np.zeros((self.t.rows.P + self.t.p2, l))
+        cdef double[:, ::1] out = sums
+        with nogil:
+            for r in range(self.t.R):
+                for i in range(first[r], first[r + 1]):
+                    for j in range(l):
+                        out[index[i], j] += by_row[r, j]
+        return sums
 
     cdef void _observe(self, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
         cdef sp_scratch scratch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from craftc._common.typing import Floats
-from craftc.spectral.pseudo_likelihood import HatBasis, Objective, Parameters, similarity
+from craftc.spectral.pseudo_likelihood import HatBasis, Objective, similarity
 
 _SAMPLE = 500  # rows from which the scales are estimated
 _MIN_CURVATURE = 1e-8  # of a coordinate: without a ridge the sample may show none

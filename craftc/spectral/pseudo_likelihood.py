@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from craftc._common.labels import chunks
-from craftc._common.threads import aligned, threads_for
+from craftc._common.threads import aligned, parallel_map, threads_for
 from craftc._common.typing import Floats, Ints
 from craftc._kernels import spectral as _kernel
 from craftc.spectral.encoding import Encoding
@@ -144,6 +143,8 @@ def _scale(values: Floats, eps: float, width: int) -> Floats:
 class Joints:
     """Variables of few states share a table: its rows are the combinations of their states, so that a row of data reads fewer tables.
 
+    `terms` are those of the combinations, as `Conditionals.combine` reads them.
+
     Parameters
     ----------
     encoding : Encoding
@@ -171,21 +172,9 @@ class Joints:
         rows, states = (np.concatenate(row), np.concatenate(state)) if sizes else (np.empty(0, np.intp),) * 2
         indicator = e.indicator_of_state[states]
         known, on = indicator != _kernel.MISSING, indicator >= 0
-        entries = np.concatenate([rows[known], rows[on]]), np.concatenate([e.state_owner[states[known]], len(sizes) + indicator[on]])
-        self._terms = csr_array((np.ones(len(entries[0])), entries), shape=(self.first_row[-1], len(sizes) + e.p2))
-        self._combinations = self._terms.T.tocsr()
-        self._first = e.first[:-1]
-        self.terms = self._terms.indptr.astype(np.intp), self._terms.indices.astype(np.intp)
-
-    def sum(self, known: Floats, on: Floats) -> Floats:
-        """(R, L) what the indicators of a combination add: `known` (p2, L) if their variable is not missing, `on` if they are on."""
-        by_variable = np.add.reduceat(known, self._first, axis=0) if len(known) else known
-        return np.asarray(self._terms @ np.concatenate([by_variable, on]))
-
-    def gather(self, by_row: Floats) -> tuple[Floats, Floats]:
-        """Sums of (R, L) over the combinations in which a variable is not missing (P, L), and those with an indicator on (p2, L)."""
-        sums = self._combinations @ by_row
-        return sums[: len(self._first)], sums[len(self._first) :]
+        rows, terms = np.concatenate([rows[known], rows[on]]), np.concatenate([e.state_owner[states[known]], len(sizes) + indicator[on]])
+        start = np.searchsorted(np.sort(rows), np.arange(self.first_row[-1] + 1))
+        self.terms = start, terms[np.argsort(rows, kind="stable")]
 
 
 class PseudoLikelihood:
@@ -263,8 +252,10 @@ class PseudoLikelihood:
         self._dense = low_rank is not None
         off, on = (np.nan_to_num(similarity(nodes, code[:, None], eps), nan=0.0) for code in codes.T)
         self._off, self._rise = off, on - off
-        powers, self._own = self._conditionals.observed(self.n_threads)
-        self._basis_sums = self._sums_of_basis(table) if free else powers[:, 1:]
+        # side by side: the kernel does not hold the interpreter's lock
+        works = (lambda: self._conditionals.observed(self.n_threads)), (lambda: self._sums_of_basis(table) if free else None)
+        (powers, self._own), sums = parallel_map(lambda work: work(), works, self.n_threads)
+        self._basis_sums = powers[:, 1:] if sums is None else sums
         self._unary = aligned((e.p1, self._M))
         self._node_table = aligned((R, e.p1, self._M))
         self._bias, self._bias_table, self._cross = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
@@ -285,8 +276,10 @@ class PseudoLikelihood:
         if not self._dense:
             self._conditionals.combine(*self._joints.terms, self._off, self._rise, np.ascontiguousarray(mixed), self._node_table)
         self._bias[: e.p2] = b
-        twice = 2.0 * theta[p1:, p1:]
-        self._bias_table[:, : e.p2] = self._joints.sum(-twice, 2.0 * twice)
+        if e.p2:
+            twice = 2.0 * theta[p1:, p1:]
+            by_term = np.concatenate([-np.add.reduceat(twice, e.first[:-1], axis=0), 2.0 * twice])
+            self._conditionals.spread(*self._joints.terms, by_term, self._bias_table)
         self._cross[:, : e.p2] = mixed
         pair = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
         expected = ExpectedStatistics(
@@ -301,7 +294,7 @@ class PseudoLikelihood:
         if not self._dense and e.p2:
             R[:p1, p1:] -= self._conditionals.visited(*self._joints.terms, self._off, self._rise, expected.node_table)
         R[p1:, :p1] = expected.cross[:, : e.p2].T
-        known, on = self._joints.gather(expected.bias_table[:, : e.p2])
+        known, on = np.split(self._conditionals.collect(*self._joints.terms, expected.bias_table)[:, : e.p2], [len(e.variable)])
         R[p1:, p1:] = (4.0 * on - 2.0 * known[e.owner]).T
         dc = self._basis_sums.copy()
         if self._spread.any():

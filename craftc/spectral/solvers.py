@@ -115,6 +115,8 @@ def fit_weights(
 
 def _smallest_subgradient(at: Floats, gradient: Floats, l1: float, n: int) -> Floats:
     """Of the penalised objective: its gradient where the n edges are not 0; at 0, what the penalty leaves of it."""
+    if l1 == 0.0:
+        return gradient
     edges, g = at[:n], gradient[:n]
     left = np.where(edges == 0.0, np.sign(g) * np.maximum(np.abs(g) - l1, 0.0), g + l1 * np.sign(edges))
     return np.concatenate([left, gradient[n:]])
