@@ -84,7 +84,7 @@ def test_the_result_of_a_solver_is_not_computed_again(monkeypatch):
     value, other = objective(vector)[0], objective(2.0 * vector)[0]
     monkeypatch.setattr(objective, "likelihood", None)  # whoever calls it now, raises
     assert objective(2.0 * vector)[0] == other != value
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError):
         objective(vector)
 
 
