@@ -180,6 +180,12 @@ static inline void bp_fit_products(const bp_model *m)
     SIMD_DISPATCH(bp_fit_products, (m));
 }
 
+/* out (K, K) = transpose of H right, refined; columns of `right` up to a whole block are read */
+static inline void bp_solve(const double *H, const double *M, const double *right, double *out, ptrdiff_t K, ptrdiff_t lanes)
+{
+    SIMD_DISPATCH(bp_solve, (H, M, right, out, K, lanes));
+}
+
 /* doubles of scratch for one thread */
 static inline ptrdiff_t bp_scratch(int exact)
 {

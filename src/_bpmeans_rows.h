@@ -422,17 +422,17 @@ TARGET static void THIS(bp_words)(const uint64_t *restrict mask, ptrdiff_t n, pt
     }
 }
 
-/* the same for at most BP_TILE features: sums of a tile stay in registers */
-TARGET static void THIS(bp_fit_tile)(const bp_model *m)
+/* the same for K <= BP_TILE features, a constant: sums of a tile stay in registers */
+TARGET ALWAYS_INLINE void THIS(bp_fit_tile)(const bp_model *m, const int K)
 {
     double inverse[BP_TILE * BP_TILE] = {0}, products[BP_TILE * BP_TILE] = {0};
     LANE sums[BP_TILE * VECTORS];
     memset(sums, 0, sizeof sums);
-    for (ptrdiff_t k = 0; k < m->K; k++)
+    for (int k = 0; k < K; k++)
         memcpy(inverse + k * BP_TILE, m->H + k * m->lanes, sizeof(double) * BP_TILE);
     for (ptrdiff_t from = 0; from < m->n; from += BP_TILE) {
         const ptrdiff_t n = m->n - from < BP_TILE ? m->n - from : BP_TILE;
-        for (ptrdiff_t k = 0; k < m->K; k++)
+        for (int k = 0; k < K; k++)
             for (ptrdiff_t r = 0; r < n; r++)
                 products[r * BP_TILE + k] = m->P[k * m->n + from + r];
         for (ptrdiff_t r = 0; r < n; r++) {
@@ -441,7 +441,7 @@ TARGET static void THIS(bp_fit_tile)(const bp_model *m)
                 const LANE own = *(const LANE *)(p + v * W);
                 LANE b;
                 memset(&b, 0, sizeof b);
-                for (int k = 0; k < BP_TILE; k++) {
+                for (int k = 0; k < K; k++) {
                     const BITS on = (BITS){0} - (int64_t)(m->mask[from + r] >> k & 1);
                     b += p[k] * *(const LANE *)(inverse + k * BP_TILE + v * W);
                     sums[k * VECTORS + v] += PICK(on, own);
@@ -450,8 +450,37 @@ TARGET static void THIS(bp_fit_tile)(const bp_model *m)
             }
         }
     }
-    for (ptrdiff_t k = 0; k < m->K; k++)
+    for (int k = 0; k < K; k++)
         memcpy(m->Q + k * m->lanes, sums + k * VECTORS, sizeof(double) * BP_TILE);
+}
+
+/* out (K, K) = transpose of H right, with a step of refinement: t = H right, t += H (right - M t); columns of `right` are lanes */
+TARGET static void THIS(bp_solve)(const double *H, const double *M, const double *right, double *out, ptrdiff_t K, ptrdiff_t lanes)
+{
+    LANE rest[BP_MOST], solved[BP_MOST];
+    for (ptrdiff_t from = 0; from < K; from += W) {
+        for (ptrdiff_t k = 0; k < K; k++) {
+            rest[k] = *(const LANE *)(right + k * lanes + from);
+            solved[k] = (LANE){0};
+        }
+        for (int step = 0; step < 2; step++) {
+            for (ptrdiff_t k = 0; k < K; k++) {
+                LANE sum = solved[k];
+                for (ptrdiff_t j = 0; j < K; j++)
+                    sum += H[k * lanes + j] * rest[j];
+                solved[k] = sum;
+            }
+            for (ptrdiff_t k = 0; !step && k < K; k++) {
+                LANE left = *(const LANE *)(right + k * lanes + from);
+                for (ptrdiff_t j = 0; j < K; j++)
+                    left -= M[k * lanes + j] * solved[j];
+                rest[k] = left;
+            }
+        }
+        for (ptrdiff_t i = 0; i < W && from + i < K; i++)
+            for (ptrdiff_t k = 0; k < K; k++)
+                out[(from + i) * lanes + k] = ((const double *)(solved + k))[i];
+    }
 }
 
 TARGET static void THIS(bp_fit_products)(const bp_model *m)
@@ -459,7 +488,16 @@ TARGET static void THIS(bp_fit_products)(const bp_model *m)
     const ptrdiff_t width = bp_width(m->K);
     double p[BP_MOST] = {0};
     if (width == BP_TILE) {
-        THIS(bp_fit_tile)(m);
+        switch (m->K) {
+        case 1: THIS(bp_fit_tile)(m, 1); break;
+        case 2: THIS(bp_fit_tile)(m, 2); break;
+        case 3: THIS(bp_fit_tile)(m, 3); break;
+        case 4: THIS(bp_fit_tile)(m, 4); break;
+        case 5: THIS(bp_fit_tile)(m, 5); break;
+        case 6: THIS(bp_fit_tile)(m, 6); break;
+        case 7: THIS(bp_fit_tile)(m, 7); break;
+        case 8: THIS(bp_fit_tile)(m, 8); break;
+        }
         bp_mirror(m->Q, m->K, m->lanes);
         return;
     }

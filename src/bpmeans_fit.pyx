@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 
 from craftc._kernels._bpmeans cimport (
     BP_BLOCK, BP_MOST, BP_PIECE, BP_TILE, bp_add, bp_count, bp_extract, bp_first, bp_fit_products, bp_lowest, bp_model,
-    bp_new_combinations, bp_products, bp_row, bp_width, bp_words, descent,
+    bp_new_combinations, bp_products, bp_row, bp_solve, bp_width, bp_words, descent,
 )
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.dpmeans cimport dp_add, dp_sums
@@ -202,35 +202,15 @@ cdef void _deficient_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_
         memcpy(H + k * lanes, out + k * BP_MOST, K * sizeof(double))
 
 
-cdef void _solve(const double *H, const double *M, const double *right, double *out, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
-    """out = transpose of H right, with a step of refinement: t = H right, t += H (right - M t)."""
-    cdef double[BP_MOST] rest
-    cdef double *solved
-    cdef Py_ssize_t i, j, k
-    cdef int _step
-    for i in range(K):
-        solved = out + i * lanes
-        for k in range(K):
-            rest[k] = right[k * lanes + i]
-            solved[k] = 0.0
-        for _step in range(2):
-            for k in range(K):
-                for j in range(K):
-                    solved[k] += H[k * lanes + j] * rest[j]
-            for k in range(K):
-                rest[k] = right[k * lanes + i]
-                for j in range(K):
-                    rest[k] -= M[k * lanes + j] * solved[j]
-
-
 cdef void fit_gram(const double *H, const double *M, const double *Q, double *G, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil:
     """G = H Q H, the inner products of the least squares features."""
     cdef double[BP_MOST * BP_MOST] half
     cdef Py_ssize_t k, j
-    _solve(H, M, Q, half, K, lanes)
     for k in range(K):
+        memset(half + k * lanes, 0, lanes * sizeof(double))
         memset(G + k * lanes, 0, lanes * sizeof(double))
-    _solve(H, M, half, G, K, lanes)
+    bp_solve(H, M, Q, half, K, lanes)
+    bp_solve(H, M, half, G, K, lanes)
     for k in range(K):
         for j in range(k):
             G[k * lanes + j] = G[j * lanes + k]

@@ -51,6 +51,7 @@ cdef extern from "_bpmeans.h" nogil:
     void bp_words(const uint64_t *mask, Py_ssize_t n, Py_ssize_t K, uint64_t *words)
     void bp_add(double *sums, const double *row, double sign, Py_ssize_t n)
     void bp_fit_products(const bp_model *m)
+    void bp_solve(const double *H, const double *M, const double *right, double *out, Py_ssize_t K, Py_ssize_t lanes)
     Py_ssize_t bp_scratch(int exact)
     double bp_residual_product(const bp_model *m, Py_ssize_t i, Py_ssize_t j)
     void bp_residual_against(const bp_model *m, Py_ssize_t i, double *c)
