@@ -540,13 +540,14 @@ def hals_rows(
 
 
 def hals_loadings(
-    product not None,                       # IN  (p, k) columns of the table times scores
-    gram not None,                          # IN  (k, k) of the scores
-    loadings not None,                      # IN/OUT (p, k) >= 0
+    const double[:, ::1] product not None,  # IN  (p, k) columns of the table times scores
+    const double[:, ::1] gram not None,     # IN  (k, k) of the scores
+    double[:, ::1] loadings not None,       # IN/OUT (p, k) >= 0
 ):
     """The loadings' half of a HALS sweep: every factor's are optimal given the others."""
-    check(np.ndim(loadings) == 2 and np.shape(product) == np.shape(loadings), "product")
     cdef Py_ssize_t p = loadings.shape[0], k = loadings.shape[1]
-    check(np.shape(gram) == (k, k), "gram")
+    check(product.shape[0] == p and product.shape[1] == k, "product")
+    check(gram.shape[0] == k and gram.shape[1] == k, "gram")
     cdef double[::1] scratch = np.empty(2 * k * SP_LANES + 1)
-    nf_loadings(p, k, doubles_in(product), doubles_in(gram), doubles_out(loadings), &scratch[0])
+    if p and k:
+        nf_loadings(p, k, &product[0, 0], &gram[0, 0], &loadings[0, 0], &scratch[0])
