@@ -97,7 +97,7 @@ typedef struct {
 typedef struct {
     const ptrdiff_t *start;         /* (R + 1) first terms of the combinations */
     const ptrdiff_t *term;
-    const double *off, *rise;       /* (p2, all nodes) similarities of the nodes to an indicator that is off, and the change when it is on */
+    const double *off, *rise;       /* (p2, all nodes) similarities of nodes to an indicator that is off, and the change when it is on */
 } sp_terms;
 
 static inline ptrdiff_t sp_padded(ptrdiff_t n)

@@ -406,7 +406,7 @@ cdef class Conditionals:
         return 0
 
     def combine(self, start, term, off, rise, weight, out):
-        """Energies of the numeric nodes under every combination of states.
+        """out (R, p1, M) = energies of the numeric nodes under every combination of states, by weights (p1, p2).
 
         Parameters
         ----------
@@ -414,10 +414,6 @@ cdef class Conditionals:
             Terms of a combination: v for every variable that is not missing, and P + l for every indicator l that is on.
         off, rise : ndarrays (p2, width)
             Similarities of all nodes of the grid to an indicator that is off, and their change when it is on.
-        weight : ndarray (p1, p2)
-            Weights between numeric columns and indicators.
-        out : ndarray (R, p1, M)
-            The energies; those of nodes that a column does not have are left as they are.
         """
         cdef sp_terms c
         self._terms(&c, start, term, off, rise)
@@ -427,7 +423,7 @@ cdef class Conditionals:
         sp_combine(&self.t, &c, doubles_in(weight), doubles_out(room), doubles_out(out))
 
     def visited(self, start, term, off, rise, visits):
-        """(p1, p2) similarities of the indicators to the nodes of a numeric column, summed over visits (R, p1, M); others as in `combine`."""
+        """(p1, p2) similarities of the indicators to the nodes of the numeric columns, times visits (R, p1, M); others as in `combine`."""
         cdef sp_terms c
         self._terms(&c, start, term, off, rise)
         check(np.shape(visits) == self.shapes[3], "visits")
@@ -437,32 +433,32 @@ cdef class Conditionals:
         return lanes.sum(axis=2)
 
     def spread(self, start, term, const double[:, ::1] by_term not None, double[:, ::1] out not None):
-        """out (R, :l) = sums of rows of `by_term` (P + p2, l) over the terms of every combination; terms as in `combine`."""
+        """out (R, :width) = sums of rows of `by_term` (P + p2, width) over the terms of every combination; terms as in `combine`."""
         cdef const Py_ssize_t[::1] first = start, index = term
-        cdef Py_ssize_t r, i, j, l = by_term.shape[1]
+        cdef Py_ssize_t r, i, j, width = by_term.shape[1]
         self._check_terms(start, term)
         check(by_term.shape[0] == self.t.rows.P + self.t.p2, "by_term")
-        check(out.shape[0] == self.t.R and out.shape[1] >= l, "out")
+        check(out.shape[0] == self.t.R and out.shape[1] >= width, "out")
         with nogil:
             for r in range(self.t.R):
-                for j in range(l):
+                for j in range(width):
                     out[r, j] = 0.0
                 for i in range(first[r], first[r + 1]):
-                    for j in range(l):
+                    for j in range(width):
                         out[r, j] += by_term[index[i], j]
 
     def collect(self, start, term, const double[:, ::1] by_row not None):
-        """(P + p2, l) sums of rows (R, l) over the combinations that have a term: the transpose of `spread`."""
+        """(P + p2, width) sums of rows (R, width) over the combinations that have a term: the transpose of `spread`."""
         cdef const Py_ssize_t[::1] first = start, index = term
-        cdef Py_ssize_t r, i, j, l = by_row.shape[1]
+        cdef Py_ssize_t r, i, j, width = by_row.shape[1]
         self._check_terms(start, term)
         check(by_row.shape[0] == self.t.R, "by_row")
-        sums = np.zeros((self.t.rows.P + self.t.p2, l))
+        sums = np.zeros((self.t.rows.P + self.t.p2, width))
         cdef double[:, ::1] out = sums
         with nogil:
             for r in range(self.t.R):
                 for i in range(first[r], first[r + 1]):
-                    for j in range(l):
+                    for j in range(width):
                         out[index[i], j] += by_row[r, j]
         return sums
 

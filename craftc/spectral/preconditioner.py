@@ -99,7 +99,7 @@ class Preconditioner:
         b, c = self._balanced(b), self._level(c)
         shift = np.concatenate([(self._slope @ c[:, :, None])[:, :, 0], self._mean * b[:, None]])
         c[:, 1] -= self._square_on_x * c[:, 0]
-        return np.concatenate([edges - o.on_edges(shift + shift.T), b, c.ravel()]) / self.scale
+        return np.asarray(np.concatenate([edges - o.on_edges(shift + shift.T), b, c.ravel()]) / self.scale)
 
     def _level(self, c: Floats) -> Floats:
         """c less the means over a basis that sums to a constant."""

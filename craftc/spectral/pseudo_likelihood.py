@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -253,7 +254,10 @@ class PseudoLikelihood:
         off, on = (np.nan_to_num(similarity(nodes, code[:, None], eps), nan=0.0) for code in codes.T)
         self._off, self._rise = off, on - off
         # side by side: the kernel does not hold the interpreter's lock
-        works = (lambda: self._conditionals.observed(self.n_threads)), (lambda: self._sums_of_basis(table) if free else None)
+        works: list[Callable[[], Any]] = [
+            lambda: self._conditionals.observed(self.n_threads),
+            lambda: self._sums_of_basis(table) if free else None,
+        ]
         (powers, self._own), sums = parallel_map(lambda work: work(), works, self.n_threads)
         self._basis_sums = powers[:, 1:] if sums is None else sums
         self._unary = aligned((e.p1, self._M))
