@@ -42,8 +42,10 @@ cdef struct choice_t:       # scratch of the choice of masks
     double *weight          # (K) of the present cells of one numeric feature
     double *spread          # (K) their sums of squared deviations / sigma_0^2
     double *shift           # (K) (zeta - zeta_0) / sigma_0
+    double *precision       # (K) sigma_0^2 / sigma^2
     double *gain            # (K) of one feature, over the distribution of the whole table
     int64_t *cells          # moments of a pool in one feature
+    int64_t *changed        # and of the pool after one cluster has joined or left it
     int64_t *order          # (K) clusters by the number of their cells
     int64_t *n_selected     # (K) q_k
     uint8_t *best           # (K) 1: in the pool
@@ -62,10 +64,12 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     cdef Py_ssize_t widest = max(P.grid.n_levels, <Py_ssize_t> CRAFTC_NUMERIC_CELLS)
     c.theta = P.shared.work_
     c.cells = <int64_t *> (c.theta + widest)
-    c.log_choose = <double *> (c.cells + widest)
+    c.changed = c.cells + widest
+    c.log_choose = <double *> (c.changed + widest)
     c.limit = c.log_choose + P.D + 2
-    c.weight, c.spread, c.shift, c.gain = c.limit + K, c.limit + 2 * K, c.limit + 3 * K, c.limit + 4 * K
-    c.order = <int64_t *> (c.limit + 5 * K)
+    c.weight, c.spread, c.shift = c.limit + K, c.limit + 2 * K, c.limit + 3 * K
+    c.precision, c.gain = c.limit + 4 * K, c.limit + 5 * K
+    c.order = <int64_t *> (c.limit + 6 * K)
     c.n_selected = c.order + K
     c.best = <uint8_t *> (c.n_selected + K)
     c.pool, c.next_pool = c.best + K, c.best + 2 * K
@@ -165,7 +169,7 @@ cdef void _share(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const ui
         to = P.shared.group_ + _first_cell(P, d)
         for k in range(K):
             if not mask[k, d]:
-                _merge_cells(P, d, to, &groups[k, 0] + _first_cell(P, d))
+                _merge_cells(P, d, to, &groups[k, 0] + _first_cell(P, d), 1)
     _fit_shared(P)
 
 
@@ -191,14 +195,14 @@ cdef inline Py_ssize_t _width(Pricing P, Py_ssize_t d) noexcept nogil:
     return P.n_levels[d - P.grid.p]
 
 
-cdef inline void _merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells) noexcept nogil:
-    """Add the cells of one feature, exactly."""
+cdef inline void _merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil:
+    """Add the cells of one feature, or take them out, exactly."""
     cdef Py_ssize_t t
     if d < P.grid.p:
-        moments_merge(to, cells, 1, 0, CRAFTC_NUMERIC_CELLS)
+        moments_merge(to, cells, sign, 0, CRAFTC_NUMERIC_CELLS)
         return
     for t in range(P.n_levels[d - P.grid.p]):
-        to[t] += cells[t]
+        to[t] += sign * cells[t]
 
 
 cdef double _fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shift, double *precision) noexcept nogil:
@@ -233,14 +237,22 @@ cdef double _pooled_cost(
 
     c.cells receives the pool and, for a numeric feature, c.theta its mean and precision.
     """
-    cdef Py_ssize_t k, first = _first_cell(P, d), n = _width(P, d)
+    cdef Py_ssize_t k
+    memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
+    for k in range(K):
+        if pool[k]:
+            _merge_cells(P, d, c.cells, &groups[k, 0] + _first_cell(P, d), 1)
+    return _cost_with(P, c, K, d, pool, c.cells)
+
+
+cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint8_t *pool, const int64_t *cells) noexcept nogil:
+    """The same, of a pool with these cells."""
+    cdef Py_ssize_t k
     cdef double cost = 0.0
     cdef bint pooled = False
-    memset(c.cells, 0, n * sizeof(int64_t))
     for k in range(K):
         if pool[k]:
             pooled = True
-            _merge_cells(P, d, c.cells, &groups[k, 0] + first)
         else:
             cost += c.limit[k] - c.gain[k]
     if not pooled:
@@ -248,8 +260,8 @@ cdef double _pooled_cost(
             c.theta[0], c.theta[1] = 0.0, 1.0
         return cost - P.price[d]        # a distribution that nothing uses is not paid for
     if d < P.grid.p:
-        return cost - _fit_cells(P, d, c.cells, &c.theta[0], &c.theta[1])
-    return cost - categorical_gain(c.cells, P.frequency + P.grid.level_start_[d - P.grid.p], n, P.count_weight, 1.0)
+        return cost - _fit_cells(P, d, cells, &c.theta[0], &c.theta[1])
+    return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d), P.count_weight, 1.0)
 
 
 cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
@@ -271,7 +283,7 @@ cdef void _gather(
         c.gain[k] = parts.gain[d]
         if d < P.grid.p:
             c.weight[k] = P.count_weight * groups[k, _first_cell(P, d)]
-            c.spread[k], c.shift[k] = parts.spread[d], parts.shift[d]
+            c.spread[k], c.shift[k], c.precision[k] = parts.spread[d], parts.shift[d], parts.precision[d]
 
 
 cdef void _cheaper_pooled(
@@ -311,11 +323,7 @@ cdef bint _choose_feature(
     _largest_first(P, c, groups, K, d, min(K, n_starts))
     for start in range(-2, min(K, n_starts)):
         if start > -2:
-            memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
-            if start >= 0:
-                _merge_cells(P, d, c.cells, &groups[c.order[start], 0] + _first_cell(P, d))
-            if d < P.grid.p:
-                _fit_cells(P, d, c.cells, &c.theta[0], &c.theta[1])
+            _begin_with(P, c, groups, d, c.order[start] if start >= 0 else -1)
         _fit_pool(P, c, d)
         for _step in range(MOST_STEPS):
             _cheaper_pooled(P, c, groups, K, d, c.next_pool)
@@ -331,9 +339,12 @@ cdef bint _choose_feature(
     while toggled >= 0:
         toggled = -1
         memcpy(c.pool, c.best, K)
+        _pooled_cost(P, c, groups, K, d, c.pool)
         for k in range(K):
+            memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
+            _merge_cells(P, d, c.changed, &groups[k, 0] + _first_cell(P, d), -1 if c.pool[k] else 1)
             c.pool[k] ^= 1
-            if _keep_better(c, groups, K, _pooled_cost(P, c, groups, K, d, c.pool), c.pool):
+            if _keep_better(c, groups, K, _cost_with(P, c, K, d, c.pool, c.changed), c.pool):
                 toggled = k
             c.pool[k] ^= 1
     for k in range(K):
@@ -341,6 +352,16 @@ cdef bint _choose_feature(
         mask[k * P.D + d] = not c.best[k]
         c.n_selected[k] += mask[k * P.D + d]
     return changed
+
+
+cdef void _begin_with(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k) noexcept nogil:
+    """The pool of one cluster, or of none (-1): its cells, or for a numeric feature its mean and precision."""
+    if d < P.grid.p:
+        c.theta[0], c.theta[1] = (c.shift[k], c.precision[k]) if k >= 0 else (0.0, 1.0)
+        return
+    memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
+    if k >= 0:
+        _merge_cells(P, d, c.cells, &groups[k, 0] + _first_cell(P, d), 1)
 
 
 cdef inline bint _was_seen(choice_t *c, Py_ssize_t K, Py_ssize_t n_seen) noexcept nogil:
@@ -368,8 +389,11 @@ cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept
 
 cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint8_t *pool) noexcept nogil:
     """Keep a pool that costs less than the best so far, or as much with more rows in it: of two clusters the larger one is the rest."""
-    cdef int64_t rest = _weight_of(groups, K, pool)
-    if cost < c.cost - c.tolerance or (cost <= c.cost + c.tolerance and rest > c.rest):
+    cdef int64_t rest
+    if not cost <= c.cost + c.tolerance:
+        return False
+    rest = _weight_of(groups, K, pool)
+    if cost < c.cost - c.tolerance or rest > c.rest:
         c.cost, c.rest = cost, rest
         memcpy(c.best, pool, K)
         return True
@@ -414,15 +438,13 @@ cdef double _sweep(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t *mask, Py_ssize_t n_starts,
 ) noexcept nogil:
     """Choose feature after feature until nothing changes; returns the cost of the features and of the codes of the masks."""
-    cdef Py_ssize_t d, _turn
-    cdef bint changed
+    cdef Py_ssize_t d, _turn, n_same = 0    # features in a row that have not changed
     _count_selected(P, c, K, mask)
     for _turn in range(MOST_SWEEPS):
-        changed = False
         for d in range(P.D):
-            if P.usable[d] and _choose_feature(P, c, groups, K, work, d, mask, n_starts):
-                changed = True
-        if not changed:
+            if P.usable[d] and n_same < P.n_usable:
+                n_same = 0 if _choose_feature(P, c, groups, K, work, d, mask, n_starts) else n_same + 1
+        if n_same == P.n_usable:
             break
     return _cost_of_masks(P, c, groups, K, work, mask)
 
