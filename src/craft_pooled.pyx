@@ -112,18 +112,20 @@ cdef double price_pooled(
     Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
 ) noexcept nogil:
     cdef Py_ssize_t k
+    cdef double total
     P.relative = False
     for k in range(K):
         fit_group(P, &groups[k, 0], parts_in(P, &work[k, 0]))
-    return price_fitted(P, groups, K, effort, work, mask, cost)
+    total = price_masks(P, groups, K, effort, work, mask)
+    share_rest(P, groups, K, work, mask, cost)
+    return total
 
 
-cdef double price_fitted(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
+cdef void share_rest(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask, double[::1] cost,
 ) noexcept nogil:
-    """As `price_pooled`, of groups whose parameters and gains over the whole table are known."""
+    """Fit the distributions that the clusters share under these masks, and price each fitted group against them."""
     cdef Py_ssize_t k, d, n_selected
-    cdef double total = price_masks(P, groups, K, effort, work, mask)
     cdef parts_t parts
     _share(P, groups, K, mask)
     P.relative = True
@@ -136,7 +138,6 @@ cdef double price_fitted(
                 n_selected += 1
                 cost[k] += P.price[d] - parts.gain[d] + shared_likelihood(P, &groups[k, 0], parts, d)
         cost[k] += P.log_choose[n_selected]
-    return total
 
 
 cdef double price_masks(
@@ -155,9 +156,13 @@ def use_shared(Pricing pricing not None, const int64_t[::1] group not None):
     """Make the gains of a pricing relative to the distributions of these pooled cells."""
     if pricing.shared is None or group.shape[0] != pricing.grid.width:
         raise ValueError("The pooled cells do not fit the pricing.")
-    memcpy(pricing.shared.group_, &group[0], pricing.grid.width * sizeof(int64_t))
-    _fit_shared(pricing)
-    pricing.relative = True
+    share_cells(pricing, &group[0])
+
+
+cdef void share_cells(Pricing P, const int64_t *group) noexcept nogil:
+    memcpy(P.shared.group_, group, P.grid.width * sizeof(int64_t))
+    _fit_shared(P)
+    P.relative = True
 
 
 cdef void _share(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, const uint8_t[:, ::1] mask) noexcept nogil:

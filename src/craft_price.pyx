@@ -1,4 +1,4 @@
-"""Gains and selection of features in CRAFT, and its description-length price: exact cost of a cluster and of every merge.
+"""Gains and selection of features in CRAFT, and its description-length price: exact cost of a cluster.
 
 Under the description-length price a cluster costs
 
@@ -10,12 +10,11 @@ clusters and merges are priced without reading the rows. Under a fixed price a f
 
 import numpy as np
 
-from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs, floor, log
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from craftc._kernels._common cimport check, check_threads, omp_get_thread_num
+from craftc._kernels._common cimport check
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
@@ -488,63 +487,3 @@ cdef void price_all(
         if k > 0:
             memcpy(&mask[k, 0], &mask[0, 0], P.D)
         cost[k] = existence_cost(P, &groups[k, 0]) + _choose(P, GIVEN, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
-
-
-def pair_deltas(
-    const int64_t[:, ::1] groups not None,  # IN    (K, width)
-    const double[::1] cost not None,        # IN    (K,)
-    Pricing pricing not None,
-    int selection,
-    const uint8_t[::1] given not None,      # IN    (D,) the mask in force, for GIVEN
-    Py_ssize_t only,                        # one cluster, or -1 for all pairs
-    double[:, ::1] delta not None,          # INOUT (K, K) upper triangle: cost(i + j) - cost_i - cost_j
-    int64_t[:, ::1] union not None,         # WORK  (n_threads, width)
-    double[:, ::1] work not None,           # WORK  (n_threads, parts_size)
-    uint8_t[:, ::1] mask not None,          # WORK  (n_threads, D)
-    int n_threads,
-):
-    """What merging each pair of clusters would add to the objective, from summed moments alone."""
-    check(-1 <= only < groups.shape[0], "only")
-    check_threads(n_threads)
-    check(groups.shape[1] == pricing.grid.width, "groups")
-    check(cost.shape[0] == groups.shape[0], "cost")
-    check(given.shape[0] == (pricing.grid.p + pricing.grid.q), "given")
-    check(delta.shape[0] == groups.shape[0] and delta.shape[1] == groups.shape[0], "delta")
-    check(union.shape[0] >= n_threads and union.shape[1] >= pricing.grid.width, "union")
-    check(work.shape[0] >= n_threads and work.shape[1] >= parts_length(pricing), "work")
-    check_selection(pricing, selection)
-    check(mask.shape[0] >= n_threads and mask.shape[1] >= (pricing.grid.p + pricing.grid.q), "mask")
-    cdef Py_ssize_t K = groups.shape[0], i
-    if n_threads == 1:
-        with nogil:
-            for i in range(K):
-                _deltas_of(groups, cost, pricing, selection, given, only, i, delta, &union[0, 0], &work[0, 0], &mask[0, 0])
-        return
-    for i in prange(K, nogil=True, schedule="dynamic", num_threads=n_threads):
-        _deltas_of(groups, cost, pricing, selection, given, only, i, delta, &union[omp_get_thread_num(), 0],
-                   &work[omp_get_thread_num(), 0], &mask[omp_get_thread_num(), 0])
-
-
-cdef void _deltas_of(
-    const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given, Py_ssize_t only,
-    Py_ssize_t i, double[:, ::1] delta, int64_t *union, double *work, uint8_t *mask,
-) noexcept nogil:
-    """Pairs of cluster i with all that follow it, or with `only` alone."""
-    cdef Py_ssize_t j
-    if only >= 0:
-        if i != only:
-            _delta(groups, cost, P, selection, given, min(i, only), max(i, only), delta, union, work, mask)
-        return
-    for j in range(i + 1, groups.shape[0]):
-        _delta(groups, cost, P, selection, given, i, j, delta, union, work, mask)
-
-
-cdef inline void _delta(
-    const int64_t[:, ::1] groups, const double[::1] cost, Pricing P, int selection, const uint8_t[::1] given, Py_ssize_t i,
-    Py_ssize_t j, double[:, ::1] delta, int64_t *union, double *work, uint8_t *mask,
-) noexcept nogil:
-    memcpy(union, &groups[i, 0], P.grid.width * sizeof(int64_t))
-    moments_merge(union, &groups[j, 0], 1, P.grid.first_numeric, P.grid.width)
-    if selection == GIVEN:
-        memcpy(mask, &given[0], P.D)
-    delta[i, j] = price_of(P, selection, union, parts_in(P, work), mask) - cost[i] - cost[j]

@@ -16,14 +16,17 @@ cdef double price_pooled(
 ) noexcept nogil
 
 
-cdef double price_fitted(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
-) noexcept nogil
-
-
 cdef double price_masks(
     Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
 ) noexcept nogil
+
+
+cdef void share_rest(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, const uint8_t[:, ::1] mask, double[::1] cost,
+) noexcept nogil
+
+
+cdef void share_cells(Pricing P, const int64_t *group) noexcept nogil
 
 
 cdef int check_room(

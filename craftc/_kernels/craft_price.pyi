@@ -86,16 +86,3 @@ def price_groups(
     mask: NDArray[np.uint8],
     cost: NDArray[np.float64],
 ) -> None: ...
-def pair_deltas(
-    groups: NDArray[np.int64],
-    cost: NDArray[np.float64],
-    pricing: Pricing,
-    selection: int,
-    given: NDArray[np.uint8],
-    only: int,
-    delta: NDArray[np.float64],
-    union: NDArray[np.int64],
-    work: NDArray[np.float64],
-    mask: NDArray[np.uint8],
-    n_threads: int,
-) -> None: ...

@@ -18,6 +18,7 @@ from craftc._common.labels import compact, join
 from craftc._common.random import CraftStream
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
+from craftc._kernels import craft_merges as merges_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import craft_splits as splits_kernel
 from craftc._kernels import moments as moments_kernel
@@ -107,8 +108,8 @@ class MergeSplitSearch:
 
     # ---- steps ----
 
-    def partition(self, labels: Any) -> Partition:
-        """A partition from labels 0..K-1, priced."""
+    def partition(self, labels: Any, priced: bool = True) -> Partition:
+        """A partition from labels 0..K-1, with masks and costs if it is `priced`."""
         background = self.config.background
         moments = self.rows.moments(background.grid, background.count_weight, labels, self.rows.n_clusters(labels), self.n_threads)
         labels, _ = drop_empty(self.rows, moments, labels)
@@ -116,7 +117,8 @@ class MergeSplitSearch:
         groups = np.zeros((max(self.capacity, K), moments.grid.width), np.int64)
         groups[:K] = moments.groups
         part = Partition(labels, groups, K, np.empty(len(groups)), np.zeros((len(groups), self.pricing.D), np.uint8))
-        self.price(part)
+        if priced:
+            self.price(part)
         return part
 
     def price(self, part: Partition, choose_given: bool = True) -> None:
@@ -125,21 +127,25 @@ class MergeSplitSearch:
         work = self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
         price_kernel.price_groups(part.groups[:K], self.pricing, self.selection, choose_given, work[:K], part.mask[:K], part.cost[:K])
 
+    def stop_if_asked(self) -> None:
+        """Raise KeyboardInterrupt if another search of this fit has ended by one."""
+        if self.config.stop.is_set():
+            raise KeyboardInterrupt
+
     def passes(self, part: Partition, selection: int | None = None, max_passes: int = MAX_PASSES) -> int:
         """Batch passes until convergence (see `FitConfig.least_fall`); returns their number."""
         config, grid = self.config, self.config.background.grid
         work = pass_work(len(self.rows), grid.p + grid.q, part.K)
         threads, path = threads_for(self.n_threads, work), np.empty(max_passes + 1)
-        at_once = max(1, min(max_passes, int(_CELLS_AT_ONCE // max(work, 1))))
+        most = min(max_passes, at_once(work))
         clusters = Passes(
             part.groups, part.K, part.mask, part.cost, self.pricing, self.selection if selection is None else selection, True,
             config.least_fall,
         )  # fmt: skip
         made, part.converged = 0, False
         while made < max_passes and not part.converged:
-            if config.stop.is_set():
-                raise KeyboardInterrupt
-            part.labels, last = self.rows.passes(part.labels, clusters, min(at_once, max_passes - made), path, self._space, threads)
+            self.stop_if_asked()
+            part.labels, last = self.rows.passes(part.labels, clusters, min(most, max_passes - made), path, self._space, threads)
             part.K, part.converged = clusters.K, clusters.converged
             made += last
             if config.callback:
@@ -176,7 +182,7 @@ class MergeSplitSearch:
         if deltas is None:
             deltas = np.full((K, K), np.inf)
         threads = threads_for(self.n_threads, K * (K if only < 0 else 1) * self.pricing.grid.width * 20)
-        price_kernel.pair_deltas(
+        merges_kernel.pair_deltas(
             part.groups[:K], part.cost[:K], self.pricing, self.selection, part.mask[0], only, deltas,
             self._union, self._work, self._mask, threads,
         )  # fmt: skip
@@ -403,7 +409,7 @@ class MergeSplitSearch:
 
         `soft` first runs passes at no price, for a random partition, which would collapse to one cluster at once under prices.
         """
-        part = self.partition(labels)
+        part = self.partition(labels, priced=not soft)
         if soft:
             self.passes(part, price_kernel.SELECTIONS["soft"], _SOFT_PASSES)
             self.price(part)
@@ -418,6 +424,11 @@ class MergeSplitSearch:
     def moments(self, part: Partition) -> Moments:
         """Exact moments of a partition."""
         return Moments.of_groups(self.config.background.grid, self.config.background.count_weight, part.groups[: part.K])
+
+
+def at_once(work: float) -> int:
+    """Steps of so many cell visits each between two checks for an interrupt."""
+    return max(1, int(_CELLS_AT_ONCE // max(work, 1)))
 
 
 def common_parts(part: Partition, other: Partition, room: int) -> Labels:

@@ -13,18 +13,20 @@ from hashlib import blake2b
 
 import numpy as np
 
-from craftc._common.labels import join
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import craft_merges as merges_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels.craft_merges import MergeSpace
 from craftc.craft.clusters import Clusters
 from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import FitConfig
-from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Split
+from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Split, at_once
 
 _TRIED_PAIRS = 4  # proposed merges of which the exact J is computed
 _TRIED_SPLITS = 2  # and splits of a cluster
+_STEPS_OF_A_CHANGE = 20  # that a merge or split takes for every moment of every pair or cluster
 _HOPELESS = 60.0  # nats by which a proposed split may raise J against the present shared distributions
 _MANY_CLUSTERS, _MANY_CHOICES = 20, 4000  # above, by clusters and features, a new partition takes its masks from a quick choice
 
@@ -42,6 +44,7 @@ class PooledSearch(MergeSplitSearch):
 
     def __init__(self, config: FitConfig, n_threads: int) -> None:
         super().__init__(config, n_threads)
+        self._space_of_merges: MergeSpace | None = None
         self._improved: dict[bytes, float] = {}  # J of partitions whose masks have been chosen thoroughly
         self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
 
@@ -69,6 +72,13 @@ class PooledSearch(MergeSplitSearch):
         if self.pricing.shared.room < K:
             self.pricing = pricing_of(self.config.background, self.config.spec, total_weight=self.config.total_weight, room=K)
         return self.pricing, self._work if len(self._work) >= K else np.empty((K, self._work.shape[1]))
+
+    def _merge_space(self, K: int) -> tuple[price_kernel.Pricing, MergeSpace]:
+        """The pricing, and workspace of merges and splits, with room for K clusters."""
+        pricing, _ = self._room_for(K)
+        if self._space_of_merges is None or self._space_of_merges.capacity < K:
+            self._space_of_merges = MergeSpace(pricing, max(K, self.capacity), self.n_threads)
+        return pricing, self._space_of_merges
 
     def _improve_masks(self, part: Partition) -> bool:
         """Choose the masks of a partition thoroughly; returns whether J fell."""
@@ -103,19 +113,20 @@ class PooledSearch(MergeSplitSearch):
 
     def merge_while_cheaper(self, part: Partition) -> bool:
         """Merge the pair that lowers J most, of those proposed, while one does; returns whether any pair was merged."""
-        place = np.arange(part.K, dtype=np.int32)
-        before, deltas, fresh = part.K, self.pair_deltas(part), True
-        while part.K > 1:
-            trial, i, j = self.best_merged(part, cheapest(deltas, _TRIED_PAIRS))
-            if trial.excess < part.excess - self._merge_tolerance:
-                vars(part).update(vars(trial))
-                join(place, i, j)
-                deltas, fresh = self._deltas_left(part, i, j, deltas), False
-            elif fresh:
-                break
-            else:
-                deltas, fresh = self.pair_deltas(part), True
+        before, place = part.K, np.arange(part.K, dtype=np.int32)
+        deltas, fresh, ended = self.pair_deltas(part), True, part.K == 1
+        pricing, space = self._merge_space(before)
+        assert part.shared is not None
+        part.shared = part.shared.copy()
+        work = before * before * pricing.grid.width * _STEPS_OF_A_CHANGE
+        while not ended:
+            self.stop_if_asked()
+            part.K, part.excess, fresh, ended = merges_kernel.merge_while_cheaper(
+                part.groups, part.mask, part.cost, part.shared, part.K, part.excess, deltas, fresh, place, pricing, space,
+                np.empty((_TRIED_PAIRS, 2), np.intp), self._merge_tolerance, at_once(work), threads_for(self.n_threads, work),
+            )  # fmt: skip
         if before > part.K:
+            part.converged = False
             self.relabel(part, place)
         return before > part.K
 
@@ -130,15 +141,12 @@ class PooledSearch(MergeSplitSearch):
         The union selects what both select, or what one selects.
         """
         K = part.K
-        pricing, fits = self._room_for(K)
-        groups, mask = np.empty((2, *part.groups.shape), np.int64), np.zeros((2, *part.mask.shape), np.uint8)
-        cost, shared = np.empty((2, len(part.cost))), np.empty((2, groups.shape[2]), np.int64)
-        best, at, excess = merges_kernel.best_merge(
-            part.groups[:K], part.mask[:K], np.array(pairs, np.intp), pricing, fits, np.empty_like(fits), groups, mask, cost, shared
-        )
+        pricing, space = self._merge_space(K)
+        best, at, excess = merges_kernel.best_merge(part.groups[:K], part.mask[:K], np.array(pairs, np.intp), pricing, space)
         trial = replace(
-            part, groups=groups[at], K=K - 1, cost=cost[at], mask=mask[at], converged=False, excess=excess, shared=shared[at]
-        )
+            part, groups=space.groups[at].copy(), K=K - 1, cost=space.cost.copy(), mask=space.mask[at].copy(), converged=False,
+            excess=excess, shared=pricing.shared.group.copy(),
+        )  # fmt: skip
         return trial, *pairs[best]
 
     def cheapest_pair(self, part: Partition) -> tuple[int, int]:
@@ -157,14 +165,27 @@ class PooledSearch(MergeSplitSearch):
 
     def apply_split(self, part: Partition, k: int, split: Split) -> None:
         """Split cluster k; both halves select what the cluster selected, or each what pays against the present shared distributions."""
-        inherited = part.mask[k].copy()
-        super().apply_split(part, k, split)
-        other = replace(part, mask=part.mask.copy(), cost=part.cost.copy())
-        other.mask[k] = other.mask[part.K - 1] = inherited
-        self._choose_masks(part, "continue")
-        self._choose_masks(other, "continue")
-        if other.excess < part.excess:
-            vars(part).update(vars(other))
+        self._split(part, [(k, split)], -math.inf)
+
+    def _split(self, part: Partition, splits: Sequence[tuple[int, Split]], tolerance: float) -> set[int]:
+        """Split clusters, in order and each at most once, where that lowers J by more than a tolerance; returns the clusters split."""
+        pricing, space = self._merge_space(self.capacity)
+        assert part.shared is not None
+        part.shared, done = part.shared.copy(), set[int]()
+        at_a_time = at_once(self.capacity * pricing.grid.width * _STEPS_OF_A_CHANGE)
+        for first in range(0, len(splits), at_a_time):
+            self.stop_if_asked()
+            some = [(k, split) for k, split in splits[first : first + at_a_time] if k not in done]
+            halves, selected = (np.array([getattr(split, name) for _, split in some]) for name in ("groups", "mask"))
+            accepted, K = np.empty(len(some), np.uint8), part.K
+            part.K, part.excess = merges_kernel.split_while_cheaper(
+                part.groups, part.mask, part.cost, part.shared, K, part.excess, np.array([k for k, _ in some], np.intp), halves, selected,
+                pricing, space, self.config.max_clusters, tolerance, accepted,
+            )  # fmt: skip
+            for new, (k, split) in enumerate((some[s] for s in np.flatnonzero(accepted)), start=K):
+                part.labels, part.converged = self.rows.moved(part.labels, split.moved, new), False
+                done.add(k)
+        return done
 
     def split_while_cheaper(self, part: Partition) -> None:
         """Split clusters while that lowers J, merge until stable, and repeat until no such cluster is left."""
@@ -177,15 +198,7 @@ class PooledSearch(MergeSplitSearch):
                 if split.delta < _HOPELESS
             ]
             proposed.sort(key=lambda entry: entry[:2])
-            done: set[int] = set()
-            for _, k, split in proposed:
-                if k in done or self.config.max_clusters <= part.K:
-                    continue
-                trial = part.copy()
-                self.apply_split(trial, k, split)
-                if trial.excess < part.excess - self._split_tolerance:
-                    vars(part).update(vars(trial))
-                    done.add(k)
+            done = self._split(part, [entry[1:] for entry in proposed], self._split_tolerance)
             self._rejected |= {key for k, key in tried.items() if k not in done}
             if not done:
                 return
