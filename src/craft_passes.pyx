@@ -102,23 +102,37 @@ def passes(
     check_indices(rows, 0, X.shape[0], "rows")
     check_indices(labels, -1, K, "labels")
     cdef table_rows table = table_of(X, codes, weight)
-    cdef Py_ssize_t made = 0, moved = 1
+    cdef Py_ssize_t made
+    cdef bint converged = False
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
     if slab.shape[0] < slab_size(pricing, K) or scratch.shape[1] < pass_scratch_size(pricing, K) \
             or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
         raise ValueError(f"The buffers are too small for {K} clusters and {n_threads} threads.")
     with nogil:
-        path[0] = _price(pricing, selection, groups, K, work, mask, cost, choose_given)
-        while made < max_passes and moved > 0:
-            moved = _one_pass(&table, rows, labels, groups, K, pricing, slab, scratch, partial, work, mask, n_threads)
-            made += 1
-            path[made] = path[made - 1]
-            if moved > 0:
-                K = _drop_empty(labels, groups, mask, K, number)
-                path[made] = _price(pricing, selection, groups, K, work, mask, cost, choose_given)
-            if least_fall > 0.0 and path[made - 1] - path[made] < least_fall:
-                moved = 0
-    return K, made, moved == 0
+        made = run_passes(&table, rows, labels, groups, &K, pricing, selection, choose_given, max_passes, least_fall, slab, scratch, partial,
+                          work, mask, cost, path, number, n_threads, &converged)
+    return K, made, converged
+
+
+cdef Py_ssize_t run_passes(
+    const table_rows *table, const int32_t[::1] rows, int32_t[::1] labels, int64_t[:, ::1] groups, Py_ssize_t *K, Pricing P, int selection,
+    bint choose_given, Py_ssize_t max_passes, double least_fall, double[::1] slab, double[:, ::1] scratch, int64_t[:, :, ::1] partial,
+    double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost, double[::1] path, int32_t[::1] number, int n_threads, bint *converged,
+) noexcept nogil:
+    """The loop of `passes`; returns the number of passes."""
+    cdef Py_ssize_t made = 0, moved = 1
+    path[0] = _price(P, selection, groups, K[0], work, mask, cost, choose_given)
+    while made < max_passes and moved > 0:
+        moved = _one_pass(table, rows, labels, groups, K[0], P, slab, scratch, partial, work, mask, n_threads)
+        made += 1
+        path[made] = path[made - 1]
+        if moved > 0:
+            K[0] = _drop_empty(labels, groups, mask, K[0], number)
+            path[made] = _price(P, selection, groups, K[0], work, mask, cost, choose_given)
+        if least_fall > 0.0 and path[made - 1] - path[made] < least_fall:
+            moved = 0
+    converged[0] = moved == 0
+    return made
 
 
 def pass_tables(

@@ -8,7 +8,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
-from craftc._kernels.craft_price cimport GIVEN, Pricing, check_selection, parts_in, parts_length, price_of
+from craftc._kernels.craft_passes cimport run_passes
+from craftc._kernels.craft_passes import pass_scratch_size, slab_size
+from craftc._kernels.craft_price cimport GIVEN, Pricing, check_selection, parts_in, parts_length, price_all, price_of
 from craftc._kernels.moments cimport (
     CRAFTC_NUMERIC_CELLS, Grid, moments_add_prepared, moments_cell, moments_mean, moments_merge, moments_prepare, rows_code, rows_number,
     rows_weight, table_of, table_rows,
@@ -27,39 +29,45 @@ def propose_splits(
     check(level_slot.shape[0] == pricing.grid.n_levels, "level_slot")
     check(numeric_slot.shape[0] == pricing.grid.p, "numeric_slot")
     check(threshold.shape[0] == pricing.grid.p, "threshold")
-    cdef Pricing P = pricing
-    cdef Grid grid = P.grid
+    cdef int32_t n
+    with nogil:
+        n = _propose(group, pricing, pricing.grid, level_slot, numeric_slot, threshold)
+    return n
+
+
+cdef int32_t _propose(
+    const int64_t[::1] group, Pricing P, Grid grid, int32_t[::1] level_slot, int32_t[::1] numeric_slot, double[::1] threshold,
+) noexcept nogil:
     cdef Py_ssize_t d, t, _turn, n_levels, occurring, best
     cdef const int64_t *counts
     cdef int32_t n = 0
     cdef double deviations = 0.0
-    with nogil:
-        for t in range(grid.n_levels):
-            level_slot[t] = -1
-        for d in range(grid.q):
-            n_levels, counts = P.n_levels[d], &group[1 + grid.level_start_[d]]
-            occurring = 0
+    for t in range(grid.n_levels):
+        level_slot[t] = -1
+    for d in range(grid.q):
+        n_levels, counts = P.n_levels[d], &group[1 + grid.level_start_[d]]
+        occurring = 0
+        for t in range(n_levels):
+            occurring += counts[t] > 0
+        if occurring < 2 or not P.usable[grid.p + d]:
+            continue
+        for _turn in range(1 if occurring == 2 else 3):
+            best = -1
             for t in range(n_levels):
-                occurring += counts[t] > 0
-            if occurring < 2 or not P.usable[grid.p + d]:
-                continue
-            for _turn in range(1 if occurring == 2 else 3):
-                best = -1
-                for t in range(n_levels):
-                    if counts[t] > 0 and level_slot[grid.level_start_[d] + t] < 0 and (best < 0 or counts[t] > counts[best]):
-                        best = t
-                level_slot[grid.level_start_[d] + best] = n
+                if counts[t] > 0 and level_slot[grid.level_start_[d] + t] < 0 and (best < 0 or counts[t] > counts[best]):
+                    best = t
+            level_slot[grid.level_start_[d] + best] = n
+            n += 1
+    for d in range(grid.p):
+        numeric_slot[d] = -1
+        threshold[d] = 0.0
+        if P.usable[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
+            threshold[d] = (
+                moments_mean(&group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations) - P.mean[d]
+            ) * P.inverse_deviation[d] + 1e-9     # rounding must not put a cell at the mean above it
+            if deviations > 0:
+                numeric_slot[d] = n
                 n += 1
-        for d in range(grid.p):
-            numeric_slot[d] = -1
-            threshold[d] = 0.0
-            if P.usable[d] and group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d] > 0:
-                threshold[d] = (
-                    moments_mean(&group[grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], &deviations) - P.mean[d]
-                ) * P.inverse_deviation[d] + 1e-9     # rounding must not put a cell at the mean above it
-                if deviations > 0:
-                    numeric_slot[d] = n
-                    n += 1
     return n
 
 
@@ -356,3 +364,123 @@ cdef void _split_score(
     moments_merge(rest, side, -1, P.grid.first_numeric, P.grid.width)
     score[0] = price_of(P, selection, side, parts_in(P, work), mask) - cost
     score[0] += price_of(P, selection, rest, parts_in(P, work), mask)
+
+
+cdef enum:
+    MOST_PROMISING = 3      # candidates that passes follow
+
+
+def local_splits(
+    X not None,                             # IN    (n, p)
+    codes not None,                         # IN    (n, q)
+    weight not None,                        # IN    (n,) or empty
+    const int32_t[::1] rows not None,       # IN    (m,) rows of the cluster
+    const int64_t[::1] group not None,      # IN    (width,) its moments
+    double cost,                            # of the cluster
+    const uint8_t[::1] given not None,      # IN    (D,) the mask in force, for GIVEN
+    Pricing pricing not None,
+    int selection,
+    int local_selection,                    # of the passes
+    Py_ssize_t max_passes,
+    double[::1] slab not None,              # WORK  as in `passes`, for two clusters and one thread
+    double[:, ::1] scratch not None,        # WORK
+    double[:, ::1] work not None,           # WORK  (2, parts_size)
+    int32_t[:, ::1] sides not None,         # OUT   (most <= 3, m) 1 for the rows that leave
+    int64_t[:, :, ::1] groups not None,     # OUT   (most, 2, width) what stays, what leaves
+    uint8_t[:, :, ::1] mask not None,       # OUT   (most, 2, D)
+    double[:, ::1] costs not None,          # OUT   (most, 2)
+):
+    """The most promising splits of a cluster of few rows, each after passes with its two sides; returns their number.
+
+    Those are left out of which the passes empty a side.
+    """
+    cdef Pricing P = pricing
+    cdef Grid grid = P.grid
+    cdef Py_ssize_t most = sides.shape[0], m = rows.shape[0], n, c, i, found = 0, K, promising
+    cdef Py_ssize_t[MOST_PROMISING] best
+    check(0 < most <= MOST_PROMISING and sides.shape[1] == m, "sides")
+    check(groups.shape[0] == most and groups.shape[1] == 2 and groups.shape[2] == grid.width, "groups")
+    check(mask.shape[0] == most and mask.shape[1] == 2 and mask.shape[2] == P.D, "mask")
+    check(costs.shape[0] == most and costs.shape[1] == 2, "costs")
+    check(group.shape[0] == grid.width, "group")
+    check(given.shape[0] == P.D, "given")
+    check(max_passes >= 0, "max_passes")
+    check(work.shape[0] >= 2 and work.shape[1] >= parts_length(P), "work")
+    check(slab.shape[0] >= slab_size(P, 2), "slab")
+    check(scratch.shape[0] > 0 and scratch.shape[1] >= pass_scratch_size(P, 2), "scratch")
+    check_selection(P, selection)
+    check_selection(P, local_selection)
+    level_slots, numeric_slots, thresholds = np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p)
+    cdef int32_t[::1] level_slot = level_slots, numeric_slot = numeric_slots, number = np.empty(2, np.int32)
+    cdef double[::1] threshold = thresholds
+    n = _propose(group, P, grid, level_slot, numeric_slot, threshold)
+    if n == 0 or m == 0:
+        return 0
+    _check_candidates(X, codes, rows, grid, level_slot, numeric_slot, threshold, n)
+    cdef table_rows table = table_of(X, codes, weight)
+    cdef int64_t[:, ::1] leaving = np.zeros((n, grid.width), np.int64)
+    cdef int64_t[:, :, ::1] no_partial = np.empty((0, 0, 0), np.int64)
+    cdef double[::1] cells = np.empty(split_work_size(P)), score = np.empty(n), path = np.empty(max_passes + 1)
+    cdef bint converged = False
+    with nogil:
+        _split_rows(&table, rows, P, level_slot, numeric_slot, threshold, -1, leaving, &cells[0], 0, m)
+        for c in range(n):
+            _split_score(group, cost, &leaving[c, 0], P, selection, given, &score[c], &groups[0, 0, 0], &work[0, 0], &mask[0, 0, 0])
+        promising = _lowest(score, best, most)
+        for i in range(promising):
+            c, K = best[i], 2
+            _begin_sides(&table, rows, P, level_slot, numeric_slot, threshold, c, sides[found])
+            memcpy(&groups[found, 0, 0], &group[0], grid.width * sizeof(int64_t))
+            memcpy(&groups[found, 1, 0], &leaving[c, 0], grid.width * sizeof(int64_t))
+            moments_merge(&groups[found, 0, 0], &leaving[c, 0], -1, grid.first_numeric, grid.width)
+            memcpy(&mask[found, 0, 0], &given[0], P.D)
+            memcpy(&mask[found, 1, 0], &given[0], P.D)
+            run_passes(&table, rows, sides[found], groups[found], &K, P, local_selection, False, max_passes, 0.0, slab, scratch, no_partial,
+                       work, mask[found], costs[found], path, number, 1, &converged)
+            if K == 2 and local_selection != selection:
+                price_all(P, selection, groups[found], 2, work, mask[found], costs[found], False)
+            found += K == 2
+    return found
+
+
+cdef Py_ssize_t _lowest(double[::1] score, Py_ssize_t *best, Py_ssize_t most) noexcept nogil:
+    """Positions of up to `most` finite scores, lowest first; within 1e-9 the earlier position is first. Their scores become infinite."""
+    cdef Py_ssize_t n = 0, c
+    cdef double least
+    while n < most:
+        least = INFINITY
+        for c in range(score.shape[0]):
+            least = min(least, score[c])
+        if least == INFINITY:
+            break
+        c = 0
+        while score[c] > least + 1e-9:
+            c += 1
+        best[n], score[c] = c, INFINITY
+        n += 1
+    return n
+
+
+cdef void _begin_sides(
+    const table_rows *table, const int32_t[::1] rows, Pricing P, const int32_t[::1] level_slot, const int32_t[::1] numeric_slot,
+    const double[::1] threshold, Py_ssize_t candidate, int32_t[::1] side,
+) noexcept nogil:
+    """1 for the rows that leave under one candidate, 0 for the others."""
+    cdef Py_ssize_t i, d
+    for d in range(P.grid.p):
+        if numeric_slot[d] == candidate:
+            for i in range(rows.shape[0]):
+                side[i] = _above(table, rows[i], d, P, threshold[d])
+    for d in range(P.grid.q):
+        if _has_candidate(P, d, level_slot, candidate):
+            for i in range(rows.shape[0]):
+                side[i] = level_slot[P.grid.level_start_[d] + rows_code(table, rows[i], d)] == candidate
+
+
+cdef bint _has_candidate(Pricing P, Py_ssize_t d, const int32_t[::1] level_slot, Py_ssize_t candidate) noexcept nogil:
+    """Whether a candidate is a level of a categorical column."""
+    cdef Py_ssize_t t
+    for t in range(P.grid.level_start_[d], P.grid.level_start_[d] + P.n_levels[d]):
+        if level_slot[t] == candidate:
+            return True
+    return False

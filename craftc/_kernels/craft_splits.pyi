@@ -65,3 +65,23 @@ def split_scores(
     mask: NDArray[np.uint8],
     n_threads: int,
 ) -> None: ...
+def local_splits(
+    X: NDArray[Any],
+    codes: NDArray[Any],
+    weight: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    group: NDArray[np.int64],
+    cost: float,
+    given: NDArray[np.uint8],
+    pricing: Pricing,
+    selection: int,
+    local_selection: int,
+    max_passes: int,
+    slab: NDArray[np.float64],
+    scratch: NDArray[np.float64],
+    work: NDArray[np.float64],
+    sides: NDArray[np.int32],
+    groups: NDArray[np.int64],
+    mask: NDArray[np.uint8],
+    costs: NDArray[np.float64],
+) -> int: ...

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import compact, join
+from craftc._common.labels import compact, join, rows_in_cluster
 from craftc._common.random import CraftStream
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
@@ -244,8 +245,36 @@ class MergeSplitSearch:
 
     def splits(self, part: Partition, clusters: Sequence[int], at_any_price: bool = False) -> list[list[Split]]:
         """The most promising splits of each of some clusters, see `_splits_of`."""
-        found: list[list[Split]] = self.rows.together(self._splits_of(part, k, at_any_price) for k in clusters)
+        found: list[list[Split]]
+        if self._small:
+            found = [self._splits_at_once(part, k, at_any_price) for k in clusters]
+        else:
+            found = self.rows.together(self._splits_of(part, k, at_any_price) for k in clusters)
         return found
+
+    @cached_property
+    def _small(self) -> bool:
+        """Whether the candidates of every cluster are tried by one kernel call, without a sample and on one thread."""
+        grid, n = self.pricing.grid, len(self.rows)
+        most = grid.p + 3 * grid.q
+        few = n <= _SPLIT_SAMPLE and most <= _MOST_CANDIDATES
+        return few and not self.rows.is_partitioned and threads_for(self.n_threads, n * most * (grid.p + grid.q)) == 1
+
+    def _splits_at_once(self, part: Partition, k: int, at_any_price: bool) -> list[Split]:
+        """As `_splits_of`, of a small table."""
+        rows = rows_in_cluster(part.labels, k)
+        for most, max_passes in ((3, _LOCAL_PASSES), (1, 0)) if at_any_price else ((3, _LOCAL_PASSES),):
+            sides, groups = np.empty((most, len(rows)), np.int32), np.empty((most, 2, part.groups.shape[1]), np.int64)
+            mask, cost, table = np.empty((most, 2, self.pricing.D), np.uint8), np.empty((most, 2)), self.rows.table
+            n = splits_kernel.local_splits(
+                table.numeric, table.codes, self.rows.weight, rows, part.groups[k], part.cost[k], part.mask[0], self.pricing,
+                self.selection, self.local_selection, max_passes, self._space.slab, self._space.scratch, self._space.work, sides, groups,
+                mask, cost,
+            )  # fmt: skip
+            if n:
+                break
+        deltas = (cost.sum(axis=1) - part.cost[k]).tolist()
+        return [Split(deltas[i], rows[sides[i] == 1], groups[i], cost[i], mask[i]) for i in range(n)]
 
     async def _splits_of(self, part: Partition, k: int, at_any_price: bool) -> list[Split]:
         """The three most promising splits of a cluster, each after its local passes; without those of which the passes empty a side.
