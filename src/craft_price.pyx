@@ -99,7 +99,7 @@ cdef class Pricing:
         self.eps_c, variance_limit = thresholds
         # repeated once per row of a tile, as the pass wants them; the first p (q) entries are the columns' own
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
-        self.centre, self.scale = np.tile(centre, repeat), np.tile(scale, repeat)
+        self.centre, self.scale = np.concatenate((centre,) * repeat), np.concatenate((scale,) * repeat)
         self.arguments = (grid, count_weight, total, h, feature_price, mixing, centre, scale, mean, variance, inverse_deviation,
                           frequency, usable, price, log_choose, entropy, n_numeric, n_categorical, thresholds)
         self.widths = np.array([levels_of(grid, d) for d in range(grid.q)], np.intp)

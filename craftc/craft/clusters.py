@@ -28,7 +28,7 @@ from craftc._kernels.craft_shared import Shared
 from craftc._kernels.moments import Grid
 from craftc.craft.background import Background
 from craftc.craft.covariance import BlockPricing, ClusterCovariances, CrossProducts
-from craftc.craft.description_length import choose_features, pricing_of
+from craftc.craft.description_length import choose_features, pricing_of, same_prices
 from craftc.craft.parameters import ModelSpec
 from craftc.table import MixedTable
 from craftc.table.moments import Moments
@@ -50,6 +50,8 @@ class Clusters:
         Under the pooled background: the masks found by a search, which are kept unless better ones are found.
     cross : CrossProducts, optional
         Sums by which clusters may hold covariances.
+    pricing : Pricing, optional
+        Prices of this background and model, where they are known.
 
     Attributes
     ----------
@@ -69,10 +71,17 @@ class Clusters:
     """
 
     def __init__(
-        self, moments: Moments, background: Background, spec: ModelSpec, mask: Mask | None = None, cross: CrossProducts | None = None
+        self,
+        moments: Moments,
+        background: Background,
+        spec: ModelSpec,
+        mask: Mask | None = None,
+        cross: CrossProducts | None = None,
+        pricing: price_kernel.Pricing | None = None,
     ) -> None:
         self.moments, self.background, self.spec = moments, background, spec
-        self.pricing = pricing_of(background, spec, room=moments.n_clusters)
+        K = moments.n_clusters
+        self.pricing = pricing_of(background, spec, room=K) if pricing is None else same_prices(pricing, K)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         self.gains: Floats = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))

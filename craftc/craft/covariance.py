@@ -254,13 +254,16 @@ class ClusterCovariances:
 
     def saving_over_diagonal(self, h: float) -> Floats:
         """(K,) nats by which the blocks shorten the description of clusters that select their columns anyway."""
-        out = np.zeros(len(self.block))
-        for k, block in enumerate(self.block.astype(bool)):
-            if block.any():
-                matrix, m = self.matrix[k][np.ix_(block, block)], int(block.sum())
-                factor = np.linalg.cholesky(matrix)
-                correlated = 0.5 * np.log(np.diag(matrix)).sum() - np.log(np.diag(factor)).sum()
-                out[k] = (self.weight[k] + 1.0) * correlated - 0.5 * m * (m - 1) * h
+        out, of_block = np.zeros(len(self.block)), dict[bytes, list[int]]()
+        for k, block in enumerate(self.block):
+            of_block.setdefault(block.tobytes(), []).append(k)
+        for clusters in of_block.values():
+            columns = np.flatnonzero(self.block[clusters[0]])
+            if len(columns):
+                matrix, m = self.matrix[np.ix_(clusters, columns, columns)], len(columns)
+                variance, factor = (np.diagonal(each, axis1=1, axis2=2) for each in (matrix, np.linalg.cholesky(matrix)))
+                correlated = 0.5 * np.log(variance).sum(axis=1) - np.log(factor).sum(axis=1)
+                out[clusters] = (self.weight[clusters] + 1.0) * correlated - 0.5 * m * (m - 1) * h
         return out
 
     def features(self, n_features: int) -> Mask:

@@ -20,6 +20,7 @@ from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
 from craftc.craft.clusters import Clusters
 from craftc.craft.covariance import MOST_COLUMNS, CrossProducts, covariance_columns, unions
+from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import LARGE, FitConfig, drop_empty
 from craftc.craft.merge_split import best_pair
 from craftc.craft.path_clusters import PathClusters
@@ -76,8 +77,10 @@ class CovarianceSearch:
 
     def __init__(self, config: FitConfig, columns: NDArray[np.intp]) -> None:
         self.config, self.rows, self.columns = config, config.rows, columns
-        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * config.pricing.D)
+        self.prices = pricing_of(config.background, config.spec)
+        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * self.prices.D)
         self.n_passes = 0
+        self._separated: dict[tuple[bytes, bytes], bool] = {}  # of two clusters, known by their sums
 
     def state(self, labels: Any, moments: Moments, mask: Mask | None) -> CovarianceState:
         """The state of a partition; `mask`: the masks from which the pooled background continues."""
@@ -90,7 +93,8 @@ class CovarianceSearch:
     def _priced(
         self, before: Any, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask | None
     ) -> CovarianceState:
-        return CovarianceState(before, place, Clusters(moments, self.config.background, self.config.spec, mask, cross), cross)
+        clusters = Clusters(moments, self.config.background, self.config.spec, mask, cross, self.prices)
+        return CovarianceState(before, place, clusters, cross)
 
     def labels_of(self, state: CovarianceState) -> Any:
         """The present cluster of every row, a copy."""
@@ -172,32 +176,34 @@ class CovarianceSearch:
             return state
         return None
 
-    def shortest_merges(self, state: CovarianceState, fewest: int = 1, guarded: bool = True) -> CovarianceState:
+    def shortest_merges(
+        self, state: CovarianceState, fewest: int = 1, guarded: bool = True
+    ) -> tuple[CovarianceState, CovarianceState | None]:
         """The shortest description on the way of cheapest merges down to `fewest` clusters; the state itself if none is shorter.
+
+        And the state after the first of these merges; None if there is none.
 
         The way leads over merges that lengthen the description: the first slices of a cloud that are joined seldom pay for a covariance
         of many columns, all of them together do.
         """
-        best = state
+        best, first = state, None
         deltas, diagonal = self.pair_deltas(state)
         while fewest < state.K:
             trial = self.cheapest_merge(state, deltas, diagonal, guarded)
             if trial is None:
                 break
-            state = trial
+            state, first = trial, trial if first is None else first
             if state.objective < best.objective - self.tolerance:
                 best = state
-        return best
+        return best, first
 
-    def shorter_after_passes(self, state: CovarianceState, fewest: int) -> CovarianceState:
-        """The first shorter description on the same way with passes after every merge; the state itself if there is none."""
-        trial: CovarianceState | None = state
-        while trial is not None and fewest < trial.K <= _FEW_CLUSTERS:
-            trial = self.cheapest_merge(trial, *self.pair_deltas(trial))
-            if trial is not None:
-                trial = self.passes(trial, fewest)
-                if trial.objective < state.objective - self.tolerance:
-                    return trial
+    def shorter_after_passes(self, state: CovarianceState, merged: CovarianceState | None, fewest: int) -> CovarianceState:
+        """The first shorter description on the same way, from its first merge, with passes after every merge; the state if there is none."""
+        while merged is not None and merged.K < _FEW_CLUSTERS:
+            merged = self.passes(merged, fewest)
+            if merged.objective < state.objective - self.tolerance:
+                return merged
+            merged = self.cheapest_merge(merged, *self.pair_deltas(merged)) if fewest < merged.K else None
         return state
 
     @cached_property
@@ -214,6 +220,14 @@ class CovarianceSearch:
         return rows, np.asarray(counts * background.count_weight, dtype=np.float64), z
 
     def separated(self, state: CovarianceState, i: int, j: int) -> bool:
+        """Whether a valley separates two clusters; what is known of these clusters is not computed again."""
+        groups = state.clusters.moments.groups
+        key = groups[i].tobytes(), groups[j].tobytes()
+        if key not in self._separated:
+            self._separated[key] = self._valley_between(state, i, j)
+        return self._separated[key]
+
+    def _valley_between(self, state: CovarianceState, i: int, j: int) -> bool:
         """Whether the density along the discriminant of two clusters has a valley below a share of its lower peak."""
         rows, weight, z = self._sample
         labels, moments = state.place[self.rows.labels_at(state.before, rows)], state.clusters.moments
@@ -235,18 +249,18 @@ class CovarianceSearch:
         before = np.inf
         while state.objective < before:
             before = state.objective
-            merged = self.shortest_merges(state, fewest)
-            if merged.K < state.K:
-                state = self.passes(merged, fewest)
+            shortest, merged = self.shortest_merges(state, fewest)
+            if shortest.K < state.K:
+                state = self.passes(shortest, fewest)
             elif len(self.rows) <= LARGE:
-                state = self.shorter_after_passes(state, fewest)
+                state = self.shorter_after_passes(state, merged, fewest)
         while target is not None and target < state.K:
             state, _ = self.merge_best(state, target)
         return state
 
     def merge_best(self, state: CovarianceState, fewest: int = 1) -> tuple[CovarianceState, tuple[int, int]]:
         """One step down the merge path, and the merged pair: the cheapest merge, then passes."""
-        pair = best_pair(self.pair_deltas(state)[0])
+        pair = best_pair(self.pair_deltas(state)[0]) if state.K > 2 else (0, 1)
         return self.passes(self.merge(state, *pair), fewest), pair
 
     def number_by_first_appearance(self, state: CovarianceState) -> CovarianceState:
@@ -258,9 +272,11 @@ class CovarianceSearch:
             state.clusters.assign(config.table.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
             labels[lost] = of_lost
         order = self.rows.first_appearance(labels, state.K)
-        labels = self.rows.renumbered(labels, np.argsort(order).astype(np.int32))
         same = np.append(np.arange(state.K, dtype=np.int32), np.int32(-1))
         clusters = state.clusters
+        if np.array_equal(order, same[:-1]):
+            return CovarianceState(labels, same, clusters, state.cross)
+        labels = self.rows.renumbered(labels, np.argsort(order).astype(np.int32))
         return self._priced(labels, same, clusters.moments.select(order), state.cross.select(order), clusters.diagonal_mask[order])
 
     def merge_path(self, state: CovarianceState) -> tuple[MergePath, PathClusters]:
@@ -292,7 +308,7 @@ class CovarianceSearch:
         spec = replace(self.config.spec, price_factor=factor * self.config.spec.price_factor)
         scaled = CovarianceSearch(replace(self.config, spec=spec), self.columns)
         start = scaled._priced(state.before, state.place, state.clusters.moments, state.cross, state.clusters.diagonal_mask)
-        return scaled.shortest_merges(start, guarded=False).K
+        return scaled.shortest_merges(start, guarded=False)[0].K
 
 
 def covariance_step(

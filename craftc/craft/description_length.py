@@ -76,6 +76,14 @@ def pricing_of(
     return pricing
 
 
+def same_prices(pricing: price_kernel.Pricing, room: int) -> price_kernel.Pricing:
+    """The same prices, with shared distributions of their own for `room` clusters under the pooled background."""
+    own = price_kernel.Pricing(*pricing.arguments)
+    if pricing.shared is not None:
+        own.shared = Shared(own.grid, room)
+    return own
+
+
 def choose_features(
     pricing: price_kernel.Pricing, selection: str, gains: Floats, groups: Integers = NO_GROUPS, shared: Mask | None = None
 ) -> tuple[Mask, Floats]:
