@@ -22,7 +22,7 @@ from craftc._kernels.craft_price cimport (
     PRICED, Pricing, categorical_gain, existence_cost, fit_group, numeric_gain, parts_in, parts_length, parts_t, price_of,
     shared_likelihood,
 )
-from craftc._kernels.craft_shared cimport SHARED_POOLS, craft_categorical_likelihood, craft_numeric_likelihood
+from craftc._kernels.craft_shared cimport SHARED_POOLS, craft_categorical_likelihood, craft_cheaper_shared
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
 cdef enum:
@@ -44,6 +44,7 @@ cdef struct choice_t:       # scratch of the choice of masks
     double *shift           # (K) (zeta - zeta_0) / sigma_0
     double *precision       # (K) sigma_0^2 / sigma^2
     double *gain            # (K) of one feature, over the distribution of the whole table
+    double *own             # (K) cost of the feature where a cluster selects it: limit - gain
     int64_t *cells          # moments of a pool in one feature
     int64_t *changed        # and of the pool after one cluster has joined or left it
     int64_t *order          # (K) clusters by the number of their cells
@@ -54,6 +55,7 @@ cdef struct choice_t:       # scratch of the choice of masks
     uint8_t *seen           # (SHARED_POOLS, K) pools to which Lloyd steps have led, the last ones
     uint8_t *mask           # (K, D)
     uint8_t *given          # (K, D)
+    uint8_t *tried          # (K, D) masks from which the last sweep started
     double cost             # of the best pool of one feature
     int64_t rest            # and its weight
     double tolerance        # smaller differences of J may be rounding
@@ -68,14 +70,15 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.log_choose = <double *> (c.changed + widest)
     c.limit = c.log_choose + P.D + 2
     c.weight, c.spread, c.shift = c.limit + K, c.limit + 2 * K, c.limit + 3 * K
-    c.precision, c.gain = c.limit + 4 * K, c.limit + 5 * K
-    c.order = <int64_t *> (c.limit + 6 * K)
+    c.precision, c.gain, c.own = c.limit + 4 * K, c.limit + 5 * K, c.limit + 6 * K
+    c.order = <int64_t *> (c.limit + 7 * K)
     c.n_selected = c.order + K
     c.best = <uint8_t *> (c.n_selected + K)
     c.pool, c.next_pool = c.best + K, c.best + 2 * K
     c.mask = c.best + 3 * K
     c.given = c.mask + K * P.D
-    c.seen = c.given + K * P.D
+    c.tried = c.given + K * P.D
+    c.seen = c.tried + K * P.D
     c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
     return c
 
@@ -259,7 +262,7 @@ cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const
         if pool[k]:
             pooled = True
         else:
-            cost += c.limit[k] - c.gain[k]
+            cost += c.own[k]
     if not pooled:
         if d < P.grid.p:
             c.theta[0], c.theta[1] = 0.0, 1.0
@@ -280,12 +283,13 @@ cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
 cdef void _gather(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
 ) noexcept nogil:
-    """Parameters and gains of all clusters in feature d."""
+    """Parameters, gains and costs of all clusters in feature d, from their limits."""
     cdef Py_ssize_t k
     cdef parts_t parts
     for k in range(K):
         parts = parts_in(P, &work[k, 0])
         c.gain[k] = parts.gain[d]
+        c.own[k] = c.limit[k] - c.gain[k]
         if d < P.grid.p:
             c.weight[k] = P.count_weight * groups[k, _first_cell(P, d)]
             c.spread[k], c.shift[k], c.precision[k] = parts.spread[d], parts.shift[d], parts.precision[d]
@@ -297,11 +301,11 @@ cdef void _cheaper_pooled(
     """Clusters whose cells of feature d cost less under theta than under a distribution of their own and its price."""
     cdef Py_ssize_t k
     cdef double saved
+    if d < P.grid.p:
+        craft_cheaper_shared(K, c.weight, c.spread, c.shift, c.gain, c.limit, c.tolerance, c.theta[0], c.theta[1], c.theta[2], pool)
+        return
     for k in range(K):
-        if d < P.grid.p:
-            saved = craft_numeric_likelihood(c.weight[k], c.spread[k], c.shift[k], c.theta[0], c.theta[1], c.theta[2])
-        else:
-            saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + _first_cell(P, d), c.theta, P.n_levels[d - P.grid.p])
+        saved = P.count_weight * craft_categorical_likelihood(&groups[k, 0] + _first_cell(P, d), c.theta, P.n_levels[d - P.grid.p])
         pool[k] = c.gain[k] - saved <= c.limit[k] + c.tolerance
 
 
@@ -469,9 +473,9 @@ cdef double _cost_of_masks(
     cdef double cost = 0.0
     for d in range(P.D):
         if P.usable[d]:
-            _gather(P, c, groups, K, work, d)
             for k in range(K):
                 c.best[k], c.limit[k] = not mask[k * P.D + d], P.price[d]
+            _gather(P, c, groups, K, work, d)
             cost += _pooled_cost(P, c, groups, K, d, c.best)
     for k in range(K):
         cost += c.log_choose[c.n_selected[k]]
@@ -500,6 +504,7 @@ cdef double _choose_masks(
     memcpy(c.given, &mask[0, 0], n)
     for k in range(K):
         price_of(P, PRICED, &groups[k, 0], parts_in(P, &work[k, 0]), &mask[k, 0])
+    memcpy(c.tried, &mask[0, 0], n)
     best = _sweep(P, c, groups, K, work, &mask[0, 0], ALL_STARTS)
     for i in range(3):
         for q in range(P.D + 2):
@@ -510,6 +515,7 @@ cdef double _choose_masks(
         best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
     memcpy(c.mask, c.given, n)
     best = _better(P, c, groups, K, work, mask, best, ALL_STARTS)
+    memcpy(c.tried, &mask[0, 0], n)     # the next sweeps have fewer starts
     for i in range(2 * K if effort == THOROUGH and K <= MOST_ROWS else 0):
         memcpy(c.mask, &mask[0, 0], n)
         for d in range(P.D):
@@ -528,8 +534,15 @@ cdef double _better(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask, double best,
     Py_ssize_t n_starts,
 ) noexcept nogil:
-    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as the rest. Returns its cost."""
-    cdef double cost = _sweep(P, c, groups, K, work, c.mask, n_starts)
+    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as the rest. Returns its cost.
+
+    Masks that are the result of a sweep, or where the last one started, lead to nothing new.
+    """
+    cdef double cost
+    if memcmp(c.mask, &mask[0, 0], K * P.D) == 0 or memcmp(c.mask, c.tried, K * P.D) == 0:
+        return best
+    memcpy(c.tried, c.mask, K * P.D)
+    cost = _sweep(P, c, groups, K, work, c.mask, n_starts)
     if cost < best - c.tolerance or (cost <= best + c.tolerance and _rest(P, groups, K, c.mask) > _rest(P, groups, K, &mask[0, 0])):
         memcpy(&mask[0, 0], c.mask, K * P.D)
         return cost
