@@ -216,6 +216,12 @@ cdef double _price_merge(
     return price_masks(P, space.groups_[at], K - 1, CONTINUE, space.work, chosen)
 
 
+cdef enum:
+    DELTAS_UNKNOWN, DELTAS_STALE, DELTAS_FRESH
+
+UNKNOWN = DELTAS_UNKNOWN
+
+
 def merge_while_cheaper(
     int64_t[:, ::1] groups not None,        # INOUT (capacity, width) the first K are clusters, none empty
     uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
@@ -224,7 +230,7 @@ def merge_while_cheaper(
     Py_ssize_t K,
     double excess,                          # J - J_0 of the clusters
     double[:, ::1] deltas not None,         # INOUT (n, n), n >= K: changes of J by the merges of i < j, as `pair_deltas` gives them
-    bint fresh,                             # whether all of them are those against the present shared distributions
+    int known,                              # UNKNOWN, or what the last call has returned
     int32_t[::1] place not None,            # INOUT (m,) cluster of each label
     Pricing pricing not None,               # OUT   as in price_partition
     MergeSpace space not None,              # WORK
@@ -236,7 +242,7 @@ def merge_while_cheaper(
     """Merge the pair that lowers J most, of those cheapest against the present shared distributions, while one does.
 
     The distributions, and with them the deltas of all pairs, change with every merge. Only those of the new cluster are computed again,
-    until no merge lowers J; then all are. Returns K, J - J_0, `fresh`, and whether the merges have come to their end.
+    until no merge lowers J; then all are. Returns K, J - J_0, what is known of the deltas, and whether the merges have come to their end.
     """
     cdef Py_ssize_t best, made = 0, stride = deltas.shape[0], i, j
     cdef int at = 0
@@ -251,6 +257,11 @@ def merge_while_cheaper(
     check(1 <= n_threads <= space.n_threads, "n_threads")
     with nogil:
         while K > 1 and made < most and not ended:
+            if known == DELTAS_UNKNOWN:
+                share_cells(pricing, &shared[0])
+                deltas_between(groups, K, cost, pricing, PRICED, no_mask, -1, &deltas[0, 0], stride, space.union, space.work,
+                               space.one_mask, n_threads)
+                known = DELTAS_FRESH
             best = _best_merge(pricing, groups, K, mask, pairs, _cheapest(&deltas[0, 0], stride, K, pairs), space, &at, &least)
             if least < excess - tolerance:
                 i, j = pairs[best, 0], pairs[best, 1]
@@ -260,15 +271,12 @@ def merge_while_cheaper(
                 _join(place, i, j)
                 deltas_between(groups, K, cost, pricing, PRICED, no_mask, i, &deltas[0, 0], stride, space.union, space.work, space.one_mask,
                                n_threads)
-                excess, fresh, made = least, False, made + 1
-            elif fresh:
+                excess, known, made = least, DELTAS_STALE, made + 1
+            elif known == DELTAS_FRESH:
                 ended = True
             else:
-                share_cells(pricing, &shared[0])
-                deltas_between(groups, K, cost, pricing, PRICED, no_mask, -1, &deltas[0, 0], stride, space.union, space.work,
-                               space.one_mask, n_threads)
-                fresh = True
-    return K, excess, fresh, ended or K == 1
+                known = DELTAS_UNKNOWN
+    return K, excess, known, ended or K == 1
 
 
 cdef void _take(

@@ -19,8 +19,10 @@ def chunks(n: int) -> Iterator[slice]:
 
 def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
     """The rows of cluster k, ascending."""
+    if len(labels) <= _CHUNK:
+        return np.flatnonzero(labels == k).astype(np.int32)
     found = [np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start) for rows in chunks(len(labels))]
-    return np.concatenate(found) if found else np.empty(0, np.int32)
+    return np.concatenate(found)
 
 
 def renumber(labels: Labels, number: NDArray[np.int32]) -> None:

@@ -164,5 +164,5 @@ def aligned(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """An uninitialised array aligned to a cache line, for tables and workspaces read by SIMD code."""
     size = math.prod(shape)
     room = np.empty(size + 8)
-    skip = -room.ctypes.data // 8 % 8
+    skip = -room.__array_interface__["data"][0] // 8 % 8
     return room[skip : skip + size].reshape(shape)

@@ -17,6 +17,8 @@ def pair_deltas(
     n_threads: int,
 ) -> None: ...
 
+UNKNOWN: int
+
 class MergeSpace:
     groups: NDArray[np.int64]
     mask: NDArray[np.uint8]
@@ -36,7 +38,7 @@ def merge_while_cheaper(
     K: int,
     excess: float,
     deltas: NDArray[np.float64],
-    fresh: bool,
+    known: int,
     place: NDArray[np.int32],
     pricing: Pricing,
     space: MergeSpace,
@@ -44,7 +46,7 @@ def merge_while_cheaper(
     tolerance: float,
     most: int,
     n_threads: int,
-) -> tuple[int, float, bool, bool]: ...
+) -> tuple[int, float, int, bool]: ...
 def split_while_cheaper(
     groups: NDArray[np.int64],
     mask: NDArray[np.uint8],

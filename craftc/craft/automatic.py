@@ -123,7 +123,7 @@ def with_covariances(search: CovarianceSearch, state: CovarianceState, path: lis
     mask = clusters.diagonal_mask if search.config.spec.pooled else None
     meter.begin("diagnostics")
     return CraftResult(
-        state.objective, path, n_passes, True, state.before, clusters.moments, search.config.spec, *steps, at_4, mask, state.cross
+        state.objective, path, n_passes, True, state.before, clusters.moments, search.config.spec, *steps, at_4, mask, state.cross, clusters
     )
 
 
@@ -179,7 +179,7 @@ def search_starts(
 
     def run(start: int) -> tuple[MergeSplitSearch, Partition]:
         config = start_configs[start]
-        own = search_of(config, config.n_threads if one_by_one else 1)
+        own = search.again(config) if one_by_one else search_of(config, 1)
         labels, soft = start_partition(config, init, start) if given is None else (given[start], False)
         part = own.run(labels, soft)
         config.meter.part_done(start, part.K, config.background.cost + part.objective, own.n_passes)

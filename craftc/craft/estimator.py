@@ -406,7 +406,7 @@ class CRAFT(
             original_units = original_units.select(np.arange(moments.n_clusters))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
-        self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross)
+        self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross, result.clusters)
         path, along = result.merge_path, result.path_clusters
         labels = rows.restated(labels, self._clusters, path)
         self.labels_ = rows.in_form_of_input(labels)
@@ -453,11 +453,14 @@ class CRAFT(
         moments_original_units: Moments,
         mask: Mask | None = None,
         cross: CrossProducts | None = None,
+        clusters: Clusters | None = None,
     ) -> None:
         """Set all fitted attributes that follow from exact sums: those of the encoded table, and those in the original units."""
         self._moments, self._spec, self.schema_, self._encoding = moments, spec, schema, encoding
         self._moments_original_units = moments_original_units
-        clusters = self._clusters = Clusters(moments, Background(moments.total()), spec, mask, cross)
+        if clusters is None:
+            clusters = Clusters(moments, Background(moments.total()), spec, mask, cross)
+        self._clusters = clusters
         held = clusters.covariances
         self.covariances_ = [None] * moments.n_clusters if held is None else held.in_units(encoding.source)
         self.n_clusters_ = moments.n_clusters

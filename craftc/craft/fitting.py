@@ -20,7 +20,7 @@ from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.background import Background
-from craftc.craft.clusters import assign_only, pass_work
+from craftc.craft.clusters import Clusters, assign_only, pass_work
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
@@ -143,6 +143,7 @@ class CraftResult(FitResult):
     n_clusters_at_4: int | None = None  # clusters left at four times the price, of many
     mask: Mask | None = None  # under the pooled background
     cross: CrossProducts | None = None  # if clusters hold covariances
+    clusters: Clusters | None = None  # where they are known
 
 
 def rows_of(table: Any, weight: Integers) -> Any:

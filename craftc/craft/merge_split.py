@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +107,12 @@ class MergeSplitSearch:
         self._mask = np.empty((max(n_threads, 2), D), np.uint8)
         self._rejected: set[bytes] = set()
         self.n_passes, self.excess = 0, 0.0  # of all passes; J less the cost of the whole table's distribution after the last
+
+    def again(self, config: FitConfig) -> Self:
+        """The search of another start of the same table, in the same buffers, once this one has ended."""
+        other = copy(self)
+        other.config, other._rejected, other.n_passes = config, set(), 0
+        return other
 
     # ---- steps ----
 

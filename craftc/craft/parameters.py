@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from craftc._common.labels import chunks
@@ -273,7 +274,7 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
         "n_init": (n_given in (None, estimator.n_init) and not single, "init determines the starts"),
         "max_iter": (not spec.by_length, "the automatic search needs no limit; use a number as cluster_price"),
     }
-    defaults = inspect.signature(type(estimator)).parameters
+    defaults = _parameters(type(estimator))
     ignored = [
         f"{name}={getattr(estimator, name)!r} ({remedy})"
         for name, (works, remedy) in effective.items()
@@ -281,6 +282,12 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
     ]
     if ignored:
         warn_user(f"{type(estimator).__name__} ignores {', '.join(ignored)}.")
+
+
+@lru_cache
+def _parameters(estimator: type) -> Mapping[str, inspect.Parameter]:
+    """The parameters of an estimator, with their defaults."""
+    return inspect.signature(estimator).parameters
 
 
 _ROOM = 100  # for clusters of a start, of short tables

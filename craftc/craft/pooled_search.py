@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import Self
 
 import numpy as np
 
@@ -47,6 +48,12 @@ class PooledSearch(MergeSplitSearch):
         self._space_of_merges: MergeSpace | None = None
         self._improved: dict[bytes, float] = {}  # J of partitions whose masks have been chosen thoroughly
         self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
+
+    def again(self, config: FitConfig) -> Self:
+        """The search of another start of the same table, in the same buffers, once this one has ended."""
+        other = super().again(config)
+        other._improved = {}
+        return other
 
     # ---- masks ----
 
@@ -114,15 +121,15 @@ class PooledSearch(MergeSplitSearch):
     def merge_while_cheaper(self, part: Partition) -> bool:
         """Merge the pair that lowers J most, of those proposed, while one does; returns whether any pair was merged."""
         before, place = part.K, np.arange(part.K, dtype=np.int32)
-        deltas, fresh, ended = self.pair_deltas(part), True, part.K == 1
+        deltas, known, ended = np.empty((before, before)), merges_kernel.UNKNOWN, part.K == 1
         pricing, space = self._merge_space(before)
         assert part.shared is not None
         part.shared = part.shared.copy()
         work = before * before * pricing.grid.width * _STEPS_OF_A_CHANGE
         while not ended:
             self.stop_if_asked()
-            part.K, part.excess, fresh, ended = merges_kernel.merge_while_cheaper(
-                part.groups, part.mask, part.cost, part.shared, part.K, part.excess, deltas, fresh, place, pricing, space,
+            part.K, part.excess, known, ended = merges_kernel.merge_while_cheaper(
+                part.groups, part.mask, part.cost, part.shared, part.K, part.excess, deltas, known, place, pricing, space,
                 np.empty((_TRIED_PAIRS, 2), np.intp), self._merge_tolerance, at_once(work), threads_for(self.n_threads, work),
             )  # fmt: skip
         if before > part.K:

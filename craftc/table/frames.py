@@ -170,7 +170,7 @@ class _Frame(Source):
         if frame.implementation.value not in _READERS:  # Modin, cuDF
             frame = nw.from_native(frame.to_pandas(), eager_only=True)
         self._read = _READERS[frame.implementation.value]
-        self._series = [frame[:, j] for j in range(frame.shape[1])]
+        self._series = list(frame.iter_columns())
         self.n_rows = len(frame)
         self.names = _checked_names(frame.columns, self.n_rows)
         self.kinds = [_kind(series) for series in self._series]
