@@ -214,6 +214,40 @@ cdef bint _cholesky(double *A, Py_ssize_t m, double *half_log) noexcept nogil:
     return True
 
 
+def block_savings(
+    const double[:, :, ::1] matrix not None,  # IN (K, P, P) Sigma
+    const uint8_t[:, ::1] block not None,   # IN  (K, P)
+    const double[::1] weight not None,      # IN  (K,) S
+    double h,                               # price of one parameter
+    double[::1] saving not None,            # OUT (K,) nats, 0 without a block
+):
+    """What blocks save in clusters that select their columns anyway: (S + 1)/2 (sum_d log Sigma_dd - log det Sigma) - m (m - 1)/2 h."""
+    cdef Py_ssize_t K = matrix.shape[0], P = matrix.shape[1], k, a, c, m
+    cdef double half_log = 0.0, correlated
+    cdef bint definite = True
+    check(matrix.shape[2] == P, "matrix")
+    check(block.shape[0] == K and block.shape[1] == P, "block")
+    check(weight.shape[0] == K and saving.shape[0] == K, "weight or saving")
+    cdef double[::1] factor = np.empty(P * P + 1)
+    cdef Py_ssize_t[::1] column = np.empty(P + 1, np.intp)
+    with nogil:
+        for k in range(K):
+            m = 0
+            for a in range(P):
+                if block[k, a]:
+                    column[m] = a
+                    m += 1
+            correlated = 0.0
+            for a in range(m):
+                correlated += 0.5 * log(matrix[k, column[a], column[a]])
+                for c in range(a + 1):
+                    factor[a * m + c] = matrix[k, column[a], column[c]]
+            definite = definite and _cholesky(&factor[0], m, &half_log)
+            saving[k] = (weight[k] + 1.0) * (correlated - half_log) - 0.5 * m * (m - 1) * h
+    if not definite:
+        raise ValueError("The covariance of a block is not positive definite.")
+
+
 cdef void _lower_inverse(const double *L, Py_ssize_t m, double *W) noexcept nogil:
     """The inverse of a lower triangular matrix."""
     cdef Py_ssize_t i, j, c

@@ -1,5 +1,6 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from craftc._kernels.craft_price import Pricing
 
@@ -19,6 +20,7 @@ def pair_deltas(
 
 UNKNOWN: int
 
+@disjoint_base
 class MergeSpace:
     groups: NDArray[np.int64]
     mask: NDArray[np.uint8]

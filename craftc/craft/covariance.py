@@ -254,17 +254,9 @@ class ClusterCovariances:
 
     def saving_over_diagonal(self, h: float) -> Floats:
         """(K,) nats by which the blocks shorten the description of clusters that select their columns anyway."""
-        out, of_block = np.zeros(len(self.block)), dict[bytes, list[int]]()
-        for k, block in enumerate(self.block):
-            of_block.setdefault(block.tobytes(), []).append(k)
-        for clusters in of_block.values():
-            columns = np.flatnonzero(self.block[clusters[0]])
-            if len(columns):
-                matrix, m = self.matrix[np.ix_(clusters, columns, columns)], len(columns)
-                variance, factor = (np.diagonal(each, axis1=1, axis2=2) for each in (matrix, np.linalg.cholesky(matrix)))
-                correlated = 0.5 * np.log(variance).sum(axis=1) - np.log(factor).sum(axis=1)
-                out[clusters] = (self.weight[clusters] + 1.0) * correlated - 0.5 * m * (m - 1) * h
-        return out
+        saving = np.empty(len(self.block))
+        kernel.block_savings(self.matrix, self.block, self.weight, h, saving)
+        return saving
 
     def features(self, n_features: int) -> Mask:
         """(K, D) features in blocks."""
