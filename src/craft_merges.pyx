@@ -5,7 +5,7 @@ import numpy as np
 
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcmp, memcpy, memmove
 
 from craftc._kernels._common cimport check, check_threads, omp_get_thread_num
 from craftc._kernels.craft_pooled cimport CONTINUE, KEEP, check_room, price_masks, share_cells, share_rest
@@ -207,12 +207,13 @@ cdef double _price_merge(
         memcpy(&chosen[k, 0], &mask[k + (k >= j), 0], P.D)
     for d in range(P.D):
         chosen[i, d] = mask[i, d] & mask[j, d]
-    with_both = price_masks(P, space.groups_[at], K - 1, KEEP, space.work, chosen)
-    for d in range(P.D):
-        chosen[i, d] = mask[i, d] | mask[j, d]
-    with_either = price_masks(P, space.groups_[at], K - 1, KEEP, space.work, chosen)
-    for d in range(P.D if with_both < with_either else 0):
-        chosen[i, d] = mask[i, d] & mask[j, d]
+    if memcmp(&mask[i, 0], &mask[j, 0], P.D) != 0:
+        with_both = price_masks(P, space.groups_[at], K - 1, KEEP, space.work, chosen)
+        for d in range(P.D):
+            chosen[i, d] = mask[i, d] | mask[j, d]
+        with_either = price_masks(P, space.groups_[at], K - 1, KEEP, space.work, chosen)
+        for d in range(P.D if with_both < with_either else 0):
+            chosen[i, d] = mask[i, d] & mask[j, d]
     return price_masks(P, space.groups_[at], K - 1, CONTINUE, space.work, chosen)
 
 
@@ -390,7 +391,10 @@ cdef double _try_split(
         memcpy(&space.mask_[at, 0, 0], &mask[0, 0], K * P.D)
         memcpy(&space.mask_[at, k, 0], &selected[0, 0] if at == 0 else &mask[k, 0], P.D)
         memcpy(&space.mask_[at, K, 0], &selected[1, 0] if at == 0 else &mask[k, 0], P.D)
-        total[at] = price_masks(P, trial, K + 1, CONTINUE, space.fits, space.mask_[at])
+        if at == 0 or memcmp(&selected[0, 0], &mask[k, 0], P.D) != 0 or memcmp(&selected[1, 0], &mask[k, 0], P.D) != 0:
+            total[at] = price_masks(P, trial, K + 1, CONTINUE, space.fits, space.mask_[at])
+        else:       # the same masks as before
+            total[at] = total[0]
     at = 1 if total[1] < total[0] else 0
     accepted[0] = total[at] < excess - tolerance
     if not accepted[0]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -110,7 +109,8 @@ class MergeSplitSearch:
 
     def again(self, config: FitConfig) -> Self:
         """The search of another start of the same table, in the same buffers, once this one has ended."""
-        other = copy(self)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
         other.config, other._rejected, other.n_passes = config, set(), 0
         return other
 

@@ -32,5 +32,7 @@ def set_input_attributes(estimator: Any, X: Any, table: Any) -> None:
             estimator.feature_names_in_ = np.array(table.schema.columns, dtype=object)
         elif hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
+    elif table.schema.named and all(isinstance(name, str) for name in getattr(X, "columns", (None,))):
+        estimator.n_features_in_, estimator.feature_names_in_ = table.schema.n_columns, np.array(table.schema.columns, dtype=object)
     else:
         validate_data(estimator, X, skip_check_array=True, reset=True)

@@ -173,7 +173,8 @@ class _Frame(Source):
         self._series = list(frame.iter_columns())
         self.n_rows = len(frame)
         self.names = _checked_names(frame.columns, self.n_rows)
-        self.kinds = [_kind(series) for series in self._series]
+        self._are_objects = [_is_object(series) for series in self._series]
+        self.kinds = [_kind(series, is_object) for series, is_object in zip(self._series, self._are_objects, strict=True)]
         self.narrow = [str(series.dtype) in ("Float16", "Float32") for series in self._series]
 
     def _number(self, j: int) -> Any:
@@ -188,7 +189,7 @@ class _Frame(Source):
             raise _refusal(series, name)
         if kind != "number":
             raise TypeError(_NOT_NUMBERS.format(name, series.dtype))
-        if _is_object(series):
+        if self._are_objects[j]:
             return _object_numbers(series.to_native().to_numpy(), name)
         if series.dtype.is_decimal() or str(series.dtype).endswith("Int128"):
             series = series.cast(nw.Float64)
@@ -234,9 +235,9 @@ def _is_object(series: nw.Series[Any]) -> bool:
     return bool(series.implementation.is_pandas() and series.to_native().dtype == object)
 
 
-def _kind(series: nw.Series[Any]) -> str:
+def _kind(series: nw.Series[Any], is_object: bool) -> str:
     dtype = series.dtype
-    if _is_object(series):
+    if is_object:
         infer = nw.get_native_namespace(series).api.types.infer_dtype
         return _OBJECT_KINDS.get(infer(series.to_native(), skipna=True), "other")
     if dtype.is_numeric():
@@ -429,7 +430,7 @@ def open_source(X: Any) -> Source:
         raise TypeError("A Dask collection was passed where rows are read in this process; call .compute() on it first.")
     if isinstance(X, Mapping):
         return _Columns(X)
-    frame = as_frame(X)
+    frame = None if isinstance(X, np.ndarray) else as_frame(X)
     return _Frame(frame) if isinstance(frame, nw.DataFrame) else _Array(X)
 
 
