@@ -1,5 +1,6 @@
-"""Merges and splits of clusters of CRAFT from exact moments: changes of J under fixed prices, and under the pooled background, where each is
-priced with the masks of all clusters."""
+"""Merges and splits of CRAFT from exact moments: what merges of pairs add to the objective, and merges and splits under the pooled
+background, each priced with the masks of all clusters.
+"""
 
 import numpy as np
 

@@ -109,8 +109,8 @@ def passes(
             or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
         raise ValueError(f"The buffers are too small for {K} clusters and {n_threads} threads.")
     with nogil:
-        made = run_passes(&table, rows, labels, groups, &K, pricing, selection, choose_given, max_passes, least_fall, slab, scratch, partial,
-                          work, mask, cost, path, number, n_threads, &converged)
+        made = run_passes(&table, rows, labels, groups, &K, pricing, selection, choose_given, max_passes, least_fall, slab, scratch,
+                          partial, work, mask, cost, path, number, n_threads, &converged)
     return K, made, converged
 
 

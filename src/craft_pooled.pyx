@@ -44,7 +44,6 @@ cdef struct choice_t:       # scratch of the choice of masks
     double *shift           # (K) (zeta - zeta_0) / sigma_0
     double *precision       # (K) sigma_0^2 / sigma^2
     double *gain            # (K) of one feature, over the distribution of the whole table
-    double *own             # (K) cost of the feature where a cluster selects it: limit - gain
     int64_t *cells          # moments of a pool in one feature
     int64_t *changed        # and of the pool after one cluster has joined or left it
     int64_t *order          # (K) clusters by the number of their cells
@@ -70,8 +69,8 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.log_choose = <double *> (c.changed + widest)
     c.limit = c.log_choose + P.D + 2
     c.weight, c.spread, c.shift = c.limit + K, c.limit + 2 * K, c.limit + 3 * K
-    c.precision, c.gain, c.own = c.limit + 4 * K, c.limit + 5 * K, c.limit + 6 * K
-    c.order = <int64_t *> (c.limit + 7 * K)
+    c.precision, c.gain = c.limit + 4 * K, c.limit + 5 * K
+    c.order = <int64_t *> (c.limit + 6 * K)
     c.n_selected = c.order + K
     c.best = <uint8_t *> (c.n_selected + K)
     c.pool, c.next_pool = c.best + K, c.best + 2 * K
@@ -262,7 +261,7 @@ cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const
         if pool[k]:
             pooled = True
         else:
-            cost += c.own[k]
+            cost += c.limit[k] - c.gain[k]
     if not pooled:
         if d < P.grid.p:
             c.theta[0], c.theta[1] = 0.0, 1.0
@@ -283,13 +282,12 @@ cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
 cdef void _gather(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
 ) noexcept nogil:
-    """Parameters, gains and costs of all clusters in feature d, from their limits."""
+    """Parameters and gains of all clusters in feature d."""
     cdef Py_ssize_t k
     cdef parts_t parts
     for k in range(K):
         parts = parts_in(P, &work[k, 0])
         c.gain[k] = parts.gain[d]
-        c.own[k] = c.limit[k] - c.gain[k]
         if d < P.grid.p:
             c.weight[k] = P.count_weight * groups[k, _first_cell(P, d)]
             c.spread[k], c.shift[k], c.precision[k] = parts.spread[d], parts.shift[d], parts.precision[d]
@@ -316,7 +314,6 @@ cdef bint _choose_feature(
     """The clusters that select feature d, given the other features of the masks; returns whether any cluster changed."""
     cdef Py_ssize_t k, start, toggled, n_seen = 0
     cdef int _step
-    cdef double cost
     cdef bint changed = False
     for k in range(K):
         c.best[k] = not mask[k * P.D + d]
@@ -341,8 +338,7 @@ cdef bint _choose_feature(
             memcpy(c.pool, c.next_pool, K)
             memcpy(c.seen + n_seen % SHARED_POOLS * K, c.pool, K)
             n_seen += 1
-            cost = _pooled_cost(P, c, groups, K, d, c.pool)
-            _keep_better(c, groups, K, cost, c.pool)
+            _keep_better(c, groups, K, _pooled_cost(P, c, groups, K, d, c.pool), c.pool)
             _fit_pool(P, c, d)
     toggled = 0 if K <= MOST_TOGGLED else -1
     while toggled >= 0:
@@ -398,10 +394,7 @@ cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept
 
 cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint8_t *pool) noexcept nogil:
     """Keep a pool that costs less than the best so far, or as much with more rows in it: of two clusters the larger one is the rest."""
-    cdef int64_t rest
-    if not cost <= c.cost + c.tolerance:
-        return False
-    rest = _weight_of(groups, K, pool)
+    cdef int64_t rest = _weight_of(groups, K, pool) if cost <= c.cost + c.tolerance else -1
     if cost < c.cost - c.tolerance or rest > c.rest:
         c.cost, c.rest = cost, rest
         memcpy(c.best, pool, K)
@@ -421,17 +414,15 @@ cdef inline int64_t _weight_of(const int64_t[:, ::1] groups, Py_ssize_t K, const
 
 cdef void _largest_first(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, Py_ssize_t n) noexcept nogil:
     """The n clusters with most cells of feature d, in order; ties go to the lower cluster."""
-    cdef Py_ssize_t i, j, k
+    cdef Py_ssize_t k, at
     for k in range(K):
-        c.order[k] = k
-    for i in range(n):
-        k = i
-        for j in range(i + 1, K):
-            if _n_cells(P, groups, c.order[j], d) > _n_cells(P, groups, c.order[k], d) or (
-                _n_cells(P, groups, c.order[j], d) == _n_cells(P, groups, c.order[k], d) and c.order[j] < c.order[k]
-            ):
-                k = j
-        c.order[i], c.order[k] = c.order[k], c.order[i]
+        at = min(k, n)
+        while at > 0 and _n_cells(P, groups, k, d) > _n_cells(P, groups, c.order[at - 1], d):
+            at -= 1
+            if at + 1 < n:
+                c.order[at + 1] = c.order[at]
+        if at < n:
+            c.order[at] = k
 
 
 cdef inline int64_t _n_cells(Pricing P, const int64_t[:, ::1] groups, Py_ssize_t k, Py_ssize_t d) noexcept nogil:
@@ -534,13 +525,10 @@ cdef double _better(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, uint8_t[:, ::1] mask, double best,
     Py_ssize_t n_starts,
 ) noexcept nogil:
-    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as the rest. Returns its cost.
-
-    Masks that are the result of a sweep, or where the last one started, lead to nothing new.
-    """
+    """Sweep from c.mask; the result replaces the masks if it costs less, or as much with larger clusters as the rest. Returns its cost."""
     cdef double cost
     if memcmp(c.mask, &mask[0, 0], K * P.D) == 0 or memcmp(c.mask, c.tried, K * P.D) == 0:
-        return best
+        return best         # where a sweep ends, or the last one began, is nothing new
     memcpy(c.tried, c.mask, K * P.D)
     cost = _sweep(P, c, groups, K, work, c.mask, n_starts)
     if cost < best - c.tolerance or (cost <= best + c.tolerance and _rest(P, groups, K, c.mask) > _rest(P, groups, K, &mask[0, 0])):

@@ -18,9 +18,7 @@ from craftc._kernels._common cimport check
 from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
-from craftc._kernels.moments cimport (
-    CRAFTC_NUMERIC_CELLS, Grid, moments_mean, moments_merge,
-)
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
 
 cdef double TIE = 1e-9      # scores closer than this, relative to the largest, are ties
 

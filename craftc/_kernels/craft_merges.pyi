@@ -1,3 +1,5 @@
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
@@ -27,7 +29,7 @@ class MergeSpace:
     cost: NDArray[np.float64]
     capacity: int
     n_threads: int
-    def __init__(self, pricing: Pricing, capacity: int, n_threads: int) -> None: ...
+    def __new__(cls, pricing: Pricing, capacity: int, n_threads: int) -> Self: ...
 
 def best_merge(
     groups: NDArray[np.int64], mask: NDArray[np.uint8], pairs: NDArray[np.intp], pricing: Pricing, space: MergeSpace

@@ -198,7 +198,7 @@ class CovarianceSearch:
         return best, first
 
     def shorter_after_passes(self, state: CovarianceState, merged: CovarianceState | None, fewest: int) -> CovarianceState:
-        """The first shorter description on the same way, from its first merge, with passes after every merge; the state if there is none."""
+        """The first shorter description on the same way, from its first merge, with passes after each; the state if there is none."""
         while merged is not None and merged.K < _FEW_CLUSTERS:
             merged = self.passes(merged, fewest)
             if merged.objective < state.objective - self.tolerance:

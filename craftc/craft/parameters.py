@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 from craftc._common.labels import chunks
 from craftc._common.typing import Labels
@@ -274,7 +274,7 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
         "n_init": (n_given in (None, estimator.n_init) and not single, "init determines the starts"),
         "max_iter": (not spec.by_length, "the automatic search needs no limit; use a number as cluster_price"),
     }
-    defaults = _parameters(type(estimator))
+    defaults = _parameters(cast(Hashable, type(estimator)))
     ignored = [
         f"{name}={getattr(estimator, name)!r} ({remedy})"
         for name, (works, remedy) in effective.items()
@@ -285,7 +285,7 @@ def warn_ignored(estimator: Any, spec: ModelSpec, n_given: int | None) -> None:
 
 
 @lru_cache
-def _parameters(estimator: type) -> Mapping[str, inspect.Parameter]:
+def _parameters(estimator: Any) -> Mapping[str, inspect.Parameter]:
     """The parameters of an estimator, with their defaults."""
     return inspect.signature(estimator).parameters
 

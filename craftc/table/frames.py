@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Number
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -170,7 +170,7 @@ class _Frame(Source):
         if frame.implementation.value not in _READERS:  # Modin, cuDF
             frame = nw.from_native(frame.to_pandas(), eager_only=True)
         self._read = _READERS[frame.implementation.value]
-        self._series = list(frame.iter_columns())
+        self._series = cast("list[nw.Series[Any]]", list(frame.iter_columns()))
         self.n_rows = len(frame)
         self.names = _checked_names(frame.columns, self.n_rows)
         self._are_objects = [_is_object(series) for series in self._series]
