@@ -385,6 +385,7 @@ def local_splits(
     double[::1] slab not None,              # WORK  as in `passes`, for two clusters and one thread
     double[:, ::1] scratch not None,        # WORK
     double[:, ::1] work not None,           # WORK  (2, parts_size)
+    double[::1] path not None,              # WORK  (max_passes + 1,)
     int32_t[:, ::1] sides not None,         # OUT   (most <= 3, m) 1 for the rows that leave
     int64_t[:, :, ::1] groups not None,     # OUT   (most, 2, width) what stays, what leaves
     uint8_t[:, :, ::1] mask not None,       # OUT   (most, 2, D)
@@ -404,7 +405,7 @@ def local_splits(
     check(costs.shape[0] == most and costs.shape[1] == 2, "costs")
     check(group.shape[0] == grid.width, "group")
     check(given.shape[0] == P.D, "given")
-    check(max_passes >= 0, "max_passes")
+    check(0 <= max_passes < path.shape[0], "max_passes")
     check(work.shape[0] >= 2 and work.shape[1] >= parts_length(P), "work")
     check(slab.shape[0] >= slab_size(P, 2), "slab")
     check(scratch.shape[0] > 0 and scratch.shape[1] >= pass_scratch_size(P, 2), "scratch")
@@ -420,7 +421,7 @@ def local_splits(
     cdef table_rows table = table_of(X, codes, weight)
     cdef int64_t[:, ::1] leaving = np.zeros((n, grid.width), np.int64)
     cdef int64_t[:, :, ::1] no_partial = np.empty((0, 0, 0), np.int64)
-    cdef double[::1] cells = np.empty(split_work_size(P)), score = np.empty(n), path = np.empty(max_passes + 1)
+    cdef double[::1] cells = np.empty(split_work_size(P)), score = np.empty(n)
     cdef bint converged = False
     with nogil:
         _split_rows(&table, rows, P, level_slot, numeric_slot, threshold, -1, leaving, &cells[0], 0, m)

@@ -130,12 +130,15 @@ class Automatic:
     params: Any = (
         [
             "craft_merges.best_merge",
+            "craft_merges.merge_while_cheaper",
+            "craft_merges.pair_deltas",
+            "craft_merges.split_while_cheaper",
             "craft_passes.passes",
             "craft_pooled.price_partition",
             "craft_price.price_groups",
-            "craft_price.pair_deltas",
             "craft_seeding.kmeans_plus_plus",
             "craft_splits.leaving_rows",
+            "craft_splits.local_splits",
             "craft_splits.split_moments",
             "craft_splits.split_scores",
         ],
@@ -153,7 +156,7 @@ class Automatic:
 class Covariances:
     """What the last step of that search calls, once more: products of columns, columns of covariances, rows under covariances."""
 
-    params: Any = (["craft_cross_products.cross_products", "craft_covariance.choose_blocks", "craft_covariance.assign"],)
+    params: Any = (["craft_cross_products.cross_products", "craft_covariance.choose_blocks", "craft_covariance.assign", "craft_covariance.block_savings"],)
     param_names = ("kernel",)
     number = 1
 

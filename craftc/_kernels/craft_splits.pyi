@@ -80,6 +80,7 @@ def local_splits(
     slab: NDArray[np.float64],
     scratch: NDArray[np.float64],
     work: NDArray[np.float64],
+    path: NDArray[np.float64],
     sides: NDArray[np.int32],
     groups: NDArray[np.int64],
     mask: NDArray[np.uint8],

@@ -275,8 +275,8 @@ class MergeSplitSearch:
             mask, cost, table = np.empty((most, 2, self.pricing.D), np.uint8), np.empty((most, 2)), self.rows.table
             n = splits_kernel.local_splits(
                 table.numeric, table.codes, self.rows.weight, rows, part.groups[k], part.cost[k], part.mask[0], self.pricing,
-                self.selection, self.local_selection, max_passes, self._space.slab, self._space.scratch, self._space.work, sides, groups,
-                mask, cost,
+                self.selection, self.local_selection, max_passes, self._space.slab, self._space.scratch, self._space.work,
+                np.empty(max_passes + 1), sides, groups, mask, cost,
             )  # fmt: skip
             if n:
                 break

@@ -138,21 +138,19 @@ def test_a_merge_continues_from_the_better_of_two_masks(seed, K):
     best = min(starts, key=lambda entry: entry[0])[1]
     J = pooled_kernel.price_partition(after.groups, pricing, pooled_kernel.EFFORTS["continue"], work, best, cost)
     expected_shared = pricing.shared.group.copy()
-    which, at, found_J, *arrays = best_merge(moments.groups, mask, [(i, j)], pricing)
+    which, found_J, *arrays = best_merge(moments.groups, mask, [(i, j)], pricing)
     assert (which, found_J) == (0, J)
     for found, expected in zip(arrays, (after.groups, best, cost, expected_shared), strict=True):
-        np.testing.assert_array_equal(found[at], expected)
+        np.testing.assert_array_equal(found, expected)
 
 
 def best_merge(groups, mask, pairs, pricing):
-    """The results of the kernel, and its outputs."""
+    """The position of the merge, J, and its clusters, masks, costs and shared cells."""
     K = len(groups)
-    fits, work = np.empty((2, K, price_kernel.parts_size(pricing)))
-    outputs = (
-        np.empty((2, K - 1, groups.shape[1]), np.int64), np.empty((2, K - 1, pricing.D), np.uint8), np.empty((2, K - 1)),
-        np.empty((2, groups.shape[1]), np.int64),
-    )  # fmt: skip
-    return *merges_kernel.best_merge(groups, mask, np.array(pairs, np.intp), pricing, fits, work, *outputs), *outputs
+    space = merges_kernel.MergeSpace(pricing, K, 1)
+    which, at, J = merges_kernel.best_merge(groups, mask, np.array(pairs, np.intp), pricing, space)
+    clusters = space.groups[at, : K - 1].copy(), space.mask[at, : K - 1].copy(), space.cost[: K - 1].copy()
+    return which, J, *clusters, pricing.shared.group.copy()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -165,11 +163,11 @@ def test_the_best_of_several_merges(seed):
     pairs = [(i, j) for i in range(K) for j in range(i + 1, K)]
     pairs = [pairs[at] for at in rng.permutation(len(pairs))[:5]]
     each = [best_merge(moments.groups, mask, [pair], pricing) for pair in pairs]
-    which, at, J, *arrays = best_merge(moments.groups, mask, pairs, pricing)
-    assert which == int(np.argmin([one[2] for one in each]))
-    assert each[which][2] == J
-    for found, expected in zip(arrays, each[which][3:], strict=True):
-        np.testing.assert_array_equal(found[at], expected[0])
+    which, J, *arrays = best_merge(moments.groups, mask, pairs, pricing)
+    assert which == int(np.argmin([one[1] for one in each]))
+    assert each[which][1] == J
+    for found, expected in zip(arrays, each[which][2:], strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_room_is_checked():

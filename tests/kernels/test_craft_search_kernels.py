@@ -1,0 +1,174 @@
+"""Kernels that do several steps of the search of CRAFT at once: the same bits as the steps one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from craftc._kernels import craft_covariance as covariance_kernel
+from craftc._kernels import craft_merges as merges_kernel
+from craftc._kernels import craft_pooled as pooled_kernel
+from craftc._kernels import craft_price as price_kernel
+from craftc.craft.automatic import search_of
+from craftc.craft.background import Background
+from craftc.craft.description_length import pricing_of
+from craftc.craft.fitting import FitConfig
+from craftc.craft.parameters import ModelSpec
+from craftc.table.moments import Moments, integer_grid
+from tests.common import random_table
+from tests.kernels.test_craft_pooled import NO_WEIGHT, POOLED, best_merge
+
+TABLE = ModelSpec(selection="priced", price=None, background="table")
+
+
+def problem(seed, spec=POOLED, weighted=False, **shape):
+    """A search, and a partition of its table into groups and noise."""
+    table, rng = random_table(seed, **({"n": 150, "p": 3, "q": 3} | shape)), np.random.default_rng(seed)
+    weight = rng.integers(0, 3, len(table)) if weighted else NO_WEIGHT
+    one = np.zeros(len(table), np.int32)
+    background = Background(Moments.of_partition(integer_grid(table, weight), 1.0, table, weight, one, 1))
+    config = FitConfig(table, weight, background, spec, 20, 10, seed, 1)
+    search = search_of(config, 1)
+    labels = np.unique(rng.integers(8, size=len(table)), return_inverse=True)[1].astype(np.int32)
+    return search, search.partition(labels)
+
+
+def state(part):
+    K = part.K
+    return K, part.excess, part.groups[:K].copy(), part.mask[:K].copy(), part.cost[:K].copy(), part.shared.copy(), part.labels.copy()
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def merged_one_by_one(search, part, n_pairs=4):
+    """Merges of a partition, each by kernels that do one step."""
+    labels, deltas, fresh = part.labels.copy(), search.pair_deltas(part), True
+    K, excess, groups, mask, cost, shared, _ = state(part)
+    while K > 1:
+        order = np.argsort(deltas, axis=None, kind="stable")[: min(n_pairs, K * (K - 1) // 2)]
+        pairs = [divmod(int(at), K) for at in order]
+        which, J, *after = best_merge(groups, mask, pairs, search.pricing)
+        if J < excess - search._merge_tolerance:
+            i, j = pairs[which]
+            (groups, mask, cost, shared), K, excess = after, K - 1, J
+            deltas, fresh = np.delete(np.delete(deltas, j, 0), j, 1).copy(), False
+            labels[labels == j] = i
+            labels[labels > j] -= 1
+            only = i
+        elif fresh:
+            break
+        else:
+            deltas, fresh, only = np.full((K, K), np.inf), True, -1
+        pooled_kernel.use_shared(search.pricing, shared)
+        union, work = np.empty((1, groups.shape[1]), np.int64), np.empty((1, price_kernel.parts_size(search.pricing)))
+        merges_kernel.pair_deltas(
+            groups, cost, search.pricing, price_kernel.SELECTIONS["priced"], mask[0].copy(), only, deltas, union, work, mask[:1].copy(), 1
+        )
+    return K, excess, groups, mask, cost, shared, labels
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_merges_at_once_are_those_one_by_one(seed, weighted):
+    search, part = problem(seed, weighted=weighted)
+    expected = merged_one_by_one(search, part)
+    assert search.merge_while_cheaper(part) == (expected[0] < 8)
+    assert_same(state(part), expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_merges_continue_where_a_call_has_ended(seed, monkeypatch):
+    search, part = problem(seed)
+    other = part.copy()
+    search.merge_while_cheaper(part)
+    monkeypatch.setattr("craftc.craft.pooled_search.at_once", lambda work: 1)
+    search.merge_while_cheaper(other)
+    assert_same(state(other), state(part))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_splits_at_once_are_those_one_by_one(seed, weighted):
+    search, part = problem(seed, weighted=weighted)
+    proposed = [(k, split) for k, splits in enumerate(search.splits(part, range(part.K))) for split in splits]
+    _, excess, groups, mask, _, shared, labels = state(part)
+    done = set()
+    for k, split in proposed:
+        if k in done:
+            continue
+        trial = np.concatenate([groups, split.groups[1:]])
+        trial[k] = split.groups[0]
+        tried = []
+        for own in (split.mask, mask[[k, k]]):
+            chosen, cost = np.concatenate([mask, own[1:]]), np.empty(len(trial))
+            chosen[k] = own[0]
+            work = np.empty((len(trial), price_kernel.parts_size(search.pricing)))
+            J = pooled_kernel.price_partition(trial, search.pricing, pooled_kernel.EFFORTS["continue"], work, chosen, cost)
+            tried.append((J, chosen, cost, search.pricing.shared.group.copy()))
+        J, chosen, cost, pooled = min(tried, key=lambda one: one[0])
+        if J < excess - search._split_tolerance:
+            labels[split.moved] = len(groups)
+            excess, groups, mask, shared, last_cost = J, trial, chosen, pooled, cost
+            done.add(k)
+    assert search._split(part, proposed, search._split_tolerance) == done
+    found = state(part)
+    assert_same((*found[:4], *found[5:]), (len(groups), excess, groups, mask, shared, labels))
+    if done:
+        np.testing.assert_array_equal(found[4], last_cost)
+
+
+@pytest.mark.parametrize("spec", [POOLED, TABLE], ids=["pooled", "table"])
+@pytest.mark.parametrize("shape", [{}, {"q": 0}, {"p": 0, "q": 5}, {"n": 9}], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_splits_of_a_small_table_are_those_step_by_step(spec, shape, weighted):
+    search, part = problem(3, spec, weighted, **shape)
+    assert search._small
+    at_once = search.splits(part, range(part.K), at_any_price=True)
+    vars(search)["_small"] = False
+    for found, expected in zip(at_once, search.splits(part, range(part.K), at_any_price=True), strict=True):
+        assert [split.delta for split in found] == [split.delta for split in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert_same((one.moved, one.groups, one.cost, one.mask), (other.moved, other.groups, other.cost, other.mask))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_savings_of_blocks(seed):
+    rng = np.random.default_rng(seed)
+    cells = rng.normal(size=(3, 30, 5)) @ rng.normal(size=(5, 5))
+    matrix, block = np.einsum("kna,knb->kab", cells, cells) / 30, rng.integers(0, 2, (3, 5)).astype(np.uint8)
+    block[0] = 0
+    weight, saving, h = rng.uniform(5.0, 90.0, 3), np.empty(3), 0.7
+    covariance_kernel.block_savings(matrix, block, weight, h, saving)
+    assert saving[0] == 0.0
+    for k in (1, 2):
+        own = matrix[k][np.ix_(block[k] > 0, block[k] > 0)]
+        m, independent = len(own), np.log(np.diag(own)).sum()
+        expected = (weight[k] + 1.0) / 2 * (independent - np.linalg.slogdet(own)[1]) - m * (m - 1) / 2 * h
+        assert saving[k] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_arguments_are_checked():
+    search, part = problem(0)
+    pricing, K = search.pricing, part.K
+    space, deltas, place = merges_kernel.MergeSpace(pricing, K, 1), np.empty((K, K)), np.arange(K, dtype=np.int32)
+    arrays, pairs = (part.groups, part.mask, part.cost, part.shared), np.empty((4, 2), np.intp)
+
+    def merge(K=K, deltas=deltas, space=space, pairs=pairs, n_threads=1):
+        merges_kernel.merge_while_cheaper(*arrays, K, 0.0, deltas, 0, place, pricing, space, pairs, 1e-9, 1, n_threads)
+
+    for wrong in ({"K": 0}, {"K": 99}, {"deltas": deltas[1:, 1:].copy()}, {"pairs": pairs[:0]}, {"n_threads": 2}):
+        with pytest.raises(ValueError, match="fit"):
+            merge(**wrong)
+    with pytest.raises(ValueError, match="fit"):
+        merge(space=merges_kernel.MergeSpace(pricing, K - 1, 1))
+    with pytest.raises(ValueError, match="capacity"):
+        merges_kernel.MergeSpace(pricing, 0, 1)
+    with pytest.raises(ValueError, match="clusters"):
+        halves, selected = np.zeros((1, 2, part.groups.shape[1]), np.int64), np.zeros((1, 2, pricing.D), np.uint8)
+        outside, accepted = np.array([K]), np.empty(1, np.uint8)
+        merges_kernel.split_while_cheaper(*arrays, K, 0.0, outside, halves, selected, pricing, space, K, 0.0, accepted)
+    with pytest.raises(ValueError, match="positive definite"):
+        covariance_kernel.block_savings(-np.ones((1, 2, 2)), np.ones((1, 2), np.uint8), np.ones(1), 1.0, np.empty(1))
