@@ -131,9 +131,9 @@ cdef int check_clusters(
     Pricing P, MergeSpace space, Py_ssize_t K, const int64_t[:, ::1] groups, const uint8_t[:, ::1] mask,
 ) except -1:
     """Raise unless the arrays hold K clusters, and the workspace and the pricing have room for them."""
-    check(0 < K <= min(groups.shape[0], mask.shape[0]), "K")
+    check(0 < K <= groups.shape[0], "K")
     check(groups.shape[1] == P.grid.width, "groups")
-    check(mask.shape[1] == P.D, "mask")
+    check(mask.shape[0] >= K and mask.shape[1] == P.D, "mask")
     check(space.groups_.shape[2] == P.grid.width and space.mask_.shape[2] == P.D, "space")
     check_room(P, K, groups, space.work, space.mask_[0], space.cost_)
     return 0

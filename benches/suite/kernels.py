@@ -156,7 +156,14 @@ class Automatic:
 class Covariances:
     """What the last step of that search calls, once more: products of columns, columns of covariances, rows under covariances."""
 
-    params: Any = (["craft_cross_products.cross_products", "craft_covariance.choose_blocks", "craft_covariance.assign", "craft_covariance.block_savings"],)
+    params: Any = (
+        [
+            "craft_cross_products.cross_products",
+            "craft_covariance.choose_blocks",
+            "craft_covariance.assign",
+            "craft_covariance.block_savings",
+        ],
+    )
     param_names = ("kernel",)
     number = 1
 

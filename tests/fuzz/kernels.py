@@ -77,7 +77,8 @@ CHECKED = {
     "multinomial.weighted_gram": (0, 1),
     "spectral.hals_rows": (1,),
 }
-MADE = ("Centres", "Conditionals", "MergeSpace", "Mixture", "Prototypes", "Rows", "Run", "Sums")  # types that cannot be pickled: made again to be copied
+# Types that cannot be pickled: made again to be copied
+MADE = ("Centres", "Conditionals", "MergeSpace", "Mixture", "Prototypes", "Rows", "Run", "Sums")
 
 
 class Call(NamedTuple):

@@ -11,7 +11,6 @@ from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.automatic import search_of
 from craftc.craft.background import Background
-from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import FitConfig
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments, integer_grid
@@ -51,7 +50,7 @@ def merged_one_by_one(search, part, n_pairs=4):
         order = np.argsort(deltas, axis=None, kind="stable")[: min(n_pairs, K * (K - 1) // 2)]
         pairs = [divmod(int(at), K) for at in order]
         which, J, *after = best_merge(groups, mask, pairs, search.pricing)
-        if J < excess - search._merge_tolerance:
+        if excess - search._merge_tolerance > J:
             i, j = pairs[which]
             (groups, mask, cost, shared), K, excess = after, K - 1, J
             deltas, fresh = np.delete(np.delete(deltas, j, 0), j, 1).copy(), False
@@ -109,7 +108,7 @@ def test_splits_at_once_are_those_one_by_one(seed, weighted):
             J = pooled_kernel.price_partition(trial, search.pricing, pooled_kernel.EFFORTS["continue"], work, chosen, cost)
             tried.append((J, chosen, cost, search.pricing.shared.group.copy()))
         J, chosen, cost, pooled = min(tried, key=lambda one: one[0])
-        if J < excess - search._split_tolerance:
+        if excess - search._split_tolerance > J:
             labels[split.moved] = len(groups)
             excess, groups, mask, shared, last_cost = J, trial, chosen, pooled, cost
             done.add(k)
@@ -166,9 +165,9 @@ def test_arguments_are_checked():
         merge(space=merges_kernel.MergeSpace(pricing, K - 1, 1))
     with pytest.raises(ValueError, match="capacity"):
         merges_kernel.MergeSpace(pricing, 0, 1)
+    halves, selected = np.zeros((1, 2, part.groups.shape[1]), np.int64), np.zeros((1, 2, pricing.D), np.uint8)
+    outside, accepted = np.array([K]), np.empty(1, np.uint8)
     with pytest.raises(ValueError, match="clusters"):
-        halves, selected = np.zeros((1, 2, part.groups.shape[1]), np.int64), np.zeros((1, 2, pricing.D), np.uint8)
-        outside, accepted = np.array([K]), np.empty(1, np.uint8)
         merges_kernel.split_while_cheaper(*arrays, K, 0.0, outside, halves, selected, pricing, space, K, 0.0, accepted)
     with pytest.raises(ValueError, match="positive definite"):
         covariance_kernel.block_savings(-np.ones((1, 2, 2)), np.ones((1, 2), np.uint8), np.ones(1), 1.0, np.empty(1))
