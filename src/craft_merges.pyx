@@ -239,7 +239,8 @@ def merge_while_cheaper(
     Py_ssize_t[:, ::1] pairs not None,      # WORK  (n, 2) merges that are priced exactly
     double tolerance,                       # nats by which a merge must lower J
     Py_ssize_t most,                        # merges in this call
-    int n_threads,
+    int n_threads_of_one,                   # for the deltas of one cluster
+    int n_threads,                          # for those of all pairs
 ):
     """Merge the pair that lowers J most, of those cheapest against the present shared distributions, while one does.
 
@@ -256,6 +257,7 @@ def merge_while_cheaper(
     check(shared.shape[0] == pricing.grid.width, "shared")
     check(stride >= K and deltas.shape[1] == stride, "deltas")
     check(pairs.shape[0] > 0 and pairs.shape[1] == 2, "pairs")
+    check(1 <= n_threads_of_one <= space.n_threads, "n_threads_of_one")
     check(1 <= n_threads <= space.n_threads, "n_threads")
     with nogil:
         while K > 1 and made < most and not ended:
@@ -272,7 +274,7 @@ def merge_while_cheaper(
                 _without(&deltas[0, 0], stride, K, j)
                 _join(place, i, j)
                 deltas_between(groups, K, cost, pricing, PRICED, no_mask, i, &deltas[0, 0], stride, space.union, space.work, space.one_mask,
-                               n_threads)
+                               n_threads_of_one)
                 excess, known, made = least, DELTAS_STALE, made + 1
             elif known == DELTAS_FRESH:
                 ended = True

@@ -49,6 +49,7 @@ def merge_while_cheaper(
     pairs: NDArray[np.intp],
     tolerance: float,
     most: int,
+    n_threads_of_one: int,
     n_threads: int,
 ) -> tuple[int, float, int, bool]: ...
 def split_while_cheaper(

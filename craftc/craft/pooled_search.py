@@ -45,7 +45,7 @@ class PooledSearch(MergeSplitSearch):
 
     def __init__(self, config: FitConfig, n_threads: int) -> None:
         super().__init__(config, n_threads)
-        self._space_of_merges: MergeSpace | None = None
+        self._space_of_merges = MergeSpace(self.pricing, self.capacity, n_threads)
         self._improved: dict[bytes, float] = {}  # J of partitions whose masks have been chosen thoroughly
         self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
 
@@ -83,8 +83,8 @@ class PooledSearch(MergeSplitSearch):
     def _merge_space(self, K: int) -> tuple[price_kernel.Pricing, MergeSpace]:
         """The pricing, and workspace of merges and splits, with room for K clusters."""
         pricing, _ = self._room_for(K)
-        if self._space_of_merges is None or self._space_of_merges.capacity < K:
-            self._space_of_merges = MergeSpace(pricing, max(K, self.capacity), self.n_threads)
+        if self._space_of_merges.capacity < K:
+            self._space_of_merges = MergeSpace(pricing, K, self.n_threads)
         return pricing, self._space_of_merges
 
     def _improve_masks(self, part: Partition) -> bool:
@@ -125,12 +125,13 @@ class PooledSearch(MergeSplitSearch):
         pricing, space = self._merge_space(before)
         assert part.shared is not None
         part.shared = part.shared.copy()
-        work = before * before * pricing.grid.width * _STEPS_OF_A_CHANGE
+        work = before * pricing.grid.width * _STEPS_OF_A_CHANGE  # of the pairs of one cluster
+        of_one, of_all = (threads_for(self.n_threads, each) for each in (work, work * before))
         while not ended:
             self.stop_if_asked()
             part.K, part.excess, known, ended = merges_kernel.merge_while_cheaper(
                 part.groups, part.mask, part.cost, part.shared, part.K, part.excess, deltas, known, place, pricing, space,
-                np.empty((_TRIED_PAIRS, 2), np.intp), self._merge_tolerance, at_once(work), threads_for(self.n_threads, work),
+                np.empty((_TRIED_PAIRS, 2), np.intp), self._merge_tolerance, at_once(work * before), of_one, of_all,
             )  # fmt: skip
         if before > part.K:
             part.converged = False
@@ -183,6 +184,8 @@ class PooledSearch(MergeSplitSearch):
         for first in range(0, len(splits), at_a_time):
             self.stop_if_asked()
             some = [(k, split) for k, split in splits[first : first + at_a_time] if k not in done]
+            if not some:
+                continue
             halves, selected = (np.array([getattr(split, name) for _, split in some]) for name in ("groups", "mask"))
             accepted, K = np.empty(len(some), np.uint8), part.K
             part.K, part.excess = merges_kernel.split_while_cheaper(

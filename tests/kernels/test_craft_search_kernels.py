@@ -79,12 +79,15 @@ def test_merges_at_once_are_those_one_by_one(seed, weighted):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_merges_continue_where_a_call_has_ended(seed, monkeypatch):
+def test_merges_and_splits_continue_where_a_call_has_ended(seed, monkeypatch):
     search, part = problem(seed)
     other = part.copy()
     search.merge_while_cheaper(part)
+    proposed = [(k, split) for k, splits in enumerate(search.splits(part, range(part.K))) for split in splits]
+    done = search._split(part, proposed, 1e-6)
     monkeypatch.setattr("craftc.craft.pooled_search.at_once", lambda work: 1)
     search.merge_while_cheaper(other)
+    assert search._split(other, proposed, 1e-6) == done
     assert_same(state(other), state(part))
 
 
@@ -156,7 +159,7 @@ def test_arguments_are_checked():
     arrays, pairs = (part.groups, part.mask, part.cost, part.shared), np.empty((4, 2), np.intp)
 
     def merge(K=K, deltas=deltas, space=space, pairs=pairs, n_threads=1):
-        merges_kernel.merge_while_cheaper(*arrays, K, 0.0, deltas, 0, place, pricing, space, pairs, 1e-9, 1, n_threads)
+        merges_kernel.merge_while_cheaper(*arrays, K, 0.0, deltas, 0, place, pricing, space, pairs, 1e-9, 1, 1, n_threads)
 
     for wrong in ({"K": 0}, {"K": 99}, {"deltas": deltas[1:, 1:].copy()}, {"pairs": pairs[:0]}, {"n_threads": 2}):
         with pytest.raises(ValueError, match="fit"):
