@@ -287,11 +287,12 @@ def test_every_pass_and_merge_lowers_j(seed, monkeypatch):
         return new
 
     def watched_merges(self, state, fewest=1, guarded=True):
-        new = merges(self, state, fewest, guarded)
+        new, first = merges(self, state, fewest, guarded)
         assert new.objective <= state.objective
         assert (new is state) == (new.K == state.K)
+        assert first is None or first.K == state.K - 1
         seen.append(new.K)
-        return new
+        return new, first
 
     monkeypatch.setattr(covariance_search.CovarianceSearch, "passes", watched_passes)
     monkeypatch.setattr(covariance_search.CovarianceSearch, "shortest_merges", watched_merges)
