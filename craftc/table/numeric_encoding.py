@@ -204,7 +204,7 @@ class NumericEncoding:
         recipes = []
         for cells in table.numeric.T:
             values, counts = tally(cells, None)
-            recipes.append(Recipe((), (), "ranks", *_knots(values, normal_scores(counts))) if len(values) else Recipe())
+            recipes.append(Recipe((), (), "ranks", *_knots(values, counts)) if len(values) else Recipe())
         return cls(table.schema, tuple(recipes))
 
     @property
@@ -345,17 +345,6 @@ def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> Recipe
     return decide(*tally(cells, weight), mode)
 
 
-def normal_scores(counts: NDArray[Any]) -> Floats:
-    """Normal scores Phi^-1((midrank - 1/2) / n) of distinct values in ascending order, from their counts."""
-    scores = counts.astype(np.float64)
-    np.cumsum(scores, out=scores)  # whole numbers below 2^53
-    n = float(scores[-1])
-    scores *= 2.0
-    scores -= counts
-    scores /= 2.0 * n
-    return np.asarray(ndtri(scores, out=scores))
-
-
 def _clearly_continuous(cells: NDArray[Any]) -> bool:
     """Whether a sample of a long column shows more distinct values than a category may have, and none near the share of a spike.
 
@@ -394,24 +383,38 @@ def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], N
         present &= weight > 0
     cells = cells[present]  # a copy
     if weight is None:
+        del present
         cells.sort()
-    else:
-        order = np.argsort(cells)
-        cells, weight = cells[order], weight[present][order]
+        return _runs(cells)
+    order = np.argsort(cells)
+    cells, weight = cells[order], weight[present][order]
     if not len(cells):
         return _no_floats(), np.empty(0, np.int64)
-    new = np.ones(len(cells), bool)
-    np.not_equal(cells[1:], cells[:-1], out=new[1:])
-    n = len(cells)
-    first: NDArray[np.signedinteger[Any]] = np.flatnonzero(new).astype(np.int32 if n <= np.iinfo(np.int32).max else np.int64)
-    cells = cells[new]
-    cells += 0.0  # turns -0.0 into 0.0
-    if weight is not None:
-        return cells, np.add.reduceat(weight, first)
-    counts = np.empty_like(first)
-    np.subtract(first[1:], first[:-1], out=counts[:-1])
-    counts[-1] = n - first[-1]
-    return cells, counts
+    first = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]]))
+    return cells[first] + 0.0, np.add.reduceat(weight, first)  # + 0.0 turns -0.0 into 0.0
+
+
+def _runs(cells: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct values of sorted cells and their numbers; by slices, the values in place of the cells."""
+    n, m = len(cells), 0
+    if not n:
+        return _no_floats(), np.empty(0, np.int64)
+    first = np.empty(n + 1, np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+    last = np.nan
+    for start in range(0, n, _ROWS):
+        part = cells[start : start + _ROWS]
+        new = np.flatnonzero(np.concatenate([[part[0] != last], part[1:] != part[:-1]]))
+        last, stop = part[-1], m + len(new)
+        first[m:stop] = start + new
+        cells[m:stop] = part[new]
+        m = stop
+    first[m] = n
+    for start in range(0, m, _ROWS):
+        rows = slice(start, min(start + _ROWS, m))
+        first[rows] = first[rows.start + 1 : rows.stop + 1] - first[rows]
+    values, counts = cells[:m], first[:m]
+    values += 0.0  # turns -0.0 into 0.0
+    return values, counts
 
 
 def sampled_rows(n: int) -> NDArray[np.intp]:
@@ -455,7 +458,10 @@ def joined_tally(tallies: Iterable[tuple[NDArray[Any], NDArray[Any]] | None]) ->
 
 
 def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> Recipe:
-    """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values and weights."""
+    """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values and weights.
+
+    `counts`, the weights, may be overwritten.
+    """
     if not len(values):
         return Recipe()  # no observed value: ignored later as a constant column
     total = int(counts.sum())
@@ -472,7 +478,7 @@ def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> Recipe:
     if len(values) <= MAX_DISCRETE_VALUES:
         return Recipe(tuple(spikes), tuple(shares), "values", values.astype(np.float64))
     if mode == "rank" or _far_from_normal(_sliced(values, counts), float(values[0]), float(values[-1])):
-        knots, scores = _knots(values, normal_scores(counts))
+        knots, scores = _knots(values, counts)
         return Recipe(tuple(spikes), tuple(shares), "ranks", knots, scores)
     return Recipe(tuple(spikes), tuple(shares))
 
@@ -505,19 +511,32 @@ def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: fl
     return bool(abs(skewness) > MAX_SKEWNESS or kurtosis > MAX_KURTOSIS)
 
 
-def _knots(values: NDArray[Any], scores: Floats) -> tuple[Floats, Floats]:
-    """At most 4096 of the (value, score) pairs, including both ends.
+def _knots(values: NDArray[Any], counts: NDArray[Any]) -> tuple[Floats, Floats]:
+    """At most 4096 of distinct values in ascending order, including both ends, and their normal scores Phi^-1((midrank - 1/2) / n).
 
     The knots are the values nearest to evenly spaced scores. Evenly spaced shares would leave two knots for the tails. The error of a score
-    is at most a few steps of (range of the scores) / 4095, about .002.
+    is at most a few steps of (range of the scores) / 4095, about .002. The counts are overwritten with their cumulative sums, and scores
+    are computed only where a knot is searched: a long column has a million of them.
     """
-    if len(values) <= MAX_KNOTS:
-        return values.astype(np.float64), scores
-    wanted = np.linspace(scores[0], scores[-1], MAX_KNOTS)
-    right = np.clip(np.searchsorted(scores, wanted), 1, len(scores) - 1)
-    nearer = wanted - scores[right - 1] <= scores[right] - wanted
+    ends = np.cumsum(counts, dtype=counts.dtype, out=counts)  # whole numbers below 2^53
+
+    def score(i: NDArray[np.intp]) -> Floats:
+        below = np.where(i > 0, ends[i - 1], 0.0)
+        return np.asarray(ndtri((below + ends[i]) / (2.0 * float(ends[-1]))))
+
+    last = len(values) - 1
+    if last < MAX_KNOTS:
+        return values.astype(np.float64), score(np.arange(last + 1))
+    lowest, highest = score(np.array([0, last]))
+    wanted = np.linspace(lowest, highest, MAX_KNOTS)
+    left, right = np.ones(MAX_KNOTS, np.intp), np.full(MAX_KNOTS, last)
+    while (left < right).any():  # the first value of at least the wanted score, by bisection
+        middle = (left + right) // 2
+        lower = score(middle) < wanted
+        left, right = np.where(lower, np.minimum(middle + 1, right), left), np.where(lower, right, middle)
+    nearer = wanted - score(right - 1) <= score(right) - wanted
     kept = np.unique(np.where(nearer, right - 1, right))
-    return values[kept].astype(np.float64), scores[kept]
+    return values[kept].astype(np.float64), score(kept)
 
 
 def _text(value: float, dtype: np.dtype[Any]) -> str:
