@@ -128,6 +128,10 @@ class PartitionedRows:
         """The labels, which never change."""
         return labels
 
+    def restored(self, snapshot: FarLabels) -> FarLabels:
+        """The labels of a snapshot."""
+        return snapshot
+
     def labels_of_step(self, path: FarMergePath, step: int) -> FarLabels:
         """The labels of a step of a merge path."""
         return path.labels_of_step(self.engine, step)

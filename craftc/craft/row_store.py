@@ -169,25 +169,29 @@ class LocalRows:
         return first_appearance(labels, n_clusters)
 
     def snapshot(self, labels: Labels, n_clusters: int) -> NDArray[Any]:
-        """The labels as they are now, in little memory."""
-        return labels.astype(np.uint8 if n_clusters <= 256 else np.int32)
+        """The labels as they are now, in little memory; -1 stays -1."""
+        return labels.astype(np.min_scalar_type(-max(n_clusters, 1)))
 
-    def labels_of_step(self, path: MergePath, step: int) -> Labels:
+    def restored(self, snapshot: NDArray[Any]) -> Labels:
+        """The labels of a snapshot."""
+        return snapshot.astype(np.int32)
+
+    def labels_of_step(self, path: MergePath, step: int) -> NDArray[Any]:
         """The labels of a step of a merge path."""
-        labels: Labels = path[step].labels
+        labels: NDArray[Any] = path[step].labels
         return labels
 
-    def restated(self, labels: Labels, clusters: Clusters, path: MergePath) -> Labels:
+    def restated(self, snapshot: NDArray[Any], clusters: Clusters, path: MergePath) -> NDArray[Any]:
         """The labels of a result."""
-        return labels
+        return snapshot
 
-    def in_form_of_input(self, labels: Labels) -> Labels:
-        """The labels as a fitted model holds them."""
-        return labels
+    def in_form_of_input(self, snapshot: NDArray[Any]) -> NDArray[Any]:
+        """The labels of a result as an array."""
+        return snapshot
 
-    def merge_path(self, labels: Labels, n_clusters: int, objective: float) -> MergePath:
-        """A merge path that begins with these labels."""
-        return MergePath(labels, n_clusters, objective)
+    def merge_path(self, snapshot: NDArray[Any], n_clusters: int, objective: float) -> MergePath:
+        """A merge path that begins with the labels of a snapshot."""
+        return MergePath(snapshot, n_clusters, objective)
 
     # ---- numbers ----
 
@@ -217,7 +221,7 @@ class LocalRows:
         """Moments of the table along a path, from those of its first step."""
         return sums_of_table(path, moments, self.table, self.weight, n_threads)
 
-    def statistics(self, clusters: Clusters, labels: Labels, weights: Floats | None) -> RowStatistics:
+    def statistics(self, clusters: Clusters, labels: NDArray[Any], weights: Floats | None) -> RowStatistics:
         """Margins, typical and unusual rows under a model."""
         return RowStatistics.of_rows(clusters, self.table, labels, weights)
 

@@ -53,7 +53,8 @@ def row_scores(clusters: Clusters, table: MixedTable, *, densities: bool = True)
             part = table.take(rows)
             seen = ~np.isnan(part.numeric)
             normalisers = 0.5 * math.log(2.0 * math.pi) * _counted(seen & varies)
-            mixture = np.log(np.exp(least[:, None] - costs).sum(axis=1)) - least
+            shares = np.subtract(least[:, None], costs, out=costs)
+            mixture = np.log(np.exp(shares, out=shares).sum(axis=1)) - least
             scores.densities = mixture - own - normalisers - equal_weights
             scores.absent = _counted(~seen) + _counted(part.codes == part.n_levels.astype(part.codes.dtype))
         yield rows, scores
@@ -231,7 +232,9 @@ class RowStatistics:
     extremes: RowExtremes | None
 
     @classmethod
-    def of_rows(cls, clusters: Clusters, table: MixedTable, labels: Labels, weights: Floats | None, first: int = 0) -> RowStatistics:
+    def of_rows(
+        cls, clusters: Clusters, table: MixedTable, labels: NDArray[Any], weights: Floats | None, first: int = 0
+    ) -> RowStatistics:
         """The statistics of rows of which the first has this position."""
         K, densities = len(clusters.mask), clusters.spec.coherent
         margins, means = np.empty(len(table), np.float32), MeanMargins(K)
