@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Labels
 
-_CHUNK = 8192  # rows of a slice
+CHUNK = 8192  # rows of a slice
 
 
 def chunks(n: int) -> Iterator[slice]:
-    """Slices of at most _CHUNK rows, which keep temporaries small."""
-    return (slice(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK))
+    """Slices of at most CHUNK rows, which keep temporaries small."""
+    return (slice(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK))
 
 
 def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:

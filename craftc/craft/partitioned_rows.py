@@ -279,7 +279,7 @@ class GatheredCluster(LocalCluster):
     """
 
     def __init__(self, table: MixedTable, rows: NDArray[np.int64]) -> None:
-        super().__init__(LocalRows(table, _NO_WEIGHT), np.arange(len(table), dtype=np.int32))
+        super().__init__(LocalRows(table, _NO_WEIGHT), np.arange(len(table), dtype=np.int32), 0)
         self.positions = rows
 
     def leavers(self, sides: Labels) -> NDArray[Any]:

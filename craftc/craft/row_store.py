@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from craftc.table.numeric_encoding import NumericEncoding
 T = TypeVar("T")
 
 _NO_ROWS = np.empty(0, np.int32)
-_LONG = 1 << 16  # rows above which a second block of numbers costs more than columns in two blocks, whose rows are gathered
+_LONG = 1 << 16  # rows above which less memory is worth some time: columns in two blocks, rows of a split in bits
 
 
 class PassSpace:
@@ -155,9 +155,9 @@ class LocalRows:
         renumber(labels, number)
         return labels
 
-    def moved(self, labels: Labels, rows: NDArray[np.int32], k: int) -> Labels:
+    def moved(self, labels: Labels, leavers: NDArray[np.int32] | Leavers, k: int) -> Labels:
         """The labels after some rows, as `ClusterRows.leavers` gives them, have joined cluster k."""
-        labels[rows] = k
+        labels[leavers.rows(labels) if isinstance(leavers, Leavers) else leavers] = k
         return labels
 
     def labels_at(self, labels: Labels, rows: NDArray[np.intp]) -> Labels:
@@ -249,11 +249,29 @@ class LocalRows:
 
     async def cluster(self, labels: Labels, k: int) -> LocalCluster:
         """The rows of one cluster."""
-        return LocalCluster(self, rows_in_cluster(labels, k))
+        return LocalCluster(self, rows_in_cluster(labels, k), k)
 
     def together(self, questions: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """The results of coroutines that ask `ClusterRows`."""
         return [_result(question) for question in questions]
+
+
+class Leavers(NamedTuple):
+    """The rows that leave a cluster, in one bit for each row of the cluster: the splits of all clusters of a long table are kept at once.
+
+    Parameters
+    ----------
+    cluster : int
+    bits : ndarray of uint8
+    """
+
+    cluster: int
+    bits: NDArray[np.uint8]
+
+    def rows(self, labels: Labels) -> NDArray[np.int32]:
+        """Their positions in the table, by labels under which the cluster is still whole."""
+        rows = rows_in_cluster(labels, self.cluster)
+        return rows[np.unpackbits(self.bits, count=len(rows)).view(bool)]
 
 
 class LocalCluster:
@@ -263,10 +281,12 @@ class LocalCluster:
     ----------
     store : LocalRows
     rows : ndarray (m,) of int32
+    k : int
+        The cluster.
     """
 
-    def __init__(self, store: LocalRows, rows: NDArray[np.int32]) -> None:
-        self.store, self.rows = store, rows
+    def __init__(self, store: LocalRows, rows: NDArray[np.int32], k: int) -> None:
+        self.store, self.rows, self.k = store, rows, k
         self.cells = Cells(store.table, store.weight, rows)
 
     def __len__(self) -> int:
@@ -287,9 +307,9 @@ class LocalCluster:
         self.store.passes(sides, clusters, max_passes, np.empty(max_passes + 1), space, n_threads, self.rows)
         return sides
 
-    def leavers(self, sides: Labels) -> NDArray[np.int32]:
-        leaving: NDArray[np.int32] = self.rows[sides == 1]
-        return leaving
+    def leavers(self, sides: Labels) -> Any:
+        leaving = sides == 1
+        return Leavers(self.k, np.packbits(leaving)) if len(self.rows) > _LONG else self.rows[leaving]
 
 
 def _result(question: Coroutine[Any, Any, T]) -> T:
