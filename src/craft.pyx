@@ -152,8 +152,8 @@ def assign(
     cdef craft_tables t = tables.c
     cdef double[::1] rounded
     if best.shape[0] == 0 and n >= CRAFT_SCREENED:
-        rounded = np.empty(craft_rounded_size(t.p, tables.grid.n_levels, t.lanes))
-        craft_round(&t, tables.grid.n_levels, &rounded[0])
+        rounded = np.empty(craft_rounded_size(t.p, tables.grid.n_levels, t.lanes) + CRAFT_PAD)
+        craft_round(&t, tables.grid.n_levels, &rounded[(64 - <size_t> &rounded[0] % 64) % 64 // sizeof(double)])     # on a cache line
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
