@@ -134,15 +134,21 @@ TARGET ALWAYS_INLINE int THIS(screen_one)(const float *cost, ptrdiff_t stride, f
     return seen && !several;
 }
 
-/* Whether every row of a tile is certain to keep its cluster. */
+/* Whether every row of a tile is certain to keep its cluster: only the lane of its label is at most the cost there and the margin. */
 TARGET ALWAYS_INLINE int THIS(screen_kept)(const float *cost, ptrdiff_t stride, ptrdiff_t rows, const int32_t *labels, float margin)
 {
-    int kept = 1;
+    int32_t signs = 0;
+    unsigned others = 0;
+    for (ptrdiff_t r = 0; r < rows; r++)
+        signs |= labels[r];
+    if (signs < 0)
+        return 0;
     for (ptrdiff_t r = 0; r < rows; r++, cost += stride) {
-        int32_t lane;
-        kept &= labels[r] >= 0 && THIS(screen_one)(cost, stride, cost[labels[r]] + margin, &lane);
+        const float most = cost[labels[r]] + margin;
+        for (ptrdiff_t k = 0; k < stride; k += WF)
+            others |= AT_MOST(cost + k, most) ^ (k == labels[r] / WF * WF ? 1u << labels[r] % WF : 0u);
     }
-    return kept;
+    return !others;
 }
 
 TARGET static float THIS(screen_least)(const float *cost, ptrdiff_t stride)
