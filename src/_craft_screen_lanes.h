@@ -218,7 +218,8 @@ TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const 
     }
     if (!(margin < CRAFT_MOST_ERROR)) {     /* a short tile, missing cells or very large ones, few columns */
         const double *start[CRAFT_TILE];
-        THIS(craft_cells)(t, x, single, codes, wide, first, rows, scratch, level, whole, (ptrdiff_t *)(whole + CRAFT_TILE * t->lanes), start);
+        ptrdiff_t *present = (ptrdiff_t *)(whole + CRAFT_TILE * t->lanes);
+        THIS(craft_cells)(t, x, single, codes, wide, first, rows, scratch, level, whole, present, start);
         THIS(screen_filled)(t, scratch, start, stride, cells, cost, own);
         margin = 2.0f * (float)THIS(screen_error)(t, cells);
     }
