@@ -271,7 +271,8 @@ class Leavers(NamedTuple):
     def rows(self, labels: Labels) -> NDArray[np.int32]:
         """Their positions in the table, by labels under which the cluster is still whole."""
         rows = rows_in_cluster(labels, self.cluster)
-        return rows[np.unpackbits(self.bits, count=len(rows)).view(bool)]
+        leaving: NDArray[np.int32] = rows[np.unpackbits(self.bits, count=len(rows)).view(bool)]
+        return leaving
 
 
 class LocalCluster:

@@ -40,7 +40,7 @@ def _runs(cells: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     n, m = len(cells), 0
     if not n:
         return np.empty(0), np.empty(0, np.int64)
-    first = np.empty(n + 1, np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+    first: NDArray[np.signedinteger[Any]] = np.empty(n + 1, np.int32 if n <= np.iinfo(np.int32).max else np.int64)
     last = np.nan
     for start in range(0, n, _ROWS):
         part = cells[start : start + _ROWS]
