@@ -28,7 +28,7 @@
 typedef struct {
     const float *constant;                      /* (lanes) */
     const float *square, *minus_linear, *level; /* A, -B, levels */
-    const double *most_square, *most_linear;    /* (p, then zeros) the largest |A| and |B| of a column */
+    const float *most_square, *most_linear;     /* (p, then zeros) the largest |A| and |B| of a column */
     double error_per_size, error_at_0;           /* the error of a cost is at most the latter plus the former times the size of its terms */
 } craft_rounded;
 

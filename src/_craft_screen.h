@@ -4,7 +4,9 @@
  *
  * A cost is a sum of n terms A z^2 + B z, C and level entries. With u = 2^-24, rounding A, B and z to floats and adding up in floats, fused
  * or not, moves it by at most about (n + 8) u S, S the sum of the sizes of the terms. The bound used is twice that, with S of the
- * largest |A|, |B| and |z| of every column; it covers the rounding of the double costs, of S and of the comparison. */
+ * largest |A|, |B| and |z| of every column; it covers the rounding of the double costs, of S and of the comparison.
+ *
+ * A whole tile without missing cells is rounded as it is read, so that its cells in double precision are not needed. */
 #ifndef CRAFTC_CRAFT_SCREEN_H
 #define CRAFTC_CRAFT_SCREEN_H
 
@@ -27,7 +29,7 @@ typedef enum {
 /* doubles of the rounded tables */
 static inline ptrdiff_t craft_rounded_size(ptrdiff_t p, ptrdiff_t n_levels, ptrdiff_t lanes)
 {
-    return lanes / 2 * (1 + 2 * p + n_levels) + 2 * p + 3 * CRAFT_WIDE;
+    return lanes / 2 * (1 + 2 * p + n_levels) + (p + CRAFT_WIDE) + CRAFT_WIDE;
 }
 
 /* Rounds the tables into `room`, for `craft_screen_tile`; `n_levels` rows are in the level table. */
@@ -35,9 +37,8 @@ static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room
 {
     craft_rounded *s = &t->rounded;
     const ptrdiff_t lanes = t->lanes, p = t->p, size = lanes * p;
-    double *most_square = room, *most_linear = room + p + CRAFT_WIDE;
-    float *constant = (float *)(most_linear + p + CRAFT_WIDE), *square = constant + lanes, *minus_linear = square + size;
-    float *level = minus_linear + size;
+    float *constant = (float *)room, *square = constant + lanes, *minus_linear = square + size, *level = minus_linear + size;
+    float *most_square = level + lanes * n_levels, *most_linear = most_square + p + CRAFT_WIDE;
     double most = 0.0;
     memset(room, 0, sizeof(double) * (size_t)craft_rounded_size(p, n_levels, lanes));
     for (ptrdiff_t k = 0; k < lanes; k++)
@@ -55,8 +56,8 @@ static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room
         const ptrdiff_t d = t->numeric[a];
         most = 0.0;
         for (ptrdiff_t j = d * lanes; j < d * lanes + t->n_clusters; j++) {
-            most_square[d] = fmax(most_square[d], fabs(t->square[j]));
-            most_linear[d] = fmax(most_linear[d], fabs(t->linear[j]));
+            most_square[d] = fmaxf(most_square[d], (float)fabs(t->square[j]));
+            most_linear[d] = fmaxf(most_linear[d], (float)fabs(t->linear[j]));
             most = fmax(most, fabs(t->offset[j]));
         }
         s->error_at_0 += most;
@@ -83,12 +84,12 @@ static inline void craft_round(craft_tables *t, ptrdiff_t n_levels, double *room
 #define LEAVES "_craft_screen_lanes.h"
 #include "_lanes.h"
 
-/* The cheapest clusters of the rows that craft_fill has put in scratch, with their labels or -1; `cheapest` is filled if CRAFT_CERTAIN. */
-static inline craft_certainty craft_screen_tile(const craft_tables *t, const double *const *start, const int32_t *labels,
-                                                ptrdiff_t rows, double *scratch, int32_t *cheapest)
+/* The cheapest clusters of a tile of rows as in craft_fill, with their labels or -1; `cheapest` is filled if CRAFT_CERTAIN. The scratch is
+ * overwritten. */
+static inline craft_certainty craft_screen_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide,
+                                                ptrdiff_t first, ptrdiff_t rows, const int32_t *labels, double *scratch, int32_t *cheapest)
 {
-    return SIMD_DISPATCH(craft_screened, (t, start, scratch, (const int32_t *)(scratch + CRAFT_TILE * t->p), labels, rows,
-                                          (float *)(scratch + craft_costs_size(t->p, t->q, t->lanes)), cheapest));
+    return SIMD_DISPATCH(craft_screened, (t, x, single, codes, wide, first, rows, labels, scratch, cheapest));
 }
 
 #endif

@@ -3,10 +3,8 @@
 #define ROWS (WF == 16 ? 8 : 4)     /* rows whose sums fit the register file */
 
 #if defined(__GNUC__)
-#define SIZE(x) ((LANE)((BITS)(x) & INT64_MAX))
 #define FIRST_BIT(x) __builtin_ctz(x)
 #else
-#define SIZE(x) fabs(x)
 #define FIRST_BIT(x) 0      /* of one lane */
 #endif
 
@@ -28,47 +26,55 @@ TARGET static unsigned THIS(screen_bits)(const float *cost, float x)
 }
 #endif
 
-/* Rounds z to `cells`. Returns a bound of the error of every cost of the tile: |z| of a column is at most its largest in the tile. */
-TARGET static double THIS(screen_cells)(const craft_tables *t, const double *restrict z, float *restrict cells)
+/* z of the cells of a whole tile, rounded; NaN where a cell is missing */
+#define ROUND_TILE(type)                                                                                            \
+TARGET static void THIS(screen_round_##type)(const craft_tables *t, const type *restrict x, float *restrict cells)  \
+{                                                                                                                   \
+    const double *restrict centre = t->centre, *restrict scale = t->scale;                                          \
+    const ptrdiff_t run = t->p * t->repeat;                                                                         \
+    for (ptrdiff_t from = 0; from < CRAFT_TILE * t->p; from += run) {                                               \
+        ptrdiff_t j = 0;                                                                                            \
+        for (; j + W <= run; j += W) {                                                                              \
+            const LANE own = (CELLS_##type(x + from + j) - *(const LANE *)(centre + j)) * *(const LANE *)(scale + j);    \
+            STORE_FLOATS(cells + from + j, own);                                                                    \
+        }                                                                                                           \
+        for (; j < run; j++)                                                                                        \
+            cells[from + j] = (float)((x[from + j] - centre[j]) * scale[j]);                                        \
+    }                                                                                                               \
+}
+ROUND_TILE(float)
+ROUND_TILE(double)
+
+/* A bound of the error of every cost of the tile: |z| of a column is at most its largest in the tile. It is not finite where a cell is not:
+ * sizes are compared by their bits, and those of NaN are the largest. */
+TARGET static double THIS(screen_error)(const craft_tables *t, float *restrict cells)
 {
     const craft_rounded *s = &t->rounded;
     const ptrdiff_t p = t->p;
-    double size = 0.0;
+    float size = 0.0f, parts[WF];
     if (CRAFT_DENSE * t->n_numeric < p) {
         for (ptrdiff_t a = 0; a < t->n_numeric; a++) {
             const ptrdiff_t d = t->numeric[a];
-            double peak = 0.0;
-            for (ptrdiff_t r = 0; r < CRAFT_TILE; r++) {
-                const double own = z[r * p + d];
-                cells[r * p + d] = (float)own;
-                peak = fabs(own) > peak ? fabs(own) : peak;
-            }
+            float peak = 0.0f;
+            for (ptrdiff_t r = 0; r < CRAFT_TILE; r++)
+                peak = fabsf(cells[r * p + d]) > peak ? fabsf(cells[r * p + d]) : peak;
             size += (s->most_square[d] * peak + s->most_linear[d]) * peak;
         }
-        return s->error_per_size * size + s->error_at_0;
+        return s->error_per_size * (double)size + s->error_at_0;
     }
-    LANE sum = {0};
-    for (ptrdiff_t d = 0; d < p; d += W) {      /* the last vector of a row reads on, with weights of 0 */
-        LANE peak = {0}, other = {0};           /* of rows in turn: one maximum waits for the former */
-        CRAFT_ONE_BY_ONE for (ptrdiff_t j = d; j < CRAFT_TILE * p; j += 2 * p) {
-            const LANE own = *(const LANE *)(z + j), next = *(const LANE *)(z + j + p);
-            STORE_FLOATS(cells + j, own);
-            STORE_FLOATS(cells + j + p, next);
-            peak = LARGER(SIZE(own), peak);
-            other = LARGER(SIZE(next), other);
-        }
-        peak = SMALLER(LARGER(peak, other), ALL(LANE, CRAFT_FAR));
-        sum += (*(const LANE *)(s->most_square + d) * peak + *(const LANE *)(s->most_linear + d)) * peak;
+    FLOATS sum = {0};
+    memset(cells + CRAFT_TILE * p, 0, sizeof sum);
+    for (ptrdiff_t d = 0; d < p; d += WF) {     /* the last vector of a row reads on, with weights of 0 */
+        INTS peak = {0};
+        CRAFT_ONE_BY_ONE for (ptrdiff_t j = d; j < CRAFT_TILE * p; j += p)
+            peak = LARGER_I(*(const INTS *)(cells + j) & INT32_MAX, peak);
+        const FLOATS most = *(const FLOATS *)&peak;
+        sum += (*(const FLOATS *)(s->most_square + d) * most + *(const FLOATS *)(s->most_linear + d)) * most;
     }
-#if LEVEL == 4
-    size = _mm512_reduce_add_pd((__m512d)sum);
-#else
-    double parts[W];
     memcpy(parts, &sum, sizeof sum);
-    for (int v = 0; v < W; v++)
+    for (int v = 0; v < WF; v++)
         size += parts[v];
-#endif
-    return s->error_per_size * size + s->error_at_0;
+    return s->error_per_size * (double)size + s->error_at_0;
 }
 
 /* ROWS rows, VECTORS vectors of lanes from lane `k` on */
@@ -134,15 +140,23 @@ TARGET ALWAYS_INLINE int THIS(screen_one)(const float *cost, ptrdiff_t stride, f
     return seen && !several;
 }
 
-/* Whether every row of a tile is certain to keep its cluster. */
+/* Whether every row of a tile is certain to keep its cluster: only the lane of its label is at most the cost there and the margin. */
 TARGET ALWAYS_INLINE int THIS(screen_kept)(const float *cost, ptrdiff_t stride, ptrdiff_t rows, const int32_t *labels, float margin)
 {
-    int kept = 1;
+    int32_t signs = 0;
+    unsigned others = 0;
+    for (ptrdiff_t r = 0; r < rows; r++)
+        signs |= labels[r];
+    if (signs < 0)
+        return 0;
     for (ptrdiff_t r = 0; r < rows; r++, cost += stride) {
-        int32_t lane;
-        kept &= labels[r] >= 0 && THIS(screen_one)(cost, stride, cost[labels[r]] + margin, &lane);
+        const float most = cost[labels[r]] + margin;
+        for (ptrdiff_t k = 0; k < stride; k += WF) {
+            const unsigned own = (unsigned)(labels[r] - (int32_t)k);
+            others |= AT_MOST(cost + k, most) ^ (own < WF ? 1u << own : 0u);
+        }
     }
-    return kept;
+    return !others;
 }
 
 TARGET static float THIS(screen_least)(const float *cost, ptrdiff_t stride)
@@ -157,25 +171,61 @@ TARGET static float THIS(screen_least)(const float *cost, ptrdiff_t stride)
     return parts[0];
 }
 
-/* The cheapest cluster of every row, see craft_screen_tile. */
-TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const double *const *start, const double *z, const int32_t *level,
-                                                   const int32_t *labels, ptrdiff_t rows, float *room, int32_t *cheapest)
+/* The first terms of the costs of a tile in double precision, from craft_cells; the cells are rounded. */
+TARGET static void THIS(screen_filled)(const craft_tables *t, const double *restrict z, const double *const *start, ptrdiff_t stride,
+                                       float *restrict cells, float *restrict cost, const float **own)
 {
-    const ptrdiff_t stride = (t->lanes + WF - 1) / WF * WF;
-    float *cells = room, *cost = room + CRAFT_TILE * ((t->p + 1) / 2 * 2) + CRAFT_WIDE;
-    const float margin = 2.0f * (float)THIS(screen_cells)(t, z, cells);
-    const float *own[CRAFT_TILE];
     for (ptrdiff_t r = 0; r < CRAFT_TILE; r++) {
-        own[r] = t->rounded.constant;
+        if (CRAFT_DENSE * t->n_numeric < t->p)
+            for (ptrdiff_t a = 0; a < t->n_numeric; a++)
+                cells[r * t->p + t->numeric[a]] = (float)z[r * t->p + t->numeric[a]];
+        else
+            for (ptrdiff_t d = 0; d < t->p; d++)
+                cells[r * t->p + d] = (float)z[r * t->p + d];
         if (start[r] == t->constant)
             continue;
         own[r] = cost + r * stride;     /* a row with missing cells */
         for (ptrdiff_t k = 0; k < t->lanes; k++)
             cost[r * stride + k] = (float)start[r][k];
     }
-    THIS(screen_costs)(t, own, cells, level, stride, cost);
+}
+
+/* The cheapest cluster of every row, see craft_screen_tile. */
+TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const void *x, int single, const void *codes, int wide,
+                                                   ptrdiff_t first, ptrdiff_t rows, const int32_t *labels, double *scratch,
+                                                   int32_t *cheapest)
+{
+    const ptrdiff_t stride = (t->lanes + WF - 1) / WF * WF, p = t->p, q = t->q;
+    int32_t *level = (int32_t *)(scratch + CRAFT_TILE * p);
+    double *whole = scratch + CRAFT_TILE * (p + q);
+    float *cells = (float *)(scratch + craft_costs_size(p, q, t->lanes)), *cost = cells + CRAFT_TILE * ((p + 1) / 2 * 2) + CRAFT_WIDE;
+    float margin = INFINITY;
+    const float *own[CRAFT_TILE];
+    for (ptrdiff_t r = 0; r < CRAFT_TILE; r++)
+        own[r] = t->rounded.constant;
+    if (rows == CRAFT_TILE && p > 0 && CRAFT_DENSE * t->n_numeric >= p) {
+        CRAFT_FETCH(x, single ? sizeof(float) : sizeof(double), p)
+        CRAFT_FETCH(codes, wide ? sizeof(uint16_t) : sizeof(uint8_t), q)
+        if (single)
+            THIS(screen_round_float)(t, (const float *)x + first * p, cells);
+        else
+            THIS(screen_round_double)(t, (const double *)x + first * p, cells);
+        margin = 2.0f * (float)THIS(screen_error)(t, cells);
+        if (t->n_categorical && wide)
+            THIS(craft_fill_uint16_t)(t, (const uint16_t *)codes + first * q, rows, level);
+        else if (t->n_categorical)
+            THIS(craft_fill_uint8_t)(t, (const uint8_t *)codes + first * q, rows, level);
+    }
+    if (!(margin < CRAFT_MOST_ERROR)) {     /* a short tile, missing cells or very large ones, few columns */
+        const double *start[CRAFT_TILE];
+        ptrdiff_t *present = (ptrdiff_t *)(whole + CRAFT_TILE * t->lanes);
+        THIS(craft_cells)(t, x, single, codes, wide, first, rows, scratch, level, whole, present, start);
+        THIS(screen_filled)(t, scratch, start, stride, cells, cost, own);
+        margin = 2.0f * (float)THIS(screen_error)(t, cells);
+    }
     if (!(margin < CRAFT_MOST_ERROR))
         return CRAFT_UNSURE;
+    THIS(screen_costs)(t, own, cells, level, stride, cost);
     if (stride == WF ? THIS(screen_kept)(cost, WF, rows, labels, margin) : THIS(screen_kept)(cost, stride, rows, labels, margin))
         return CRAFT_KEPT;
     for (ptrdiff_t r = 0; r < rows; r++, cost += stride)
@@ -185,7 +235,7 @@ TARGET static craft_certainty THIS(craft_screened)(const craft_tables *t, const 
 }
 
 #undef ROWS
-#undef SIZE
+#undef ROUND_TILE
 #undef FIRST_BIT
 #undef AT_MOST
 #undef ACCUMULATE

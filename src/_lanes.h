@@ -9,6 +9,7 @@
  *   PICK(mask, a)           a where the comparison `mask` of two LANEs holds, else 0
  *   LARGER(a, b)            a > b ? a : b in every place, SMALLER(a, b) a < b ? a : b; LARGER_F and SMALLER_F of FLOATS
  *   PICK_LESS(a, b, i, j)   the INTS i where a < b of two FLOATS, else j
+ *   LARGER_I(a, b)          as LARGER, of INTS
  *   CELLS_float(x)          the W floats from x on as a LANE, CELLS_double(x) W doubles; STORE_FLOATS(to, x) the reverse
  *   MINUS_PRODUCT(s, a, b)  s - a b of FLOATS, fused where there is FMA: the one operation whose bits depend on the level */
 #ifndef CRAFTC_LANES_H
@@ -68,6 +69,7 @@ typedef int32_t ints_baseline;
 #define SMALLER_F(a, b) ((FLOATS)_mm512_min_ps((__m512)(a), (__m512)(b)))
 #define PICK_LESS(a, b, i, j) \
     ((INTS)_mm512_mask_mov_epi32((__m512i)(j), _mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_LT_OQ), (__m512i)(i)))
+#define LARGER_I(a, b) ((INTS)_mm512_max_epi32((__m512i)(a), (__m512i)(b)))
 #define MINUS_PRODUCT(s, a, b) ((FLOATS)_mm512_fnmadd_ps((__m512)(a), (__m512)(b), (__m512)(s)))
 #define CELLS_float(x) ((LANE)_mm512_cvtps_pd(_mm256_loadu_ps(x)))      /* gcc 12 converts halves of a vector apart */
 #define STORE_FLOATS(to, x) _mm256_storeu_ps(to, _mm512_cvtpd_ps((__m512d)(x)))
@@ -82,6 +84,7 @@ typedef int32_t ints_baseline;
 #define SMALLER_F(a, b) ((FLOATS)_mm256_min_ps((__m256)(a), (__m256)(b)))
 #define PICK_LESS(a, b, i, j) \
     ((INTS)_mm256_blendv_ps((__m256)(j), (__m256)(i), _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_LT_OQ)))
+#define LARGER_I(a, b) ((INTS)_mm256_max_epi32((__m256i)(a), (__m256i)(b)))
 #define MINUS_PRODUCT(s, a, b) ((FLOATS)_mm256_fnmadd_ps((__m256)(a), (__m256)(b), (__m256)(s)))
 #define CELLS_float(x) ((LANE)_mm256_cvtps_pd(_mm_loadu_ps(x)))
 #define STORE_FLOATS(to, x) _mm_storeu_ps(to, _mm256_cvtpd_ps((__m256d)(x)))
@@ -93,12 +96,14 @@ typedef int32_t ints_baseline;
 #define W 2
 #define WF 4
 #define PICK_LESS(a, b, i, j) ((((a) < (b)) & (i)) | (~((a) < (b)) & (j)))
+#define LARGER_I(a, b) PICK_LESS(b, a, a, b)
 #define CELLS_float(x) ((LANE){(x)[0], (x)[1]})
 #define STORE_FLOATS(to, x) ((to)[0] = (float)(x)[0], (to)[1] = (float)(x)[1])
 #else
 #define W 1
 #define WF 1
 #define PICK_LESS(a, b, i, j) ((a) < (b) ? (i) : (j))
+#define LARGER_I(a, b) ((a) > (b) ? (a) : (b))
 #define CELLS_float(x) ((LANE)*(x))
 #define STORE_FLOATS(to, x) (*(to) = (float)(x))
 #endif
@@ -139,6 +144,7 @@ typedef int32_t ints_baseline;
 #undef INTS
 #undef PICK
 #undef PICK_LESS
+#undef LARGER_I
 #undef LARGER
 #undef SMALLER
 #undef LARGER_F

@@ -152,8 +152,8 @@ def assign(
     cdef craft_tables t = tables.c
     cdef double[::1] rounded
     if best.shape[0] == 0 and n >= CRAFT_SCREENED:
-        rounded = np.empty(craft_rounded_size(t.p, tables.grid.n_levels, t.lanes))
-        craft_round(&t, tables.grid.n_levels, &rounded[0])
+        rounded = np.empty(craft_rounded_size(t.p, tables.grid.n_levels, t.lanes) + CRAFT_PAD)
+        craft_round(&t, tables.grid.n_levels, &rounded[(64 - <size_t> &rounded[0] % 64) % 64 // sizeof(double)])     # on a cache line
     if n_threads == 1:
         with nogil:
             for b in range(n_blocks):
@@ -174,7 +174,9 @@ cdef Py_ssize_t assign_block(
     Py_ssize_t start, Py_ssize_t stop, double *scratch, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil:
     """Assign the rows at positions start..stop-1 to their cheapest clusters; a row moves only if that saves more than 1e-12 nats."""
-    cdef Py_ssize_t tile, first, n, r, i, moved = 0, unsure = 0
+    cdef Py_ssize_t tile, first, at, n, r, i, moved = 0, unsure = 0
+    cdef const void *x = NULL
+    cdef const void *codes = NULL
     cdef const double *begin[TILE]
     cdef double[TILE] least
     cdef int32_t[TILE] cheapest
@@ -186,9 +188,9 @@ cdef Py_ssize_t assign_block(
     for tile in range((stop - start + TILE - 1) // TILE):
         first = start + tile * TILE
         n = min(TILE, stop - first)
-        fill_tile(table, rows, t, first, n, scratch, begin)
+        at = find_tile(table, rows, t, first, n, scratch, &x, &codes)
         if screened and 2 * unsure <= tile + UNSURE_TILES:      # most tiles of the block are certain
-            certainty = craft_screen_tile(t, begin, &labels[first], n, scratch, cheapest)
+            certainty = craft_screen_tile(t, x, table.single, codes, table.wide, at, n, &labels[first], scratch, cheapest)
             if certainty == CRAFT_CERTAIN:
                 for r in range(n):
                     i = first + r
@@ -197,6 +199,7 @@ cdef Py_ssize_t assign_block(
             if certainty != CRAFT_UNSURE:
                 continue
             unsure += 1
+        craft_fill(t, x, table.single, codes, table.wide, at, n, scratch, begin)
         cost = craft_costs_of(t, begin, n, scratch, least)
         found = False
         for r in range(n):
@@ -216,31 +219,32 @@ cdef Py_ssize_t assign_block(
     return moved
 
 
-cdef inline void fill_tile(
+cdef inline Py_ssize_t find_tile(
     const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
-    const double **begin,
+    const void **x, const void **codes,
 ) noexcept nogil:
-    """Prepare n <= TILE rows from position `first` on, of the table or of the listed rows.
+    """Where n <= TILE rows from position `first` on lie, of the table or of the listed rows: two blocks, and their first row there.
 
     Listed rows, and numbers that do not lie in one block, are copied to the end of the scratch.
     """
     cdef Py_ssize_t r, row_bytes = t.p * (4 if table.single else 8), code_bytes = t.q * (2 if table.wide else 1)
-    cdef char *x
+    cdef char *number
     cdef char *code
     if rows.shape[0] == 0 and table.columns == NULL:
-        craft_fill(t, table.numeric if t.p else NULL, table.single, table.codes if t.q else NULL, table.wide, first, n, scratch, begin)
-        return
-    x = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
+        x[0], codes[0] = table.numeric if t.p else NULL, table.codes if t.q else NULL
+        return first
+    number = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes))
     code = <char *> (scratch + craft_scratch_size(t.p, t.q, t.lanes) + TILE * t.p)
     if rows.shape[0] == 0:
-        rows_copy_numbers(table, first, n, x)
-        craft_fill(t, x, table.single, rows_codes(table, first), table.wide, 0, n, scratch, begin)
-        return
+        rows_copy_numbers(table, first, n, number)
+        x[0], codes[0] = number, rows_codes(table, first)
+        return 0
     for r in range(n):
-        rows_copy_numbers(table, rows[first + r], 1, x + r * row_bytes)
+        rows_copy_numbers(table, rows[first + r], 1, number + r * row_bytes)
         if t.q:
             memcpy(code + r * code_bytes, rows_codes(table, rows[first + r]), code_bytes)
-    craft_fill(t, x, table.single, code, table.wide, 0, n, scratch, begin)
+    x[0], codes[0] = number, code
+    return 0
 
 
 cdef const double *tile_costs(
@@ -249,7 +253,10 @@ cdef const double *tile_costs(
 ) noexcept nogil:
     """Costs of n <= TILE rows from position `first` on."""
     cdef const double *begin[TILE]
-    fill_tile(table, rows, t, first, n, scratch, begin)
+    cdef const void *x = NULL
+    cdef const void *codes = NULL
+    cdef Py_ssize_t at = find_tile(table, rows, t, first, n, scratch, &x, &codes)
+    craft_fill(t, x, table.single, codes, table.wide, at, n, scratch, begin)
     return craft_costs_of(t, begin, n, scratch, least)
 
 

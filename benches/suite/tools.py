@@ -120,19 +120,25 @@ def quietly(model: Any, *given: Any, **named: Any) -> Any:
         return model.fit(*given, **named)
 
 
-def peak_beyond(run: Callable[[], Any]) -> int:
-    """Bytes by which the resident memory of this process grows at most during `run`; Linux.
+def map_arrays() -> None:
+    """From now on the allocator maps arrays from 64 kB on and unmaps them at once, so that resident memory is memory in use.
 
-    The allocator maps arrays from 64 kB on and unmaps them at once, so that the peak is memory in use.
+    It is best called before anything large is allocated: freed parts of the heap are used again, whatever their size, and stay resident.
     """
-    reset = Path("/proc/self/clear_refs")
-    if not reset.exists():
-        raise NotImplementedError("Peak memory of a part of a process is measured on Linux alone.")
     allocator = ctypes.CDLL(None)
     if hasattr(allocator, "mallopt"):
         trim_threshold, mmap_threshold = -1, -3
         allocator.mallopt(trim_threshold, 0)
         allocator.mallopt(mmap_threshold, 1 << 16)
+
+
+def peak_beyond(run: Callable[[], Any]) -> int:
+    """Bytes by which the resident memory of this process grows at most during `run`; Linux."""
+    reset = Path("/proc/self/clear_refs")
+    if not reset.exists():
+        raise NotImplementedError("Peak memory of a part of a process is measured on Linux alone.")
+    map_arrays()
+    allocator = ctypes.CDLL(None)
     if hasattr(allocator, "malloc_trim"):
         allocator.malloc_trim(0)
     before = _resident("VmRSS")

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from craftc._common.typing import Labels
 
-_CHUNK = 8192  # rows of a slice
+CHUNK = 8192  # rows of a slice
 
 
 def chunks(n: int) -> Iterator[slice]:
-    """Slices of at most _CHUNK rows, which keep temporaries small."""
-    return (slice(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK))
+    """Slices of at most CHUNK rows, which keep temporaries small."""
+    return (slice(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK))
 
 
 def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
     """The rows of cluster k, ascending."""
-    if len(labels) <= _CHUNK:
+    if len(labels) <= CHUNK:
         return np.flatnonzero(labels == k).astype(np.int32)
     found = [np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start) for rows in chunks(len(labels))]
     return np.concatenate(found)

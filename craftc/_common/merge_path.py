@@ -82,13 +82,13 @@ class MergePath(Sequence[MergeStep]):
 
     Parameters
     ----------
-    labels : ndarray (n,) of int32 or None
-        Labels of the first step; None: the path does not know the rows, and the labels of its steps cannot be read.
+    labels : ndarray (n,) of integers or None
+        Labels of the first step, which are kept; None: the path does not know the rows, and the labels of its steps cannot be read.
     n_clusters : int
     objective : float
     """
 
-    def __init__(self, labels: Labels | None, n_clusters: int, objective: float) -> None:
+    def __init__(self, labels: NDArray[Any] | None, n_clusters: int, objective: float) -> None:
         self._labels = labels
         self._steps = [(n_clusters, objective)]
         self._changes: list[Change] = []
@@ -138,7 +138,7 @@ class MergePath(Sequence[MergeStep]):
 
     def after(self, start: int) -> MergePath:
         """The path from one of its steps on."""
-        path = MergePath(self._labels_at(start) if self.has_labels else None, *self._steps[start])
+        path = MergePath(None if self._labels is None else self._renumbered(self._labels.copy(), start), *self._steps[start])
         path._steps, path._changes = self._steps[start:], self._changes[start:]
         return path
 
@@ -162,7 +162,14 @@ class MergePath(Sequence[MergeStep]):
             raise AttributeError(
                 "The labels of the steps lie where the table of the fit was; at(k).predict(X) assigns the rows of a table to k clusters."
             )
-        labels = self._labels.copy()
+        return self._renumbered(self._labels.astype(np.int32), i)
+
+    def first_labels(self) -> Any:
+        """The labels of the first step, in the type in which the path holds them."""
+        return self._labels
+
+    def _renumbered(self, labels: NDArray[Any], i: int) -> NDArray[Any]:
+        """Labels of the first step, changed in place to those of step i."""
         for change in self._changes[:i]:
             renumber(labels, change.place)
             labels[change.moved] = change.where

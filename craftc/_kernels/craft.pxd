@@ -37,8 +37,8 @@ cdef extern from "_craft_screen.h" nogil:
     void craft_round(craft_tables *t, Py_ssize_t n_levels, double *room)
     ctypedef enum craft_certainty:
         CRAFT_UNSURE, CRAFT_KEPT, CRAFT_CERTAIN
-    craft_certainty craft_screen_tile(const craft_tables *t, const double **start, const int32_t *labels, Py_ssize_t rows,
-                                      double *scratch, int32_t *cheapest)
+    craft_certainty craft_screen_tile(const craft_tables *t, const void *x, int single, const void *codes, int wide, Py_ssize_t first,
+                                      Py_ssize_t rows, const int32_t *labels, double *scratch, int32_t *cheapest)
 
 cdef enum:
     TILE = 16           # CRAFT_TILE

@@ -74,21 +74,23 @@ def automatic_fit(
         path.append(constant + best.objective)
     if searchable and config.spec.with_covariances:
         meter.begin("covariances")
+        best.labels = search.rows.snapshot(best.labels, best.K)  # no second array of labels during the step
         step = covariance_step(config, best.labels, search.moments(best), best.mask[: best.K], target_n_clusters)
         if step is not None:
-            del best  # its labels are as long as the table
+            del best
             return with_covariances(*step, path, max(search.n_passes, 1))
+        best.labels = search.rows.restored(best.labels)
     if target_n_clusters is not None and target_n_clusters < best.K:
         reach_n_clusters(search, best, target_n_clusters)
         path.append(constant + best.objective)
     number_by_first_appearance(search, best)
     meter.begin("merge_path", n_clusters=best.K)
     at_4 = n_clusters_at(search, best, 4.0) if best.K >= MANY_CLUSTERS else None
-    steps, n_passes = merge_path(search, best), max(search.n_passes, 1)
     mask = best.mask[: best.K].copy() if config.spec.pooled else None
-    converged = best.converged or best.K == 1
+    converged, moments, snapshot = best.converged or best.K == 1, search.moments(best), search.rows.snapshot(best.labels, best.K)
+    steps, n_passes = merge_path(search, best, snapshot), max(search.n_passes, 1)
     meter.begin("diagnostics")
-    return CraftResult(path[-1], path, n_passes, converged, best.labels, search.moments(best), config.spec, *steps, at_4, mask)
+    return CraftResult(path[-1], path, n_passes, converged, snapshot, moments, config.spec, *steps, at_4, mask)
 
 
 def _work(n: int, sampled: bool, forced: bool) -> dict[str, float]:

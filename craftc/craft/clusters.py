@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks
+from craftc._common.labels import CHUNK, chunks
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft as craft_kernel
@@ -207,19 +207,25 @@ class Clusters:
         return out
 
     def costs_in_chunks(self, table: MixedTable, full: bool = False) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Slices of rows, their (m, K) costs relative to the background, and with `full` their (m,) costs under the background."""
+        """Slices of rows, their (m, K) costs relative to the background, and with `full` their (m,) costs under the background.
+
+        The next slice overwrites the former costs.
+        """
         tables, shared = self.tables(), self._shared_tables() if full else None
         blocks = None if self.covariances is None else self.covariances.blocks()
         size = craft_kernel.scratch_size(tables) if blocks is None else covariance_kernel.scratch_size(tables, blocks)
-        scratch, nothing = aligned((1, size)), np.empty(0)
-        for rows in chunks(len(table)):
-            part = table.take(rows)
-            costs = np.empty((len(part), len(self.mask)))
+        scratch, room, nothing = aligned((1, size)), np.empty((min(CHUNK, len(table)), len(self.mask))), np.empty(0)
+
+        def costs_of(part: MixedTable) -> tuple[Floats, Floats]:
+            costs = room[: len(part)]
             if blocks is None:
                 craft_kernel.costs(part.numeric, part.codes, tables, scratch, costs)
             else:
                 covariance_kernel.costs(part.numeric, part.codes, tables, blocks, scratch, costs)
-            yield rows, costs, self._background_costs(part, shared) if full else nothing
+            return costs, self._background_costs(part, shared) if full else nothing
+
+        for rows in chunks(len(table)):
+            yield rows, *costs_of(table.take(rows))
 
 
 def pass_work(n_rows: int, n_columns: int, n_clusters: int) -> int:

@@ -41,7 +41,7 @@ class CovarianceState:
 
     Attributes
     ----------
-    before : labels, as the rows hold them
+    before : snapshot of labels, as the rows keep it
         Those before the latest merges; -1: a row of weight 0 without a cluster.
     place : ndarray of int32
         The present cluster of each of these; the last entry is that of -1.
@@ -82,13 +82,13 @@ class CovarianceSearch:
         self.n_passes = 0
         self._separated: dict[tuple[bytes, bytes], bool] = {}  # of two clusters, known by their sums
 
-    def state(self, labels: Any, moments: Moments, mask: Mask | None) -> CovarianceState:
-        """The state of a partition; `mask`: the masks from which the pooled background continues."""
+    def state(self, labels: Any, snapshot: Any, moments: Moments, mask: Mask | None) -> CovarianceState:
+        """The state of a partition, with a snapshot of its labels; `mask`: the masks from which the pooled background continues."""
         config, K = self.config, moments.n_clusters
         grid = config.background.grid
         cross = self.rows.cross_products(self.columns, grid, labels, K, config.n_threads)
         same = np.append(np.arange(K, dtype=np.int32), np.int32(-1))
-        return self._priced(labels, same, moments, cross, mask)
+        return self._priced(snapshot, same, moments, cross, mask)
 
     def _priced(
         self, before: Any, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask | None
@@ -97,8 +97,8 @@ class CovarianceSearch:
         return CovarianceState(before, place, clusters, cross)
 
     def labels_of(self, state: CovarianceState) -> Any:
-        """The present cluster of every row, a copy."""
-        return self.rows.renumbered(state.before.copy(), state.place)
+        """The present cluster of every row."""
+        return self.rows.renumbered(self.rows.restored(state.before), state.place)
 
     # ---- steps ----
 
@@ -109,14 +109,9 @@ class CovarianceSearch:
         for _ in range(_MAX_PASSES if state.K > 1 else 0):
             if config.stop.is_set():
                 raise KeyboardInterrupt
-            self.n_passes += 1
-            threads = config.threads(state.K * (1 + len(self.columns) // 2))
-            labels, moved = self.rows.reassigned(state.clusters, self.labels_of(state), self.columns, threads)
-            if not moved:
+            new = self._passed(state)
+            if new is None:
                 break
-            moments = config.moments(labels, state.K)
-            labels, left = drop_empty(self.rows, moments, labels)
-            new = self.state(labels, moments, state.clusters.diagonal_mask[left])
             fell = state.objective - new.objective
             if fell <= self.tolerance or fewest > new.K:
                 break
@@ -126,6 +121,17 @@ class CovarianceSearch:
             if large and fell < state.clusters.block_pricing.h:
                 break
         return state
+
+    def _passed(self, state: CovarianceState) -> CovarianceState | None:
+        """The state after one pass; None if no row moves."""
+        self.n_passes += 1
+        threads = self.config.threads(state.K * (1 + len(self.columns) // 2))
+        labels, moved = self.rows.reassigned(state.clusters, self.labels_of(state), self.columns, threads)
+        if not moved:
+            return None
+        moments = self.config.moments(labels, state.K)
+        labels, left = drop_empty(self.rows, moments, labels)
+        return self.state(labels, self.rows.snapshot(labels, len(left)), moments, state.clusters.diagonal_mask[left])
 
     def pair_deltas(self, state: CovarianceState, only: int = -1) -> tuple[Floats, Floats]:
         """(K, K) change of J by each merge, with covariances and without; +inf on and below the diagonal, and where `only` is no part."""
@@ -275,9 +281,9 @@ class CovarianceSearch:
         same = np.append(np.arange(state.K, dtype=np.int32), np.int32(-1))
         clusters = state.clusters
         if np.array_equal(order, same[:-1]):
-            return CovarianceState(labels, same, clusters, state.cross)
-        labels = self.rows.renumbered(labels, np.argsort(order).astype(np.int32))
-        return self._priced(labels, same, clusters.moments.select(order), state.cross.select(order), clusters.diagonal_mask[order])
+            return CovarianceState(self.rows.snapshot(labels, state.K), same, clusters, state.cross)
+        numbered = self.rows.snapshot(self.rows.renumbered(labels, np.argsort(order).astype(np.int32)), state.K)
+        return self._priced(numbered, same, clusters.moments.select(order), state.cross.select(order), clusters.diagonal_mask[order])
 
     def merge_path(self, state: CovarianceState) -> tuple[MergePath, PathClusters]:
         """The partition, numbered by first appearance, and every partition on the way down to one cluster; and their clusters.
@@ -292,7 +298,7 @@ class CovarianceSearch:
                 state = self.merge(state, i, j)
                 path.append_merge(state.objective, i, j)  # the clusters stay numbered by first appearance
             else:
-                before = self.rows.snapshot(state.before, state.K)  # numbered by first appearance
+                before = state.before  # numbered by first appearance
                 state, pair = self.merge_best(state)
                 state = self.number_by_first_appearance(state)
                 path.append(state.K, state.objective, before, state.before, pair)
@@ -312,14 +318,14 @@ class CovarianceSearch:
 
 
 def covariance_step(
-    config: FitConfig, labels: Any, moments: Moments, mask: Mask, target: int | None
+    config: FitConfig, snapshot: Any, moments: Moments, mask: Mask, target: int | None
 ) -> tuple[CovarianceSearch, CovarianceState] | None:
     """The last step of the automatic search from a partition, clusters numbered by first appearance; None if no cluster holds a covariance.
 
     Parameters
     ----------
     config : FitConfig
-    labels : labels, as the rows hold them
+    snapshot : snapshot of labels, as the rows keep it
     moments : Moments
         Of the partition.
     mask : ndarray (K, D) of uint8
@@ -331,7 +337,7 @@ def covariance_step(
     if not 2 <= len(columns) <= MOST_COLUMNS:
         return None
     search = CovarianceSearch(config, columns)
-    state = search.run(search.state(labels, moments, mask), target)
+    state = search.run(search.state(config.rows.restored(snapshot), snapshot, moments, mask), target)
     if state.clusters.covariances is None or not state.clusters.covariances.any:
         return None
     return search, search.number_by_first_appearance(state)

@@ -360,16 +360,19 @@ class CRAFT(
                 warn_user(f"Columns that cannot define clusters are not used: {listed_reasons(unusable)}.")
         n_threads = effective_n_threads(self.n_threads)
         if not is_partitioned(X, client):
-            return self._fit(X, read_input(X, categorical, self.missing), sample_weight, meter, spec, n_threads)
+            snapshot = self._fit(X, read_input(X, categorical, self.missing), sample_weight, meter, spec, n_threads)
+            self.labels_ = snapshot.astype(np.int32)  # after the encoded table, which is as long, is freed
+            return self
         check_partitioned(self, spec, sample_weight)
         source = read_partitions(X, client, categorical, self.missing, n_threads)
         with source.engine:
-            return self._fit(X, source, None, meter, spec, n_threads)
+            self.labels_ = self._fit(X, source, None, meter, spec, n_threads)
+            return self
 
     def _fit(
         self, X: Any, source: Any, sample_weight: ArrayLike | None, meter: ProgressMeter, spec: ModelSpec, n_threads: int
-    ) -> CRAFT:
-        """Find the clusters of a table that has been read: a MixedTable, or a table in partitions."""
+    ) -> Any:
+        """Find the clusters of a table that has been read: a MixedTable, or a table in partitions. Returns the labels of the rows."""
         weights = check_weight(sample_weight, len(source))
         check_countable(weights)
         weight, count_weight = integer_weights(weights)
@@ -402,14 +405,13 @@ class CRAFT(
         labels, moments = result.labels, result.moments
         original_units = moments
         if not encoding.identity:
-            original_units = source_rows.moments(source_grid, count_weight, labels, moments.n_clusters, n_threads)
+            original_units = source_rows.moments(source_grid, count_weight, rows.restored(labels), moments.n_clusters, n_threads)
             original_units = original_units.select(np.arange(moments.n_clusters))
         set_input_attributes(self, X, source)
         set_convergence(self, result)
         self._set_state(moments, result.spec, source.schema, encoding, original_units, result.mask, result.cross, result.clusters)
         path, along = result.merge_path, result.path_clusters
         labels = rows.restated(labels, self._clusters, path)
-        self.labels_ = rows.in_form_of_input(labels)
         gains = np.where(self._clusters.mask, self._clusters.gains, 0.0).sum(axis=0)
         if path is not None and along is not None and not encoding.identity:
             along.original = source_rows.sums_along(path, original_units, n_threads)
@@ -427,7 +429,7 @@ class CRAFT(
         meter.finish(self)
         for message in messages:
             warn_user(message)
-        return self
+        return rows.in_form_of_input(labels)
 
     def _search(self, config: FitConfig, given: list[Labels] | None, target: int | None) -> CraftResult:
         """The best of all starts. Few rows in partitions are gathered."""

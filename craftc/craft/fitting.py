@@ -135,7 +135,7 @@ class FitConfig:
 class CraftResult(FitResult):
     """A partition, its clusters numbered by first appearance, and how it was found."""
 
-    labels: Any  # as the rows hold them
+    labels: Any  # a snapshot, as the rows keep it
     moments: Moments
     spec: ModelSpec
     merge_path: MergePath | None = None

@@ -73,7 +73,7 @@ def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, in
             best, lowest = result, objective
     order = first_appearance(best.labels, best.moments.n_clusters)
     renumber(best.labels, np.argsort(order).astype(np.int32))
-    return replace(best, moments=best.moments.select(order))
+    return replace(best, labels=configs[0].rows.snapshot(best.labels, len(order)), moments=best.moments.select(order))
 
 
 def _comparable_objective(result: CraftResult, config: FitConfig) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -65,19 +66,26 @@ def number_by_first_appearance(search: MergeSplitSearch, part: Partition) -> Non
         array[: part.K] = array[order]
 
 
-def merge_path(search: MergeSplitSearch, part: Partition) -> tuple[MergePath, PathClusters]:
-    """The partition, numbered by first appearance, and every partition on the way down to one cluster; and their clusters."""
-    constant, pooled = search.config.background.cost, search.config.spec.pooled
-    path = search.rows.merge_path(part.labels, part.K, constant + part.objective)
+def merge_path(search: MergeSplitSearch, part: Partition, snapshot: Any) -> tuple[MergePath, PathClusters]:
+    """The partition, numbered by first appearance, and every partition on the way down to one cluster; and their clusters.
+
+    `part` becomes the last of them; `snapshot` is that of its labels.
+    """
+    pooled = search.config.spec.pooled
+    path = search.rows.merge_path(snapshot, part.K, search.config.background.cost + part.objective)
     clusters = PathClusters.begin(search.moments(part), part.mask[: part.K] if pooled else None)
-    part = part.copy()
     while part.K > 1:
-        before = search.rows.snapshot(part.labels, part.K)
-        pair = merge_best(search, part)
-        number_by_first_appearance(search, part)
-        path.append(part.K, constant + part.objective, before, part.labels, pair)
+        _append_merge(search, part, path)
         clusters.append(path.changes()[-1].place, part.groups[: part.K], part.mask[: part.K] if pooled else None)
     return path, clusters
+
+
+def _append_merge(search: MergeSplitSearch, part: Partition, path: MergePath) -> None:
+    """One step down the path, which takes it."""
+    before = search.rows.snapshot(part.labels, part.K)
+    pair = merge_best(search, part)
+    number_by_first_appearance(search, part)
+    path.append(part.K, search.config.background.cost + part.objective, before, part.labels, pair)
 
 
 def n_clusters_at(search: MergeSplitSearch, part: Partition, factor: float) -> int:

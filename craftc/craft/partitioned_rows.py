@@ -128,6 +128,10 @@ class PartitionedRows:
         """The labels, which never change."""
         return labels
 
+    def restored(self, snapshot: FarLabels) -> FarLabels:
+        """The labels of a snapshot."""
+        return snapshot
+
     def labels_of_step(self, path: FarMergePath, step: int) -> FarLabels:
         """The labels of a step of a merge path."""
         return path.labels_of_step(self.engine, step)
@@ -275,7 +279,7 @@ class GatheredCluster(LocalCluster):
     """
 
     def __init__(self, table: MixedTable, rows: NDArray[np.int64]) -> None:
-        super().__init__(LocalRows(table, _NO_WEIGHT), np.arange(len(table), dtype=np.int32))
+        super().__init__(LocalRows(table, _NO_WEIGHT), np.arange(len(table), dtype=np.int32), 0)
         self.positions = rows
 
     def leavers(self, sides: Labels) -> NDArray[Any]:

@@ -152,7 +152,7 @@ def sums_of_table(path: MergePath, moments: Moments, table: MixedTable, weight: 
     n_threads : int
     """
     grid, unit, sums = moments.grid, moments.unit, moment_sums(moments)
-    groups, labels = moments.groups, path[0].labels
+    groups, labels = moments.groups, path.first_labels().copy()
     for (n_clusters, _), change in zip(path.objectives()[1:], path.changes(), strict=True):
         groups, rows = sums.carried(groups, change.place, n_clusters), change.moved
         if len(rows):

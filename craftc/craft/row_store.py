@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from craftc.table.numeric_encoding import NumericEncoding
 T = TypeVar("T")
 
 _NO_ROWS = np.empty(0, np.int32)
-_LONG = 1 << 16  # rows above which a second block of numbers costs more than columns in two blocks, whose rows are gathered
+_LONG = 1 << 16  # rows above which less memory is worth some time: columns in two blocks, rows of a split in bits
 
 
 class PassSpace:
@@ -155,9 +155,9 @@ class LocalRows:
         renumber(labels, number)
         return labels
 
-    def moved(self, labels: Labels, rows: NDArray[np.int32], k: int) -> Labels:
+    def moved(self, labels: Labels, leavers: NDArray[np.int32] | Leavers, k: int) -> Labels:
         """The labels after some rows, as `ClusterRows.leavers` gives them, have joined cluster k."""
-        labels[rows] = k
+        labels[leavers.rows(labels) if isinstance(leavers, Leavers) else leavers] = k
         return labels
 
     def labels_at(self, labels: Labels, rows: NDArray[np.intp]) -> Labels:
@@ -169,25 +169,29 @@ class LocalRows:
         return first_appearance(labels, n_clusters)
 
     def snapshot(self, labels: Labels, n_clusters: int) -> NDArray[Any]:
-        """The labels as they are now, in little memory."""
-        return labels.astype(np.uint8 if n_clusters <= 256 else np.int32)
+        """The labels as they are now, in little memory; -1 stays -1."""
+        return labels.astype(np.min_scalar_type(-max(n_clusters, 1)))
 
-    def labels_of_step(self, path: MergePath, step: int) -> Labels:
+    def restored(self, snapshot: NDArray[Any]) -> Labels:
+        """The labels of a snapshot."""
+        return snapshot.astype(np.int32)
+
+    def labels_of_step(self, path: MergePath, step: int) -> NDArray[Any]:
         """The labels of a step of a merge path."""
-        labels: Labels = path[step].labels
+        labels: NDArray[Any] = path[step].labels
         return labels
 
-    def restated(self, labels: Labels, clusters: Clusters, path: MergePath) -> Labels:
+    def restated(self, snapshot: NDArray[Any], clusters: Clusters, path: MergePath) -> NDArray[Any]:
         """The labels of a result."""
-        return labels
+        return snapshot
 
-    def in_form_of_input(self, labels: Labels) -> Labels:
-        """The labels as a fitted model holds them."""
-        return labels
+    def in_form_of_input(self, snapshot: NDArray[Any]) -> NDArray[Any]:
+        """The labels of a result as an array."""
+        return snapshot
 
-    def merge_path(self, labels: Labels, n_clusters: int, objective: float) -> MergePath:
-        """A merge path that begins with these labels."""
-        return MergePath(labels, n_clusters, objective)
+    def merge_path(self, snapshot: NDArray[Any], n_clusters: int, objective: float) -> MergePath:
+        """A merge path that begins with the labels of a snapshot."""
+        return MergePath(snapshot, n_clusters, objective)
 
     # ---- numbers ----
 
@@ -217,7 +221,7 @@ class LocalRows:
         """Moments of the table along a path, from those of its first step."""
         return sums_of_table(path, moments, self.table, self.weight, n_threads)
 
-    def statistics(self, clusters: Clusters, labels: Labels, weights: Floats | None) -> RowStatistics:
+    def statistics(self, clusters: Clusters, labels: NDArray[Any], weights: Floats | None) -> RowStatistics:
         """Margins, typical and unusual rows under a model."""
         return RowStatistics.of_rows(clusters, self.table, labels, weights)
 
@@ -245,11 +249,30 @@ class LocalRows:
 
     async def cluster(self, labels: Labels, k: int) -> LocalCluster:
         """The rows of one cluster."""
-        return LocalCluster(self, rows_in_cluster(labels, k))
+        return LocalCluster(self, rows_in_cluster(labels, k), k)
 
     def together(self, questions: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """The results of coroutines that ask `ClusterRows`."""
         return [_result(question) for question in questions]
+
+
+class Leavers(NamedTuple):
+    """The rows that leave a cluster, in one bit for each row of the cluster: the splits of all clusters of a long table are kept at once.
+
+    Parameters
+    ----------
+    cluster : int
+    bits : ndarray of uint8
+    """
+
+    cluster: int
+    bits: NDArray[np.uint8]
+
+    def rows(self, labels: Labels) -> NDArray[np.int32]:
+        """Their positions in the table, by labels under which the cluster is still whole."""
+        rows = rows_in_cluster(labels, self.cluster)
+        leaving: NDArray[np.int32] = rows[np.unpackbits(self.bits, count=len(rows)).view(bool)]
+        return leaving
 
 
 class LocalCluster:
@@ -259,10 +282,12 @@ class LocalCluster:
     ----------
     store : LocalRows
     rows : ndarray (m,) of int32
+    k : int
+        The cluster.
     """
 
-    def __init__(self, store: LocalRows, rows: NDArray[np.int32]) -> None:
-        self.store, self.rows = store, rows
+    def __init__(self, store: LocalRows, rows: NDArray[np.int32], k: int) -> None:
+        self.store, self.rows, self.k = store, rows, k
         self.cells = Cells(store.table, store.weight, rows)
 
     def __len__(self) -> int:
@@ -283,9 +308,9 @@ class LocalCluster:
         self.store.passes(sides, clusters, max_passes, np.empty(max_passes + 1), space, n_threads, self.rows)
         return sides
 
-    def leavers(self, sides: Labels) -> NDArray[np.int32]:
-        leaving: NDArray[np.int32] = self.rows[sides == 1]
-        return leaving
+    def leavers(self, sides: Labels) -> Any:
+        leaving = sides == 1
+        return Leavers(self.k, np.packbits(leaving)) if len(self.rows) > _LONG else self.rows[leaving]
 
 
 def _result(question: Coroutine[Any, Any, T]) -> T:

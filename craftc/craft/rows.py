@@ -43,20 +43,25 @@ class RowScores:
 
 def row_scores(clusters: Clusters, table: MixedTable, *, densities: bool = True) -> Iterator[tuple[slice, RowScores]]:
     """Slices of the rows, and what the model says of them."""
-    K, background = len(clusters.mask), clusters.background
-    varies = background.usable[: background.grid.p] > 0
-    equal_weights = 0.0 if clusters.spec.by_length else math.log(K)
     for rows, costs, own in clusters.costs_in_chunks(table, full=densities):
         least, second = _two_least(costs)
         scores = RowScores(costs.argmin(axis=1).astype(np.int32), second - least, np.empty(0), np.empty(0, np.int64))
         if densities:
-            part = table.take(rows)
-            seen = ~np.isnan(part.numeric)
-            normalisers = 0.5 * math.log(2.0 * math.pi) * _counted(seen & varies)
-            mixture = np.log(np.exp(least[:, None] - costs).sum(axis=1)) - least
-            scores.densities = mixture - own - normalisers - equal_weights
-            scores.absent = _counted(~seen) + _counted(part.codes == part.n_levels.astype(part.codes.dtype))
+            _add_densities(scores, clusters, table.take(rows), costs, least, own)
         yield rows, scores
+
+
+def _add_densities(scores: RowScores, clusters: Clusters, part: MixedTable, costs: Floats, least: Floats, own: Floats) -> None:
+    """Densities and missing cells of rows; their costs are overwritten, `own` are those under the background."""
+    K, background = len(clusters.mask), clusters.background
+    varies = background.usable[: background.grid.p] > 0
+    equal_weights = 0.0 if clusters.spec.by_length else math.log(K)
+    seen = ~np.isnan(part.numeric)
+    normalisers = 0.5 * math.log(2.0 * math.pi) * _counted(seen & varies)
+    shares = np.subtract(least[:, None], costs, out=costs)
+    mixture = np.log(np.exp(shares, out=shares).sum(axis=1)) - least
+    scores.densities = mixture - own - normalisers - equal_weights
+    scores.absent = _counted(~seen) + _counted(part.codes == part.n_levels.astype(part.codes.dtype))
 
 
 def _counted(cells: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -231,7 +236,9 @@ class RowStatistics:
     extremes: RowExtremes | None
 
     @classmethod
-    def of_rows(cls, clusters: Clusters, table: MixedTable, labels: Labels, weights: Floats | None, first: int = 0) -> RowStatistics:
+    def of_rows(
+        cls, clusters: Clusters, table: MixedTable, labels: NDArray[Any], weights: Floats | None, first: int = 0
+    ) -> RowStatistics:
         """The statistics of rows of which the first has this position."""
         K, densities = len(clusters.mask), clusters.spec.coherent
         margins, means = np.empty(len(table), np.float32), MeanMargins(K)

@@ -16,18 +16,8 @@ from craftc._kernels import moments as moments_kernel
 from craftc.distributed.engines import Engine, Node, read_again, read_part, rebuilt
 from craftc.distributed.partitions import Call, Message, Part, Reading
 from craftc.table.mixed_table import MixedTable, Schema
-from craftc.table.numeric_encoding import (
-    SAMPLED_ABOVE,
-    NumericEncoding,
-    Recipe,
-    decide,
-    few_values,
-    joined_tally,
-    may_be_few,
-    recipe_of,
-    sampled_rows,
-    tally,
-)
+from craftc.table.numeric_encoding import SAMPLED_ABOVE, NumericEncoding, Recipe, decide, recipe_of, sampled_rows
+from craftc.table.tally import few_values, joined_tally, may_be_few, tally
 
 _COLUMNS_AT_ONCE = 8  # whose samples of 2^20 cells are gathered at once
 

@@ -22,7 +22,7 @@ midrank is the weight below plus half of (weight of the ties + 1), hence (midran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -37,6 +37,7 @@ from craftc._common.typing import Floats, Integers
 from craftc._common.weights import integer_weights
 from craftc._kernels.moments import Columns
 from craftc.table.mixed_table import MixedTable, Schema
+from craftc.table.tally import few_values, may_be_few, tally
 
 #: A numeric column, or its rest, with at most this many distinct values becomes categorical. Not to be confused with `MAX_INTEGER_CODES` of
 #: `craftc.table.cells`, up to which `read_table` reads integers as codes of categories.
@@ -48,7 +49,6 @@ MAX_KURTOSIS = 2.0  # in excess of the normal distribution's 3
 MAX_KNOTS = 4096
 
 SAMPLED_ABOVE = 1 << 20  # rows, and rows of the sample
-_FEW_VALUES = 1 << 10  # distinct values that a sample shows of a column that is tallied exactly
 _SAMPLE = 1 << 12  # cells by which a long column is recognised as continuous
 _ROWS = 1 << 15  # rows written at a time, so that a slice of all columns stays in the cache
 
@@ -204,7 +204,7 @@ class NumericEncoding:
         recipes = []
         for cells in table.numeric.T:
             values, counts = tally(cells, None)
-            recipes.append(Recipe((), (), "ranks", *_knots(values, normal_scores(counts))) if len(values) else Recipe())
+            recipes.append(Recipe((), (), "ranks", *_knots(values, counts)) if len(values) else Recipe())
         return cls(table.schema, tuple(recipes))
 
     @property
@@ -345,17 +345,6 @@ def recipe_of(cells: NDArray[Any], weight: Integers | None, mode: str) -> Recipe
     return decide(*tally(cells, weight), mode)
 
 
-def normal_scores(counts: NDArray[Any]) -> Floats:
-    """Normal scores Phi^-1((midrank - 1/2) / n) of distinct values in ascending order, from their counts."""
-    scores = counts.astype(np.float64)
-    np.cumsum(scores, out=scores)  # whole numbers below 2^53
-    n = float(scores[-1])
-    scores *= 2.0
-    scores -= counts
-    scores /= 2.0 * n
-    return np.asarray(ndtri(scores, out=scores))
-
-
 def _clearly_continuous(cells: NDArray[Any]) -> bool:
     """Whether a sample of a long column shows more distinct values than a category may have, and none near the share of a spike.
 
@@ -384,36 +373,6 @@ def _range(cells: NDArray[Any]) -> tuple[float, float]:
     return float(np.fmin.reduce(cells)), float(np.fmax.reduce(cells))
 
 
-def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Distinct observed values of rows with weight > 0, ascending, and the integer weight of each.
-
-    Values keep the type of the cells, and counts of rows are 32-bit integers where these suffice: a long column has a million of them.
-    """
-    present = cells == cells
-    if weight is not None:
-        present &= weight > 0
-    cells = cells[present]  # a copy
-    if weight is None:
-        cells.sort()
-    else:
-        order = np.argsort(cells)
-        cells, weight = cells[order], weight[present][order]
-    if not len(cells):
-        return _no_floats(), np.empty(0, np.int64)
-    new = np.ones(len(cells), bool)
-    np.not_equal(cells[1:], cells[:-1], out=new[1:])
-    n = len(cells)
-    first: NDArray[np.signedinteger[Any]] = np.flatnonzero(new).astype(np.int32 if n <= np.iinfo(np.int32).max else np.int64)
-    cells = cells[new]
-    cells += 0.0  # turns -0.0 into 0.0
-    if weight is not None:
-        return cells, np.add.reduceat(weight, first)
-    counts = np.empty_like(first)
-    np.subtract(first[1:], first[:-1], out=counts[:-1])
-    counts[-1] = n - first[-1]
-    return cells, counts
-
-
 def sampled_rows(n: int) -> NDArray[np.intp]:
     """The rows by which a column of n > 2^20 rows is represented: they show shares to about .001, and ranks to less than a knot."""
     rows: NDArray[np.intp] = spread(n, min(n, SAMPLED_ABOVE), 0, TableStream.QUANTILE_SAMPLE)
@@ -429,33 +388,11 @@ def _sampled_tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArra
     return tally(cells[rows], weight[rows])
 
 
-def may_be_few(values: NDArray[Any]) -> bool:
-    """Whether a sample shows so few distinct values that the column is tallied exactly: the categories of a column must all be known."""
-    return len(values) <= _FEW_VALUES
-
-
-def few_values(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The exact tally of a column by slices; None if it has many distinct values."""
-    slices = (slice(start, start + _ROWS) for start in range(0, len(cells), _ROWS))
-    return joined_tally(tally(cells[part], None if weight is None else weight[part]) for part in slices)
-
-
-def joined_tally(tallies: Iterable[tuple[NDArray[Any], NDArray[Any]] | None]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The tally of several parts of a column; None if there are many distinct values in all, or already in one part (None)."""
-    total: dict[float, int] = {}
-    for part in tallies:
-        if part is None:
-            return None
-        for value, count in zip(part[0].tolist(), part[1].tolist(), strict=True):
-            total[value] = total.get(value, 0) + count
-        if len(total) > 2 * _FEW_VALUES:
-            return None
-    values = np.array(sorted(total))
-    return values, np.array([total[value] for value in values.tolist()], np.int64)
-
-
 def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> Recipe:
-    """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values and weights."""
+    """Apply the rules of "auto" or "rank", see the module's docstring, to a column with these distinct values and weights.
+
+    `counts`, the weights, may be overwritten.
+    """
     if not len(values):
         return Recipe()  # no observed value: ignored later as a constant column
     total = int(counts.sum())
@@ -472,7 +409,7 @@ def decide(values: NDArray[Any], counts: NDArray[Any], mode: str) -> Recipe:
     if len(values) <= MAX_DISCRETE_VALUES:
         return Recipe(tuple(spikes), tuple(shares), "values", values.astype(np.float64))
     if mode == "rank" or _far_from_normal(_sliced(values, counts), float(values[0]), float(values[-1])):
-        knots, scores = _knots(values, normal_scores(counts))
+        knots, scores = _knots(values, counts)
         return Recipe(tuple(spikes), tuple(shares), "ranks", knots, scores)
     return Recipe(tuple(spikes), tuple(shares))
 
@@ -505,19 +442,32 @@ def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: fl
     return bool(abs(skewness) > MAX_SKEWNESS or kurtosis > MAX_KURTOSIS)
 
 
-def _knots(values: NDArray[Any], scores: Floats) -> tuple[Floats, Floats]:
-    """At most 4096 of the (value, score) pairs, including both ends.
+def _knots(values: NDArray[Any], counts: NDArray[Any]) -> tuple[Floats, Floats]:
+    """At most 4096 of distinct values in ascending order, including both ends, and their normal scores Phi^-1((midrank - 1/2) / n).
 
     The knots are the values nearest to evenly spaced scores. Evenly spaced shares would leave two knots for the tails. The error of a score
-    is at most a few steps of (range of the scores) / 4095, about .002.
+    is at most a few steps of (range of the scores) / 4095, about .002. The counts are overwritten with their cumulative sums, and scores
+    are computed only where a knot is searched: a long column has a million of them.
     """
-    if len(values) <= MAX_KNOTS:
-        return values.astype(np.float64), scores
-    wanted = np.linspace(scores[0], scores[-1], MAX_KNOTS)
-    right = np.clip(np.searchsorted(scores, wanted), 1, len(scores) - 1)
-    nearer = wanted - scores[right - 1] <= scores[right] - wanted
+    ends = np.cumsum(counts, dtype=counts.dtype, out=counts)  # whole numbers below 2^53
+
+    def score(i: NDArray[np.intp]) -> Floats:
+        below = np.where(i > 0, ends[i - 1], 0.0)
+        return np.asarray(ndtri((below + ends[i]) / (2.0 * float(ends[-1]))))
+
+    last = len(values) - 1
+    if last < MAX_KNOTS:
+        return values.astype(np.float64), score(np.arange(last + 1))
+    lowest, highest = score(np.array([0, last]))
+    wanted = np.linspace(lowest, highest, MAX_KNOTS)
+    left, right = np.ones(MAX_KNOTS, np.intp), np.full(MAX_KNOTS, last)
+    while (left < right).any():  # the first value of at least the wanted score, by bisection
+        middle = (left + right) // 2
+        lower = score(middle) < wanted
+        left, right = np.where(lower, np.minimum(middle + 1, right), left), np.where(lower, right, middle)
+    nearer = wanted - score(right - 1) <= score(right) - wanted
     kept = np.unique(np.where(nearer, right - 1, right))
-    return values[kept].astype(np.float64), scores[kept]
+    return values[kept].astype(np.float64), score(kept)
 
 
 def _text(value: float, dtype: np.dtype[Any]) -> str:

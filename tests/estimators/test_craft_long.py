@@ -17,6 +17,7 @@ from craftc.craft.clusters import Clusters
 from craftc.craft.fitting import FitConfig
 from craftc.craft.merge_split import MergeSplitSearch
 from craftc.craft.parameters import ModelSpec
+from craftc.craft.row_store import LocalRows
 from craftc.datasets import load_heart, make_mixed
 from craftc.table.moments import Moments, integer_grid
 from craftc.table.numeric_encoding import NumericEncoding
@@ -235,6 +236,44 @@ def test_merge_path_of_a_long_table_with_covariances(monkeypatch):
         values, first = np.unique(after.labels, return_index=True)
         assert values.tolist() == np.argsort(first).tolist() == list(range(after.n_clusters))
         assert after.objective > step.objective
+
+
+# ---- labels and rows in little memory ----
+
+
+@pytest.mark.parametrize(("n_clusters", "size"), [(1, 1), (128, 1), (129, 2), (32768, 2), (32769, 4)])
+def test_snapshots_of_labels(n_clusters, size):
+    rows = LocalRows(mixed(50)[0], np.empty(0, np.int64))
+    labels = np.array([0, n_clusters - 1, -1], np.int32)
+    snapshot = rows.snapshot(labels, n_clusters)
+    assert snapshot.itemsize == size
+    restored = rows.restored(snapshot)
+    assert restored.dtype == np.int32
+    np.testing.assert_array_equal(restored, labels)
+
+
+def test_rows_of_a_split_in_bits(monkeypatch):
+    table, target = mixed(3001)
+    rows, labels = LocalRows(table, np.empty(0, np.int64)), target.astype(np.int32)
+    [cluster] = rows.together([rows.cluster(labels, 2)])
+    sides = np.random.default_rng(0).integers(0, 2, len(cluster)).astype(np.int32)
+    leaving = cluster.leavers(sides)
+    assert isinstance(leaving, np.ndarray)
+    expected = rows.moved(labels.copy(), leaving, 7)
+    monkeypatch.setattr("craftc.craft.row_store._LONG", 100)
+    packed = cluster.leavers(sides)
+    assert packed.bits.nbytes == (len(cluster) + 7) // 8
+    np.testing.assert_array_equal(rows.moved(labels.copy(), packed, 7), expected)
+
+
+def test_bits_of_a_split_change_no_result(monkeypatch):
+    table, _ = mixed(4000, 6)
+    before = CRAFT(random_state=0, n_init=2).fit(table)
+    monkeypatch.setattr("craftc.craft.row_store._LONG", 10)
+    after = CRAFT(random_state=0, n_init=2).fit(table)
+    assert before.objective_ == after.objective_
+    np.testing.assert_array_equal(before.labels_, after.labels_)
+    np.testing.assert_array_equal(before.margins_, after.margins_)
 
 
 # ---- columns that the encoding leaves as they are ----

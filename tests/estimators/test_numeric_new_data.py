@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from craftc import MixedTable
 from craftc.table import numeric_encoding as module
 from craftc.table.numeric_encoding import NumericEncoding
+from craftc.table.tally import tally
 from tests.common import examples, random_table
 from tests.estimators.numeric_cases import (
     MODES,
@@ -93,6 +94,34 @@ def test_many_values_are_ranked_by_knots(dtype):
     assert np.abs(derived - exact).max() < 3 * step < 0.01
     order = np.argsort(x)
     assert (np.diff(derived[order]) >= 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 32768, 32769, 70_000])
+def test_the_tally_of_a_long_column_and_its_knots(n, dtype):
+    rng = np.random.default_rng(n)
+    for x in (rng.lognormal(size=n), np.round(rng.normal(size=n), 2), np.where(rng.random(n) < 0.5, np.nan, rng.normal(size=n) ** 3)):
+        cells = x.astype(dtype)
+        given = cells.copy()
+        values, counts = tally(cells, None)
+        np.testing.assert_array_equal(cells, given)
+        expected, number = np.unique(cells[cells == cells], return_counts=True)
+        assert len(values) == len(expected)
+        if not len(values):
+            continue
+        assert values.dtype == dtype
+        assert not np.signbit(values[values == 0.0]).any()
+        np.testing.assert_array_equal(values, expected)
+        np.testing.assert_array_equal(counts, number)
+        knots, scores = module._knots(values, counts)
+        exact = ndtri((np.cumsum(number) - number / 2) / number.sum())
+        nearest = np.arange(len(expected))
+        if len(expected) > module.MAX_KNOTS:
+            distance = np.abs(exact[:, None] - np.linspace(exact[0], exact[-1], module.MAX_KNOTS)[None, ::64])
+            assert set(distance.argmin(axis=0).tolist()) <= set(np.searchsorted(expected, knots).tolist())
+            nearest = np.searchsorted(expected, knots)
+        np.testing.assert_array_equal(knots, expected[nearest])
+        np.testing.assert_allclose(scores, exact[nearest], rtol=0, atol=1e-12)
 
 
 def test_the_very_number_of_knots_is_kept_whole():

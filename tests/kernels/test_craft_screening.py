@@ -57,6 +57,15 @@ def test_screened_labels_are_those_of_the_costs(K, dtype, shape):
             np.testing.assert_array_equal(own, reference_labels(costs, labels))
 
 
+@pytest.mark.parametrize("K", [2, 16, 17])
+def test_cells_beyond_single_precision_are_left_to_the_costs(K):
+    table, tables, costs = setting(K, K, 1e60, dtype=np.float64, p=5, q=2)
+    for labels in (np.full(N, -1), costs.argmin(axis=1)):
+        own = labels.astype(np.int32)
+        assign_only(table, tables, own, 1)
+        np.testing.assert_array_equal(own, reference_labels(costs, labels))
+
+
 @pytest.mark.parametrize("gap", [0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-5])
 def test_clusters_that_rounding_cannot_tell_apart(gap):
     table, tables, _ = setting(5, 6, p=4, q=2)

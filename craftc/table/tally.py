@@ -1,0 +1,83 @@
+"""Distinct values of numeric columns and their weights, in little memory: a long column has as many as it has rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from craftc._common.typing import Integers
+
+_FEW_VALUES = 1 << 10  # distinct values that a sample shows of a column that is tallied exactly
+_ROWS = 1 << 15  # rows of a slice
+
+
+def tally(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct observed values of rows with weight > 0, ascending, and the integer weight of each.
+
+    Values keep the type of the cells, and counts of rows are 32-bit integers where these suffice: a long column has a million of them.
+    """
+    present = cells == cells
+    if weight is not None:
+        present &= weight > 0
+    cells = cells[present]  # a copy
+    if weight is None:
+        del present
+        cells.sort()
+        return _runs(cells)
+    order = np.argsort(cells)
+    cells, weight = cells[order], weight[present][order]
+    if not len(cells):
+        return np.empty(0), np.empty(0, np.int64)
+    first = np.flatnonzero(np.concatenate([[True], cells[1:] != cells[:-1]]))
+    return cells[first] + 0.0, np.add.reduceat(weight, first)  # + 0.0 turns -0.0 into 0.0
+
+
+def _runs(cells: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct values of sorted cells and their numbers; by slices, the values in place of the cells."""
+    n, m = len(cells), 0
+    if not n:
+        return np.empty(0), np.empty(0, np.int64)
+    first: NDArray[np.signedinteger[Any]] = np.empty(n + 1, np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+    last = np.nan
+    for start in range(0, n, _ROWS):
+        part = cells[start : start + _ROWS]
+        new = np.flatnonzero(np.concatenate([[part[0] != last], part[1:] != part[:-1]]))
+        last, stop = part[-1], m + len(new)
+        first[m:stop] = start + new
+        cells[m:stop] = part[new]
+        m = stop
+    first[m] = n
+    for start in range(0, m, _ROWS):
+        rows = slice(start, min(start + _ROWS, m))
+        first[rows] = first[rows.start + 1 : rows.stop + 1] - first[rows]
+    values, counts = cells[:m], first[:m]
+    values += 0.0  # turns -0.0 into 0.0
+    return values, counts
+
+
+def may_be_few(values: NDArray[Any]) -> bool:
+    """Whether a sample shows so few distinct values that the column is tallied exactly: the categories of a column must all be known."""
+    return len(values) <= _FEW_VALUES
+
+
+def few_values(cells: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """The exact tally of a column by slices; None if it has many distinct values."""
+    slices = (slice(start, start + _ROWS) for start in range(0, len(cells), _ROWS))
+    return joined_tally(tally(cells[part], None if weight is None else weight[part]) for part in slices)
+
+
+def joined_tally(tallies: Iterable[tuple[NDArray[Any], NDArray[Any]] | None]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """The tally of several parts of a column; None if there are many distinct values in all, or already in one part (None)."""
+    total: dict[float, int] = {}
+    for part in tallies:
+        if part is None:
+            return None
+        for value, count in zip(part[0].tolist(), part[1].tolist(), strict=True):
+            total[value] = total.get(value, 0) + count
+        if len(total) > 2 * _FEW_VALUES:
+            return None
+    values = np.array(sorted(total))
+    return values, np.array([total[value] for value in values.tolist()], np.int64)
