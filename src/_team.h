@@ -1,0 +1,87 @@
+/* A leader and its helpers, threads of one parallel region, share out the items of one step after another. Waking a thread takes longer
+ * than a short step: helpers are there for many steps, look for work for some microseconds, then let other threads have the processor.
+ * The leader waits only for items that a helper has begun, never for a helper that is not awake. */
+#ifndef CRAFTC_TEAM_H
+#define CRAFTC_TEAM_H
+
+#ifdef _MSC_VER
+#include <intrin.h>
+__declspec(dllimport) int __stdcall SwitchToThread(void);
+#define TEAM_READ(place) ((int)_InterlockedOr(place, 0))
+#define TEAM_WRITE(place, value) ((void)_InterlockedExchange(place, value))
+#define TEAM_REPLACE(place, old, value) (_InterlockedCompareExchange(place, value, old) == (old))
+#define TEAM_ADD(place, value) ((void)_InterlockedExchangeAdd(place, value))
+#define TEAM_YIELD() ((void)SwitchToThread())
+typedef volatile long team_int;
+#else
+#include <sched.h>
+#define TEAM_READ(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
+#define TEAM_WRITE(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
+#define TEAM_REPLACE(place, old, value) __sync_bool_compare_and_swap(place, old, value)
+#define TEAM_ADD(place, value) ((void)__atomic_fetch_add(place, value, __ATOMIC_RELEASE))
+#define TEAM_YIELD() ((void)sched_yield())
+typedef int team_int;
+#endif
+
+#define TEAM_PATIENCE 5000      /* readings before the processor is given up */
+
+typedef void (*team_job)(void *context, int item, int thread);
+
+typedef struct {
+    team_int left;              /* items of the step that nobody has begun */
+    team_int done;              /* items that are done */
+    team_int over;              /* whether there are no more steps */
+    team_job job;
+    void *context;
+} team;
+
+static inline void team_wait(int *readings)
+{
+    if (++*readings > TEAM_PATIENCE)
+        TEAM_YIELD();
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+    else
+        __builtin_ia32_pause();
+#endif
+}
+
+/* items of the present step, until none is left */
+static inline void team_work(team *t, int thread)
+{
+    for (int left = TEAM_READ(&t->left); left > 0; left = TEAM_READ(&t->left))
+        if (TEAM_REPLACE(&t->left, left, left - 1)) {
+            t->job(t->context, left - 1, thread);
+            TEAM_ADD(&t->done, 1);
+        }
+}
+
+/* the leader: job(context, item, thread) for the items 0 to n - 1, in any order */
+static inline void team_step(team *t, team_job job, void *context, int n)
+{
+    int readings = 0;
+    t->job = job;
+    t->context = context;
+    TEAM_WRITE(&t->done, 0);
+    TEAM_WRITE(&t->left, n);
+    team_work(t, 0);
+    while (TEAM_READ(&t->done) < n)
+        team_wait(&readings);
+}
+
+/* the leader, after the last step */
+static inline void team_end(team *t)
+{
+    TEAM_WRITE(&t->over, 1);
+}
+
+/* another thread, until the leader ends */
+static inline void team_help(team *t, int thread)
+{
+    for (int readings = 0; !TEAM_READ(&t->over); team_wait(&readings))
+        if (TEAM_READ(&t->left) > 0) {
+            team_work(t, thread);
+            readings = 0;
+        }
+}
+
+#endif
