@@ -4,15 +4,17 @@
 #ifndef CRAFTC_TEAM_H
 #define CRAFTC_TEAM_H
 
+#include <stdint.h>
+
 #ifdef _MSC_VER
 #include <intrin.h>
 __declspec(dllimport) int __stdcall SwitchToThread(void);
-#define TEAM_READ(place) ((int)_InterlockedOr(place, 0))
-#define TEAM_WRITE(place, value) ((void)_InterlockedExchange(place, value))
-#define TEAM_REPLACE(place, old, value) (_InterlockedCompareExchange(place, value, old) == (old))
-#define TEAM_ADD(place, value) ((void)_InterlockedExchangeAdd(place, value))
+#define TEAM_READ(place) (_InterlockedOr64(place, 0))
+#define TEAM_WRITE(place, value) ((void)_InterlockedExchange64(place, value))
+#define TEAM_REPLACE(place, old, value) (_InterlockedCompareExchange64(place, value, old) == (old))
+#define TEAM_ADD(place, value) ((void)_InterlockedExchangeAdd64(place, value))
 #define TEAM_YIELD() ((void)SwitchToThread())
-typedef volatile long team_int;
+typedef volatile int64_t team_int;
 #else
 #include <sched.h>
 #define TEAM_READ(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
@@ -20,15 +22,16 @@ typedef volatile long team_int;
 #define TEAM_REPLACE(place, old, value) __sync_bool_compare_and_swap(place, old, value)
 #define TEAM_ADD(place, value) ((void)__atomic_fetch_add(place, value, __ATOMIC_RELEASE))
 #define TEAM_YIELD() ((void)sched_yield())
-typedef int team_int;
+typedef int64_t team_int;
 #endif
 
+#define TEAM_ITEMS(first, stop) ((int64_t)(stop) << 32 | (int64_t)(first))
 #define TEAM_PATIENCE 5000      /* readings before the processor is given up */
 
 typedef void (*team_job)(void *context, int item, int thread);
 
 typedef struct {
-    team_int left;              /* items of the step that nobody has begun */
+    team_int items;             /* of the step that nobody has begun, [first, stop): the leader begins the first, a helper the last */
     team_int done;              /* items that are done */
     team_int over;              /* whether there are no more steps */
     team_job job;
@@ -45,14 +48,23 @@ static inline void team_wait(int *readings)
 #endif
 }
 
-/* items of the present step, until none is left */
-static inline void team_work(team *t, int thread)
+/* items of the present step, until all are begun; returns how many this thread did */
+static inline int team_work(team *t, int thread)
 {
-    for (int left = TEAM_READ(&t->left); left > 0; left = TEAM_READ(&t->left))
-        if (TEAM_REPLACE(&t->left, left, left - 1)) {
-            t->job(t->context, left - 1, thread);
-            TEAM_ADD(&t->done, 1);
+    int done = 0;
+    for (;;) {
+        const team_int items = TEAM_READ(&t->items);
+        const int first = (int)(items & 0xffffffff), stop = (int)(items >> 32);
+        if (first == stop)
+            break;
+        if (TEAM_REPLACE(&t->items, items, thread ? TEAM_ITEMS(first, stop - 1) : TEAM_ITEMS(first + 1, stop))) {
+            t->job(t->context, thread ? stop - 1 : first, thread);
+            done++;
         }
+    }
+    if (done)
+        TEAM_ADD(&t->done, done);
+    return done;
 }
 
 /* the leader: job(context, item, thread) for the items 0 to n - 1, in any order */
@@ -62,7 +74,7 @@ static inline void team_step(team *t, team_job job, void *context, int n)
     t->job = job;
     t->context = context;
     TEAM_WRITE(&t->done, 0);
-    TEAM_WRITE(&t->left, n);
+    TEAM_WRITE(&t->items, TEAM_ITEMS(0, n));
     team_work(t, 0);
     while (TEAM_READ(&t->done) < n)
         team_wait(&readings);
@@ -78,10 +90,8 @@ static inline void team_end(team *t)
 static inline void team_help(team *t, int thread)
 {
     for (int readings = 0; !TEAM_READ(&t->over); team_wait(&readings))
-        if (TEAM_READ(&t->left) > 0) {
-            team_work(t, thread);
+        if (team_work(t, thread))
             readings = 0;
-        }
 }
 
 #endif

@@ -14,7 +14,7 @@ from libc.string cimport memset
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
 from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_updates cimport (
-    Mixture, Model, evidence_lower_bound, update_components, update_masks, update_noise, update_shares, update_sticks)
+    Mixture, Model, evidence_lower_bound, update_component, update_masks, update_masks_of, update_noise, update_shares, update_sticks)
 
 cdef extern from "_mixture.h":
     enum:
@@ -34,7 +34,7 @@ cdef extern from "_mixture.h":
     ctypedef struct mx_lists:
         Py_ssize_t K
         int32_t *component
-        Py_ssize_t *first
+        Py_ssize_t *stop
         uint32_t *place
         double *linear
         double *square
@@ -95,6 +95,7 @@ cdef enum:
 cdef struct Pass:               # over all rows
     mx_table t
     mx_lists lists
+    Model *m
     const mx_request *request
     bint linear, gather
     Py_ssize_t n, K             # rows, components there is room for
@@ -122,35 +123,40 @@ cdef double *at_line(array) except? NULL:
     return <double *> ((<uintptr_t> doubles_out(array) + 63) & ~<uintptr_t> 63)
 
 
-cdef void fill_lists(const Model *m, bint missing, mx_lists *out) noexcept nogil:
-    """The present q as lists of selected columns, component by component within a run of columns; there is room for K D of them."""
-    cdef Py_ssize_t at = 0, k, j, d, run, start, stop, cell
-    cdef double constant
-    out.K = 0
-    for k in range(m.K):
-        if m.size[k] > 0.0:
-            out.component[out.K] = <int32_t> k
-            out.constant[out.K] = m.weight[k]
-            out.reach[out.K] = 0.0
-            out.K += 1
-    out.first[0] = 0
+cdef void list_components(Pass *p) noexcept nogil:
+    """The components that are not empty."""
+    cdef mx_lists *l = &p.lists
+    cdef Py_ssize_t k
+    l.K = 0
+    for k in range(p.m.K):
+        if p.m.size[k] > 0.0:
+            l.component[l.K] = <int32_t> k
+            l.constant[l.K] = p.m.weight[k]
+            l.K += 1
+
+
+cdef void list_columns(void *context, int j, int thread) noexcept nogil:
+    """The selected columns of a component that is not empty, run by run; there is room for D of them."""
+    cdef Pass *p = <Pass *> context
+    cdef const Model *m = p.m
+    cdef mx_lists *l = &p.lists
+    cdef Py_ssize_t first = l.component[j] * m.D, run, d, at
+    cdef double constant, reach = 0.0
     for run in range(mx_runs(m.D)):
-        start = run * MX_COLUMNS
-        stop = min(start + MX_COLUMNS, m.D)
-        for j in range(out.K):
-            for d in range(start, stop):
-                cell = out.component[j] * m.D + d
-                constant = m.p[cell] * (m.own.constant[cell] - m.noise.constant[d])
-                if missing:
-                    out.missing[d * out.K + j] = constant
-                if m.p[cell] == 0.0:
-                    continue
-                out.place[at] = <uint32_t> ((d - start) * MX_TILE)
-                out.linear[at] = m.p[cell] * (m.own.linear[cell] - m.noise.linear[d])
-                out.square[at] = m.p[cell] * (m.own.square[cell] - m.noise.square[d])
-                out.reach[j] += constant
-                at += 1
-            out.first[run * out.K + j + 1] = at
+        at = j * m.D + run * MX_COLUMNS
+        for d in range(run * MX_COLUMNS, min((run + 1) * MX_COLUMNS, m.D)):
+            constant = m.p[first + d] * (m.own.constant[first + d] - m.noise.constant[d])
+            if p.t.missing:
+                l.missing[d * l.K + j] = constant
+            if m.p[first + d] == 0.0:
+                continue
+            l.place[at] = <uint32_t> ((d - run * MX_COLUMNS) * MX_TILE)
+            l.linear[at] = m.p[first + d] * (m.own.linear[first + d] - m.noise.linear[d])
+            l.square[at] = m.p[first + d] * (m.own.square[first + d] - m.noise.square[d])
+            reach += constant
+            at += 1
+        l.stop[run * l.K + j] = at
+    l.reach[j] = reach
 
 
 cdef void places(const Pass *p, double *sums, mx_sums *out) noexcept nogil:
@@ -180,32 +186,55 @@ cdef void segment_sums(void *context, int segment, int thread) noexcept nogil:
     mx_rows(&p.t, &p.lists, p.request, p.K, p.linear, start, min(start + p.rows, p.n), &out if p.gather else NULL, &s)
 
 
-cdef void store(const Pass *p, Model *m) noexcept nogil:
-    """Copy the sums of all rows to the mixture."""
-    cdef mx_sums all
-    cdef Py_ssize_t k, d
-    places(p, p.sums, &all)
-    m.entropy[0] = all.entropy[0]
-    for k in range(m.K):
-        m.size[k] = all.size[k]
-        for d in range(m.D):
-            m.s1[k * m.D + d] = all.s1[k * p.t.stride + d]
-            m.s2[k * m.D + d] = all.s2[k * p.t.stride + d]
-            m.reach[k * m.D + d] = all.reach[k]
-            if p.t.missing:
-                m.reach[k * m.D + d] = max(0.0, all.reach[k] - all.missing[k * p.t.stride + d])
+cdef void add_segments(void *context, int k, int thread) noexcept nogil:
+    """The sums of all rows for one component, added in the order of the segments, go to the mixture."""
+    cdef const Pass *p = <const Pass *> context
+    cdef Model *m = p.m
+    cdef Py_ssize_t D = m.D, stride = p.t.stride, segment, d
+    cdef double *s1 = m.s1 + k * D
+    cdef double *s2 = m.s2 + k * D
+    cdef double *reach = m.reach + k * D
+    cdef double total = 0.0
+    cdef mx_sums part
+    m.size[k] = 0.0
+    memset(s1, 0, sizeof(double) * D)
+    memset(s2, 0, sizeof(double) * D)
+    memset(reach, 0, sizeof(double) * D)
+    for segment in range(p.segments):
+        places(p, p.sums + segment * p.size, &part)
+        m.size[k] += part.size[k]
+        total += part.reach[k]
+        for d in range(D):
+            s1[d] += part.s1[k * stride + d]
+            s2[d] += part.s2[k * stride + d]
+        if p.t.missing:
+            for d in range(D):
+                reach[d] += part.missing[k * stride + d]
+    for d in range(D):
+        reach[d] = max(0.0, total - reach[d])
 
 
-cdef void all_rows(Pass *p, Model *m, team *threads) noexcept nogil:
-    """The E-step: the segments are shared out, and their sums are added in their order."""
-    cdef Py_ssize_t segment, i
-    fill_lists(m, p.t.missing, &p.lists)
+cdef void all_rows(Pass *p, team *threads) noexcept nogil:
+    """The E-step: columns and sums are shared out by component, rows by segment."""
+    cdef Py_ssize_t segment
+    cdef mx_sums part
+    list_components(p)
+    team_step(threads, list_columns, p, <int> p.lists.K)
     team_step(threads, segment_sums, p, <int> p.segments)
     if p.gather:
-        for segment in range(1, p.segments):
-            for i in range(p.size):
-                p.sums[i] += p.sums[segment * p.size + i]
-        store(p, m)
+        team_step(threads, add_segments, p, <int> p.K)
+        p.m.entropy[0] = 0.0
+        for segment in range(p.segments):
+            places(p, p.sums + segment * p.size, &part)
+            p.m.entropy[0] += part.entropy[0]
+
+
+cdef void fit_component(void *context, int k, int thread) noexcept nogil:
+    """q(theta) and, where it has masks of its own, q(y) of one component."""
+    cdef Model *m = (<Pass *> context).m
+    update_component(m, k)
+    if not m.tied:
+        update_masks_of(m, k)
 
 
 cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *elbo, Py_ssize_t most, team *threads,
@@ -214,12 +243,13 @@ cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *
     cdef Model *m = &mixture.m
     cdef double gain = INFINITY
     while made[0] < most and gain > least:
-        update_components(m)
-        update_masks(m)
+        team_step(threads, fit_component, p, <int> m.K)
+        if m.tied:
+            update_masks(m)
         update_noise(m, mixture.pooled)
         update_shares(m)
         update_sticks(m)
-        all_rows(p, m, threads)
+        all_rows(p, threads)
         sort_by_size(m, mixture.order, mixture.work)
         elbo[made[0]] = evidence_lower_bound(m)
         gain = elbo[made[0]] - before
@@ -286,13 +316,14 @@ cdef class Rows:
         self.p.rows = rows_of_segment(self.p.n, K, self.p.size)
         self.p.segments = (self.p.n + self.p.rows - 1) // self.p.rows
         entries = K * self.p.t.D
-        component, first, places = np.empty(K, np.int32), np.empty(mx_runs(self.p.t.D) * K + 1, np.intp), np.empty(entries, np.uint32)
+        component, stop, places = np.empty(K, np.int32), np.empty(mx_runs(self.p.t.D) * K, np.intp), np.empty(entries, np.uint32)
         entry, each, absent = np.empty((2, entries)), np.empty((2, K)), np.empty(entries if missing else 0)
-        self.arrays = (component, first, places, entry, each, absent)
+        self.arrays = (component, stop, places, entry, each, absent)
         cdef int32_t[::1] components = component
         cdef uint32_t[::1] places_ = places
-        cdef Py_ssize_t[::1] firsts = first
-        self.p.lists.component, self.p.lists.first, self.p.lists.place = &components[0], &firsts[0], &places_[0] if entries else NULL
+        cdef Py_ssize_t[::1] stops = stop
+        self.p.lists.component = &components[0]
+        self.p.lists.stop, self.p.lists.place = &stops[0] if entries else NULL, &places_[0] if entries else NULL
         self.p.lists.linear, self.p.lists.square = doubles_out(entry[0]), doubles_out(entry[1])
         self.p.lists.constant, self.p.lists.reach, self.p.lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
 
@@ -361,11 +392,11 @@ cdef class Rows:
             labels = label
             request.label = &labels[0]
         self._make_room(gather, n_threads)
-        self.p.request, self.p.linear, self.p.gather = &request, linear, gather
+        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, &request, linear, gather
         memset(&threads, 0, sizeof(threads))
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
-                all_rows(&self.p, &mixture.m, &threads)
+                all_rows(&self.p, &threads)
                 team_end(&threads)
             else:
                 team_help(&threads, omp_get_thread_num())
@@ -397,7 +428,7 @@ cdef class Rows:
         memset(&threads, 0, sizeof(threads))
         self._check(mixture, n_threads)
         self._make_room(True, n_threads)
-        self.p.request, self.p.linear, self.p.gather = &request, linear, True
+        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, &request, linear, True
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
                 ascend(&self.p, mixture, before, least, &elbo[0], most, &threads, &made)

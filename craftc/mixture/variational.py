@@ -230,7 +230,7 @@ class DiagonalModel:
         q, m = self.mixture, self.priors.fraction
         q.share_prior = self.priors.share_shapes(m)
         q.p[:] = m
-        q.mask_entropy[:] = -(m * np.log(m) + (1 - m) * np.log(1 - m)) * (q.p.shape[1] if self.priors.tied else q.p.size)
+        q.mask_entropy[: 1 if self.priors.tied else None] = -(m * np.log(m) + (1 - m) * np.log(1 - m)) * q.p.shape[1]
         q.update_components()
         q.update_noise()
         q.update_shares()
