@@ -9,12 +9,12 @@ import numpy as np
 from cython.parallel cimport parallel
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
-from libc.string cimport memset
+from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
 from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_updates cimport (
-    Mixture, Model, evidence_lower_bound, update_component, update_masks, update_masks_of, update_noise, update_shares, update_sticks)
+    GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise, update_shares, update_sticks)
 
 cdef extern from "_mixture.h":
     enum:
@@ -229,6 +229,31 @@ cdef void all_rows(Pass *p, team *threads) noexcept nogil:
             p.m.entropy[0] += part.entropy[0]
 
 
+cdef void set_centres(Model *m) noexcept nogil:
+    """Scores of a row that are largest under the centre closest to it, the mean of a component's rows."""
+    cdef Py_ssize_t at
+    for at in range(m.K * m.D):
+        if m.reach[at] > 0.0:
+            m.own.linear[at] = m.s1[at] / m.reach[at]
+        m.own.constant[at] = -0.5 * m.own.linear[at] * m.own.linear[at]
+
+
+cdef void improve_centres(Pass *p, Mixture mixture, Py_ssize_t passes, team *threads, bint *changed) noexcept nogil:
+    """At most so many passes of k-means, until no sum changes; whether the last one changed any."""
+    cdef Model *m = p.m
+    cdef size_t size = sizeof(double) * m.K * m.D
+    cdef Py_ssize_t made = 0
+    while made < passes and changed[0]:
+        if m.kind == GAUSSIAN:
+            set_centres(m)
+        else:
+            update_components(m)
+        memcpy(mixture.work, m.s1, size)
+        all_rows(p, threads)
+        changed[0] = memcmp(mixture.work, m.s1, size) != 0
+        made += 1
+
+
 cdef void fit_component(void *context, int k, int thread) noexcept nogil:
     """q(theta) and, where it has masks of its own, q(y) of one component."""
     cdef Model *m = (<Pass *> context).m
@@ -400,6 +425,38 @@ cdef class Rows:
                 team_end(&threads)
             else:
                 team_help(&threads, omp_get_thread_num())
+
+    def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads):
+        """Passes of k-means, at most so many, from the sums of the first centres; a count's or indicator's rates take the place of a centre.
+
+        Parameters
+        ----------
+        mixture : Mixture
+            Every column is selected, p = 1.
+        passes : int
+        n_threads : int
+
+        Returns
+        -------
+        bool
+            Whether the last pass changed a sum.
+        """
+        cdef mx_request request
+        cdef team threads
+        cdef bint changed = True
+        memset(&request, 0, sizeof(request))
+        memset(&threads, 0, sizeof(threads))
+        request.hard = True
+        self._check(mixture, n_threads)
+        self._make_room(True, n_threads)
+        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, &request, True, True
+        with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+            if omp_get_thread_num() == 0:
+                improve_centres(&self.p, mixture, passes, &threads, &changed)
+                team_end(&threads)
+            else:
+                team_help(&threads, omp_get_thread_num())
+        return changed
 
     def sweep(self, Mixture mixture not None, double before, double least, double[::1] elbo not None, bint linear, int n_threads):
         """Sweeps until one raises the ELBO by no more than `least`: q(theta), q(y), the noise, q(lambda), q(v), q(z), order of sizes.

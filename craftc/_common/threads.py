@@ -136,20 +136,17 @@ def parallel_turns(runs: Iterable[Iterator[object]], n_threads: int, stop: Event
     If a step fails or is interrupted, `stop` is set so that the others can end early; the pool waits for them.
     """
     waiting = deque(runs)
-    if n_threads == 1:
-        for run in waiting:
-            deque(run, maxlen=0)
-        return
     failed = Event()
 
-    def work(_: int) -> None:
+    def work() -> None:
         while waiting and not failed.is_set():
             try:
                 run = waiting.popleft()
             except IndexError:  # another thread took the last one
                 return
             try:
-                next(run)
+                for _ in range(1):
+                    next(run)
             except StopIteration:
                 continue
             except BaseException:
@@ -157,7 +154,21 @@ def parallel_turns(runs: Iterable[Iterator[object]], n_threads: int, stop: Event
                 raise
             waiting.append(run)
 
-    parallel_map(work, range(min(n_threads, len(waiting))), n_threads, stop)
+    helpers = min(n_threads, len(waiting)) - 1
+    if helpers < 1:
+        for run in waiting:
+            deque(run, maxlen=0)
+        return
+    with ThreadPoolExecutor(helpers) as pool:
+        try:
+            others = [pool.submit(work) for _ in range(helpers)]
+            work()
+            for other in others:
+                other.result()
+        except BaseException:
+            if stop is not None:
+                stop.set()
+            raise
 
 
 def aligned(shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -41,6 +41,7 @@ class Rows:
         evidence: _Floats | None = None,
         linear: bool = False,
     ) -> None: ...
+    def kmeans(self, mixture: Mixture, passes: int, n_threads: int) -> bool: ...
     def sweep(
         self,
         mixture: Mixture,

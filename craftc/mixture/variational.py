@@ -21,6 +21,7 @@ from scipy.special import betaln
 from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
 from craftc._common.random import MixtureStream, spread, uniform
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import mixture_moves, mixture_split, mixture_start, parallel
 from craftc._kernels.mixture import Rows
@@ -31,7 +32,6 @@ from craftc.mixture.scaling import ScaledData
 _SLACK = 1e-9  # of the ELBO: a move must gain more, and rounding may cost an update less
 _SEED_ROWS = 256  # least number of rows among which the first centres are drawn
 _TRIALS = 3  # rows drawn for each of them
-_CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
 _ROUGH = 3e-3  # nats per row that the last sweep of a start gains before the starts are compared
 LLOYD = 6  # passes of k-means: it only has to give a start
 
@@ -169,7 +169,7 @@ class DiagonalModel:
     data : ScaledData
     priors : Priors
     n_threads : int
-        Of a pass over the rows.
+        Of passes over the rows that are long enough.
     """
 
     def __init__(self, data: ScaledData, priors: Priors, n_threads: int) -> None:
@@ -181,9 +181,13 @@ class DiagonalModel:
     def rows(self) -> Rows:
         return self.data.rows(self.priors.K)
 
+    def _threads(self, passes: int = 1) -> int:
+        """Threads for some passes over the rows, for which they are woken once."""
+        return threads_for(self.n_threads, passes * self.data.visits(self.priors.K))
+
     def start_from(self, responsibilities: Floats) -> None:
         self.mixture.size[:] = 1.0
-        self.rows.e_step(self.mixture, self.n_threads, given=responsibilities)
+        self.rows.e_step(self.mixture, self._threads(), given=responsibilities)
         self._initialise()
 
     def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
@@ -198,16 +202,9 @@ class DiagonalModel:
             q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, exposure[:, None])
         else:
             q.s1[:some], q.reach[:some] = np.nan_to_num(self.scaling.cells(rows)), 1.0
-        for _ in range(passes):
-            if self.scaling.linear:
-                q.update_components()
-            else:
-                np.divide(q.s1, q.reach, out=q.own[1], where=q.reach > 0)
-                q.own[0] = -0.5 * q.own[1] ** 2
-            before = q.s1.copy()
-            self.rows.e_step(q, self.n_threads, hard=True, linear=True)
-            if np.array_equal(before, q.s1):
-                break
+        most = self.data.passes(self.priors.K)
+        while passes > 0 and self.rows.kmeans(q, some := min(passes, most), self._threads(some)):
+            passes -= some
         self._initialise()
 
     def _seeds(self, seed: int, start: int, spread_out: bool) -> NDArray[np.intp]:
@@ -241,7 +238,7 @@ class DiagonalModel:
 
     def sweeps(self, before: float, least: float, most: int) -> Floats:
         elbo = np.empty(1 if self.priors.learn else most)
-        made = self.rows.sweep(self.mixture, before - self.factors.constant, least, elbo, self.scaling.linear, self.n_threads)
+        made = self.rows.sweep(self.mixture, before - self.factors.constant, least, elbo, self.scaling.linear, self._threads(len(elbo)))
         if self.priors.learn:
             # q(v) and q(z) do not depend on lambda and m, so m may be updated after them
             self.factors.update_fraction()
@@ -264,7 +261,7 @@ class DiagonalModel:
         label = self._labels(gather=False).astype(np.min_scalar_type(self.priors.K))  # short integers are sorted in linear time
         order = np.argsort(label, kind="stable")
         first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
-        return Halves(*mixture_split.split_gains(q, self.rows, order, first, self.n_threads))
+        return Halves(*mixture_split.split_gains(q, self.rows, order, first, self._threads(2)))
 
     def state(self) -> Any:
         return self.factors.state()
@@ -283,7 +280,7 @@ class DiagonalModel:
     def _labels(self, gather: bool = True) -> Labels:
         """The best component of every row under the present parameters."""
         label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
-        self.rows.e_step(self.mixture, self.n_threads, gather=gather, linear=self.scaling.linear, label=label)
+        self.rows.e_step(self.mixture, self._threads(), gather=gather, linear=self.scaling.linear, label=label)
         renumber(label, alive.astype(np.int32))
         return label
 
@@ -314,8 +311,7 @@ class Ascent:
     def __init__(self, model: ComponentModel, config: FitConfig, callback: Callable[[int, float], None] | None = None) -> None:
         self.model, self.config, self.callback = model, config, callback
         self.path, self.converged = [model.elbo()], False
-        data, K = model.factors.data, model.factors.priors.K
-        self.most = max(1, int(_CELLS_PER_CHECK / (len(data) * (len(data.scaling.column) + 1) * K)))
+        self.most = model.factors.data.passes(model.factors.priors.K)
 
     @property
     def elbo(self) -> float:
