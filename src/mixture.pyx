@@ -229,6 +229,11 @@ cdef void all_rows(Pass *p, team *threads) noexcept nogil:
             p.m.entropy[0] += part.entropy[0]
 
 
+cdef inline double cell(const mx_table *t, Py_ssize_t i, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t at = i * t.width + t.column[d]
+    return ((<const float *> t.X)[at] - t.centre[d] if t.single else (<const double *> t.X)[at] - t.centre[d]) * t.scale[d]
+
+
 cdef void set_centres(Model *m) noexcept nogil:
     """Scores of a row that are largest under the centre closest to it, the mean of a component's rows."""
     cdef Py_ssize_t at
@@ -372,6 +377,59 @@ cdef class Rows:
 
     def __len__(self):
         return self.p.n
+
+    cdef int _check_rows(self, const Py_ssize_t[::1] index) except -1:
+        cdef Py_ssize_t i
+        for i in range(index.shape[0]):
+            check(0 <= index[i] < self.p.n, "index")
+        return 0
+
+    def cells(self, const Py_ssize_t[::1] index not None):
+        """Cells of some rows, transposed.
+
+        Parameters
+        ----------
+        index : ndarray (m,) of intp  # IN
+
+        Returns
+        -------
+        ndarray (D, m) of float64
+            NaN where a cell is missing.
+        """
+        cdef Py_ssize_t d, i
+        out = np.empty((self.p.t.D, index.shape[0]))
+        cdef double[:, ::1] out_ = out
+        self._check_rows(index)
+        for d in range(self.p.t.D):
+            for i in range(index.shape[0]):
+                out_[d, i] = cell(&self.p.t, index[i], d)
+        return out
+
+    def start(self, Mixture mixture not None, const Py_ssize_t[::1] index not None):
+        """The first components have one row each, the others none; all select every column.
+
+        Parameters
+        ----------
+        mixture : Mixture
+        index : ndarray (at most K,) of intp  # IN
+        """
+        cdef Model *m = &mixture.m
+        cdef Py_ssize_t k, d, at
+        cdef double z
+        self._check(mixture, 1)
+        self._check_rows(index)
+        check(index.shape[0] <= m.K, "index")
+        for k in range(m.K):
+            m.size[k] = k < index.shape[0]
+            for d in range(m.D):
+                at = k * m.D + d
+                m.p[at] = 1.0
+                z = cell(&self.p.t, index[k], d) if k < index.shape[0] else 0.0
+                m.s1[at] = z if z == z else 0.0
+                if m.kind == GAUSSIAN:
+                    m.reach[at] = m.size[k]  # a missing cell of a centre is that of the mean row
+                else:
+                    m.reach[at] = 0.0 if z != z or k >= index.shape[0] else self.p.t.exposure[index[k]] if self.p.t.exposure != NULL else 1.0
 
     def e_step(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False, given=None, proba=None, label=None,
                evidence=None, bint linear=False):

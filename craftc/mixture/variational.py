@@ -192,18 +192,9 @@ class DiagonalModel:
 
     def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
         """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the highest likelihood."""
-        q = self.mixture
-        rows = self.data.X[self._seeds(seed, start, passes > 1)]
-        some = len(rows)
-        q.p[:], q.size[:some] = 1.0, 1.0
-        if self.scaling.linear:
-            cells = rows[:, self.scaling.column]
-            exposure = self.scaling.exposures(rows) if self.scaling.counts else np.ones(some)
-            q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, exposure[:, None])
-        else:
-            q.s1[:some], q.reach[:some] = np.nan_to_num(self.scaling.cells(rows)), 1.0
+        self.rows.start(self.mixture, self._seeds(seed, start, passes > 1))
         most = self.data.passes(self.priors.K)
-        while passes > 0 and self.rows.kmeans(q, some := min(passes, most), self._threads(some)):
+        while passes > 0 and self.rows.kmeans(self.mixture, some := min(passes, most), self._threads(some)):
             passes -= some
         self._initialise()
 
@@ -212,14 +203,16 @@ class DiagonalModel:
         n, K = len(self.data), self.priors.K
         some = max(_SEED_ROWS, 8 * K, min(64 * K, n // 64))
         rows = spread(n, some, seed, MixtureStream.SEED_SAMPLE, start) if n > some else np.arange(n)
-        cells = self.scaling.cells(self.data.X[rows])
-        if self.scaling.counts:
-            exposure = self.scaling.exposures(self.data.X[rows])
-            cells = (cells - exposure[:, None] * self.scaling.rate) / np.sqrt(np.maximum(exposure[:, None] * self.scaling.rate, 1e-300))
+        cells = self.rows.cells(rows)
+        if self.data.exposure is not None:
+            expected = self.scaling.rate[:, None] * self.data.exposure[rows]
+            cells = (cells - expected) / np.sqrt(np.maximum(expected, 1e-300))
+        if self.data.missing:
+            cells = np.nan_to_num(cells)
         weight = np.ones(len(rows)) if self.data.weight is None else self.data.weight[rows]
         trials, exchanges = (_TRIALS, K) if spread_out else (1, 0)
         draws = uniform(seed, MixtureStream.SEED, start, np.arange(1 + (K - 1) * trials + exchanges))
-        found = mixture_start.seed_rows(np.ascontiguousarray(np.nan_to_num(cells).T), weight, draws, K, trials, exchanges, spread_out)
+        found = mixture_start.seed_rows(cells, weight, draws, K, trials, exchanges, spread_out)
         return np.asarray(rows[found])
 
     def _initialise(self) -> None:
