@@ -304,7 +304,6 @@ class Ascent:
     def __init__(self, model: ComponentModel, config: FitConfig, callback: Callable[[int, float], None] | None = None) -> None:
         self.model, self.config, self.callback = model, config, callback
         self.path, self.converged = [model.elbo()], False
-        self.most = model.factors.data.passes(model.factors.priors.K)
 
     @property
     def elbo(self) -> float:
@@ -349,7 +348,8 @@ class Ascent:
         while self.n_iter < max_iter and not self.converged:
             if self.config.stop.is_set():
                 raise KeyboardInterrupt
-            path += self.model.sweeps(path[-1], least, min(self.most, max_iter - self.n_iter)).tolist()
+            most = self.model.factors.data.passes(self.model.factors.priors.K) * self.model.n_threads
+            path += self.model.sweeps(path[-1], least, min(most, max_iter - self.n_iter)).tolist()
             if path[-1] - path[-2] <= least:
                 self.converged = not (merge and self._move())
             if self.callback is not None:
