@@ -18,7 +18,7 @@ from craftc._kernels.mixture_updates cimport (
 
 cdef extern from "_mixture.h":
     enum:
-        MX_COLUMNS, MX_TILE
+        MX_COLUMNS, MX_PAD, MX_TILE
 
     ctypedef struct mx_table:
         const void *X
@@ -396,13 +396,14 @@ cdef class Rows:
         ndarray (D, m) of float64
             NaN where a cell is missing.
         """
-        cdef Py_ssize_t d, i
+        cdef Py_ssize_t start, d, i
         out = np.empty((self.p.t.D, index.shape[0]))
         cdef double[:, ::1] out_ = out
         self._check_rows(index)
-        for d in range(self.p.t.D):
-            for i in range(index.shape[0]):
-                out_[d, i] = cell(&self.p.t, index[i], d)
+        for start in range(0, index.shape[0], MX_PAD):  # whole cache lines of some rows
+            for d in range(self.p.t.D):
+                for i in range(start, min(start + MX_PAD, index.shape[0])):
+                    out_[d, i] = cell(&self.p.t, index[i], d)
         return out
 
     def start(self, Mixture mixture not None, const Py_ssize_t[::1] index not None):
@@ -546,7 +547,7 @@ cdef class Rows:
         self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, &request, linear, True
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
-                ascend(&self.p, mixture, before, least, &elbo[0], most, &threads, &made)
+                ascend(&self.p, mixture, before, least, &elbo[0] if most else NULL, most, &threads, &made)
                 team_end(&threads)
             else:
                 team_help(&threads, omp_get_thread_num())
