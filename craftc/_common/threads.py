@@ -131,11 +131,17 @@ def parallel_map(function: Callable[[S], T], items: Iterable[S], n_threads: int,
 
 
 def parallel_turns(runs: Iterable[Iterator[object]], n_threads: int, stop: Event | None = None) -> None:
-    """Exhaust iterators on up to `n_threads` Python threads, one step of each in turn, so that threads stay busy to the end.
+    """Exhaust iterators on up to `n_threads` threads, one step of each in turn, so that threads stay busy to the end.
 
-    If a step fails or is interrupted, `stop` is set so that the others can end early; the pool waits for them.
+    The calling thread is one of them: it need not be woken at the end. If a step fails or is interrupted, `stop` is set so that the others
+    can end early; the pool waits for them.
     """
     waiting = deque(runs)
+    helpers = min(n_threads, len(waiting)) - 1
+    if helpers < 1:
+        for run in waiting:
+            deque(run, maxlen=0)
+        return
     failed = Event()
 
     def work() -> None:
@@ -145,8 +151,7 @@ def parallel_turns(runs: Iterable[Iterator[object]], n_threads: int, stop: Event
             except IndexError:  # another thread took the last one
                 return
             try:
-                for _ in range(1):
-                    next(run)
+                next(run)
             except StopIteration:
                 continue
             except BaseException:
@@ -154,18 +159,14 @@ def parallel_turns(runs: Iterable[Iterator[object]], n_threads: int, stop: Event
                 raise
             waiting.append(run)
 
-    helpers = min(n_threads, len(waiting)) - 1
-    if helpers < 1:
-        for run in waiting:
-            deque(run, maxlen=0)
-        return
     with ThreadPoolExecutor(helpers) as pool:
+        others = [pool.submit(work) for _ in range(helpers)]
         try:
-            others = [pool.submit(work) for _ in range(helpers)]
             work()
             for other in others:
                 other.result()
         except BaseException:
+            failed.set()
             if stop is not None:
                 stop.set()
             raise
