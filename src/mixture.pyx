@@ -14,7 +14,8 @@ from libc.string cimport memcmp, memcpy, memset
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
 from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_updates cimport (
-    GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise, update_shares, update_sticks)
+    GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise,
+    update_shares, update_sticks)
 
 cdef extern from "_mixture.h":
     enum:
@@ -104,6 +105,7 @@ cdef struct Pass:               # over all rows
     Py_ssize_t size
     double *scratch             # (threads, room)
     Py_ssize_t room
+    team threads
 
 
 cdef Py_ssize_t rows_of_segment(Py_ssize_t n, Py_ssize_t K, Py_ssize_t size) noexcept nogil:
@@ -125,38 +127,38 @@ cdef double *at_line(array) except? NULL:
 
 cdef void list_components(Pass *p) noexcept nogil:
     """The components that are not empty."""
-    cdef mx_lists *l = &p.lists
+    cdef mx_lists *lists = &p.lists
     cdef Py_ssize_t k
-    l.K = 0
+    lists.K = 0
     for k in range(p.m.K):
         if p.m.size[k] > 0.0:
-            l.component[l.K] = <int32_t> k
-            l.constant[l.K] = p.m.weight[k]
-            l.K += 1
+            lists.component[lists.K] = <int32_t> k
+            lists.constant[lists.K] = p.m.weight[k]
+            lists.K += 1
 
 
 cdef void list_columns(void *context, int j, int thread) noexcept nogil:
     """The selected columns of a component that is not empty, run by run; there is room for D of them."""
     cdef Pass *p = <Pass *> context
     cdef const Model *m = p.m
-    cdef mx_lists *l = &p.lists
-    cdef Py_ssize_t first = l.component[j] * m.D, run, d, at
+    cdef mx_lists *lists = &p.lists
+    cdef Py_ssize_t first = lists.component[j] * m.D, run, d, at
     cdef double constant, reach = 0.0
     for run in range(mx_runs(m.D)):
         at = j * m.D + run * MX_COLUMNS
         for d in range(run * MX_COLUMNS, min((run + 1) * MX_COLUMNS, m.D)):
             constant = m.p[first + d] * (m.own.constant[first + d] - m.noise.constant[d])
             if p.t.missing:
-                l.missing[d * l.K + j] = constant
+                lists.missing[d * lists.K + j] = constant
             if m.p[first + d] == 0.0:
                 continue
-            l.place[at] = <uint32_t> ((d - run * MX_COLUMNS) * MX_TILE)
-            l.linear[at] = m.p[first + d] * (m.own.linear[first + d] - m.noise.linear[d])
-            l.square[at] = m.p[first + d] * (m.own.square[first + d] - m.noise.square[d])
+            lists.place[at] = <uint32_t> ((d - run * MX_COLUMNS) * MX_TILE)
+            lists.linear[at] = m.p[first + d] * (m.own.linear[first + d] - m.noise.linear[d])
+            lists.square[at] = m.p[first + d] * (m.own.square[first + d] - m.noise.square[d])
             reach += constant
             at += 1
-        l.stop[run * l.K + j] = at
-    l.reach[j] = reach
+        lists.stop[run * lists.K + j] = at
+    lists.reach[j] = reach
 
 
 cdef void places(const Pass *p, double *sums, mx_sums *out) noexcept nogil:
@@ -214,15 +216,15 @@ cdef void add_segments(void *context, int k, int thread) noexcept nogil:
         reach[d] = max(0.0, total - reach[d])
 
 
-cdef void all_rows(Pass *p, team *threads) noexcept nogil:
+cdef void all_rows(Pass *p) noexcept nogil:
     """The E-step: columns and sums are shared out by component, rows by segment."""
     cdef Py_ssize_t segment
     cdef mx_sums part
     list_components(p)
-    team_step(threads, list_columns, p, <int> p.lists.K)
-    team_step(threads, segment_sums, p, <int> p.segments)
+    team_step(&p.threads, list_columns, p, <int> p.lists.K)
+    team_step(&p.threads, segment_sums, p, <int> p.segments)
     if p.gather:
-        team_step(threads, add_segments, p, <int> p.K)
+        team_step(&p.threads, add_segments, p, <int> p.K)
         p.m.entropy[0] = 0.0
         for segment in range(p.segments):
             places(p, p.sums + segment * p.size, &part)
@@ -243,7 +245,7 @@ cdef void set_centres(Model *m) noexcept nogil:
         m.own.constant[at] = -0.5 * m.own.linear[at] * m.own.linear[at]
 
 
-cdef void improve_centres(Pass *p, Mixture mixture, Py_ssize_t passes, team *threads, bint *changed) noexcept nogil:
+cdef void improve_centres(Pass *p, Mixture mixture, Py_ssize_t passes, bint *changed) noexcept nogil:
     """At most so many passes of k-means, until no sum changes; whether the last one changed any."""
     cdef Model *m = p.m
     cdef size_t size = sizeof(double) * m.K * m.D
@@ -254,7 +256,7 @@ cdef void improve_centres(Pass *p, Mixture mixture, Py_ssize_t passes, team *thr
         else:
             update_components(m)
         memcpy(mixture.work, m.s1, size)
-        all_rows(p, threads)
+        all_rows(p)
         changed[0] = memcmp(mixture.work, m.s1, size) != 0
         made += 1
 
@@ -267,19 +269,18 @@ cdef void fit_component(void *context, int k, int thread) noexcept nogil:
         update_masks_of(m, k)
 
 
-cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *elbo, Py_ssize_t most, team *threads,
-                 Py_ssize_t *made) noexcept nogil:
+cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *elbo, Py_ssize_t most, Py_ssize_t *made) noexcept nogil:
     """At most so many sweeps, until one raises the ELBO by no more than `least`; how many it made."""
     cdef Model *m = &mixture.m
     cdef double gain = INFINITY
     while made[0] < most and gain > least:
-        team_step(threads, fit_component, p, <int> m.K)
+        team_step(&p.threads, fit_component, p, <int> m.K)
         if m.tied:
             update_masks(m)
         update_noise(m, mixture.pooled)
         update_shares(m)
         update_sticks(m)
-        all_rows(p, threads)
+        all_rows(p)
         sort_by_size(m, mixture.order, mixture.work)
         elbo[made[0]] = evidence_lower_bound(m)
         gain = elbo[made[0]] - before
@@ -324,7 +325,8 @@ cdef class Rows:
         self.weight = weight
         self.X, self.column, self.centre, self.scale, self.exposure = X, column, centre, scale, exposure
         self.p.n, self.p.K, self.p.t.D = len(X), K, len(column)
-        self.p.t.width, self.p.t.stride, self.p.t.single, self.p.t.missing = X.shape[1], mx_stride(len(column)), X.dtype == np.float32, missing
+        self.p.t.width, self.p.t.stride = X.shape[1], mx_stride(len(column))
+        self.p.t.single, self.p.t.missing = X.dtype == np.float32, missing
         self.p.t.all = len(column) == X.shape[1]
         if self.p.t.single:
             single = X
@@ -357,15 +359,11 @@ cdef class Rows:
         self.p.lists.linear, self.p.lists.square = doubles_out(entry[0]), doubles_out(entry[1])
         self.p.lists.constant, self.p.lists.reach, self.p.lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
 
-    cdef int _check(self, Mixture mixture, int n_threads) except -1:
-        """Raise unless there is room for the mixture, which has the columns of the table."""
+    cdef int _prepare(self, Mixture mixture, const mx_request *request, bint linear, bint gather, int n_threads) except -1:
+        """What passes need: partial sums of all segments, scratch for the threads; raises if the mixture has another shape."""
+        cdef Py_ssize_t block = mx_block(self.p.t.D)
         check_threads(n_threads)
         check(mixture.m.K == self.p.K and mixture.m.D == self.p.t.D, "mixture")
-        return 0
-
-    cdef int _make_room(self, bint gather, int n_threads) except -1:
-        """Partial sums of all segments, and scratch for the threads."""
-        cdef Py_ssize_t block = mx_block(self.p.t.D)
         if gather and self.sums is None:
             self.sums = cache_lines(self.p.segments, self.p.size)
             self.p.sums = at_line(self.sums)
@@ -373,6 +371,8 @@ cdef class Rows:
             self.scratch = cache_lines(
                 n_threads, block * (self.p.t.stride + self.p.K + 2 + (self.p.t.D if self.p.t.missing else 0)) + MX_COLUMNS * MX_TILE)
             self.p.scratch, self.p.room, self.threads = at_line(self.scratch), self.scratch.shape[1], n_threads
+        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, request, linear, gather
+        memset(&self.p.threads, 0, sizeof(team))
         return 0
 
     def __len__(self):
@@ -415,22 +415,23 @@ cdef class Rows:
         index : ndarray (at most K,) of intp  # IN
         """
         cdef Model *m = &mixture.m
-        cdef Py_ssize_t k, d, at
+        cdef Py_ssize_t some = index.shape[0], k, d, at
         cdef double z
-        self._check(mixture, 1)
+        check(m.K == self.p.K and m.D == self.p.t.D, "mixture")
         self._check_rows(index)
-        check(index.shape[0] <= m.K, "index")
-        for k in range(m.K):
-            m.size[k] = k < index.shape[0]
+        check(some <= m.K, "index")
+        mixture.p[...] = 1.0
+        mixture.size[...] = mixture.reach[...] = mixture.s1[...] = 0.0
+        for k in range(some):
+            m.size[k] = 1.0
             for d in range(m.D):
                 at = k * m.D + d
-                m.p[at] = 1.0
-                z = cell(&self.p.t, index[k], d) if k < index.shape[0] else 0.0
-                m.s1[at] = z if z == z else 0.0
+                z = cell(&self.p.t, index[k], d)
                 if m.kind == GAUSSIAN:
-                    m.reach[at] = m.size[k]  # a missing cell of a centre is that of the mean row
-                else:
-                    m.reach[at] = 0.0 if z != z or k >= index.shape[0] else self.p.t.exposure[index[k]] if self.p.t.exposure != NULL else 1.0
+                    m.reach[at] = 1.0  # a missing cell of a centre is that of the mean row
+                elif z == z:
+                    m.reach[at] = self.p.t.exposure[index[k]] if self.p.t.exposure != NULL else 1.0
+                m.s1[at] = z if z == z else 0.0
 
     def e_step(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False, given=None, proba=None, label=None,
                evidence=None, bint linear=False):
@@ -457,11 +458,9 @@ cdef class Rows:
             No component has squares: counts, centres.
         """
         cdef mx_request request
-        cdef team threads
         cdef int32_t[::1] labels
         memset(&request, 0, sizeof(request))
         request.hard = hard
-        self._check(mixture, n_threads)
         check(given is None or given.shape == (self.p.n, mixture.m.K), "given")
         check(proba is None or proba.shape == (self.p.n, np.count_nonzero(mixture.size > 0.0)), "proba")
         check(label is None or label.shape == (self.p.n,), "label")
@@ -475,18 +474,16 @@ cdef class Rows:
         if label is not None:
             labels = label
             request.label = &labels[0]
-        self._make_room(gather, n_threads)
-        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, &request, linear, gather
-        memset(&threads, 0, sizeof(threads))
+        self._prepare(mixture, &request, linear, gather, n_threads)
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
-                all_rows(&self.p, &threads)
-                team_end(&threads)
+                all_rows(&self.p)
+                team_end(&self.p.threads)
             else:
-                team_help(&threads, omp_get_thread_num())
+                team_help(&self.p.threads, omp_get_thread_num())
 
     def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads):
-        """Passes of k-means, at most so many, from the sums of the first centres; a count's or indicator's rates take the place of a centre.
+        """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators, the likeliest rates.
 
         Parameters
         ----------
@@ -501,20 +498,16 @@ cdef class Rows:
             Whether the last pass changed a sum.
         """
         cdef mx_request request
-        cdef team threads
         cdef bint changed = True
         memset(&request, 0, sizeof(request))
-        memset(&threads, 0, sizeof(threads))
         request.hard = True
-        self._check(mixture, n_threads)
-        self._make_room(True, n_threads)
-        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, &request, True, True
+        self._prepare(mixture, &request, True, True, n_threads)
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
-                improve_centres(&self.p, mixture, passes, &threads, &changed)
-                team_end(&threads)
+                improve_centres(&self.p, mixture, passes, &changed)
+                team_end(&self.p.threads)
             else:
-                team_help(&threads, omp_get_thread_num())
+                team_help(&self.p.threads, omp_get_thread_num())
         return changed
 
     def sweep(self, Mixture mixture not None, double before, double least, double[::1] elbo not None, bint linear, int n_threads):
@@ -538,17 +531,13 @@ cdef class Rows:
             Sweeps made.
         """
         cdef mx_request request
-        cdef team threads
         cdef Py_ssize_t made = 0, most = elbo.shape[0]
         memset(&request, 0, sizeof(request))
-        memset(&threads, 0, sizeof(threads))
-        self._check(mixture, n_threads)
-        self._make_room(True, n_threads)
-        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, &request, linear, True
+        self._prepare(mixture, &request, linear, True, n_threads)
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
-                ascend(&self.p, mixture, before, least, &elbo[0] if most else NULL, most, &threads, &made)
-                team_end(&threads)
+                ascend(&self.p, mixture, before, least, &elbo[0] if most else NULL, most, &made)
+                team_end(&self.p.threads)
             else:
-                team_help(&threads, omp_get_thread_num())
+                team_help(&self.p.threads, omp_get_thread_num())
         return made
