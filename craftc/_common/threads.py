@@ -131,20 +131,18 @@ def parallel_map(function: Callable[[S], T], items: Iterable[S], n_threads: int,
 
 
 def parallel_turns(runs: Iterable[Iterator[object]], n_threads: int, stop: Event | None = None) -> None:
-    """Exhaust iterators on up to `n_threads` threads, one step of each in turn, so that threads stay busy to the end.
+    """Exhaust iterators on up to `n_threads` Python threads, one step of each in turn, so that threads stay busy to the end.
 
-    The calling thread is one of them: it need not be woken at the end. If a step fails or is interrupted, `stop` is set so that the others
-    can end early; the pool waits for them.
+    If a step fails or is interrupted, `stop` is set so that the others can end early; the pool waits for them.
     """
     waiting = deque(runs)
-    helpers = min(n_threads, len(waiting)) - 1
-    if helpers < 1:
+    if n_threads == 1:
         for run in waiting:
             deque(run, maxlen=0)
         return
     failed = Event()
 
-    def work() -> None:
+    def work(_: int) -> None:
         while waiting and not failed.is_set():
             try:
                 run = waiting.popleft()
@@ -159,17 +157,7 @@ def parallel_turns(runs: Iterable[Iterator[object]], n_threads: int, stop: Event
                 raise
             waiting.append(run)
 
-    with ThreadPoolExecutor(helpers) as pool:
-        others = [pool.submit(work) for _ in range(helpers)]
-        try:
-            work()
-            for other in others:
-                other.result()
-        except BaseException:
-            failed.set()
-            if stop is not None:
-                stop.set()
-            raise
+    parallel_map(work, range(min(n_threads, len(waiting))), n_threads, stop)
 
 
 def aligned(shape: tuple[int, ...]) -> NDArray[np.float64]:
