@@ -5,6 +5,7 @@
 #define CRAFTC_TEAM_H
 
 #include <stdint.h>
+#include <string.h>
 
 #ifdef _MSC_VER
 #include <intrin.h>
@@ -23,6 +24,9 @@ typedef volatile int64_t team_int;
 #define TEAM_ADD(place, value) ((void)__atomic_fetch_add(place, value, __ATOMIC_RELEASE))
 #define TEAM_YIELD() ((void)sched_yield())
 typedef int64_t team_int;
+#if defined(__linux__) && defined(CPU_CLR)
+#define TEAM_MOVES
+#endif
 #endif
 
 #define TEAM_ITEMS(first, stop) ((int64_t)(stop) << 32 | (int64_t)(first))
@@ -34,9 +38,35 @@ typedef struct {
     team_int items;             /* of the step that nobody has begun, [first, stop): the leader begins the first, a helper the last */
     team_int done;              /* items that are done */
     team_int over;              /* whether there are no more steps */
+    int cpu;                    /* where the leader runs, if that is known */
     team_job job;
     void *context;
 } team;
+
+/* the leader, before the helpers are woken */
+static inline void team_start(team *t)
+{
+    memset(t, 0, sizeof *t);
+#ifdef TEAM_MOVES
+    t->cpu = sched_getcpu();
+#endif
+}
+
+/* A helper goes to another processor than the leader's, where some schedulers leave it although others are idle. */
+static inline void team_leave(const team *t)
+{
+#ifdef TEAM_MOVES
+    cpu_set_t allowed, others;
+    if (sched_getcpu() != t->cpu || sched_getaffinity(0, sizeof allowed, &allowed))
+        return;
+    others = allowed;
+    CPU_CLR(t->cpu, &others);
+    if (!sched_setaffinity(0, sizeof others, &others))
+        sched_setaffinity(0, sizeof allowed, &allowed);
+#else
+    (void)t;
+#endif
+}
 
 static inline void team_wait(int *readings)
 {
@@ -89,6 +119,7 @@ static inline void team_end(team *t)
 /* another thread, until the leader ends */
 static inline void team_help(team *t, int thread)
 {
+    team_leave(t);
     for (int readings = 0; !TEAM_READ(&t->over); team_wait(&readings))
         if (team_work(t, thread))
             readings = 0;

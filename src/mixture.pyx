@@ -80,6 +80,7 @@ cdef extern from "_team.h":
         pass
 
     ctypedef void (*team_job)(void *, int, int) noexcept nogil
+    void team_start(team *) noexcept nogil
     void team_step(team *, team_job, void *, int) noexcept nogil
     void team_end(team *) noexcept nogil
     void team_help(team *, int) noexcept nogil
@@ -372,7 +373,7 @@ cdef class Rows:
                 n_threads, block * (self.p.t.stride + self.p.K + 2 + (self.p.t.D if self.p.t.missing else 0)) + MX_COLUMNS * MX_TILE)
             self.p.scratch, self.p.room, self.threads = at_line(self.scratch), self.scratch.shape[1], n_threads
         self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, request, linear, gather
-        memset(&self.p.threads, 0, sizeof(team))
+        team_start(&self.p.threads)
         return 0
 
     def __len__(self):
