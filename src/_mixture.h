@@ -41,8 +41,8 @@ typedef struct {
 typedef struct {
     ptrdiff_t K;                /* components that are not empty */
     int32_t *component;         /* (K) their indices */
-    ptrdiff_t *first;           /* (runs * K + 1) start of the selected columns of every run and component in the next three */
-    uint32_t *place;            /* offset of the column in a tile of its run */
+    ptrdiff_t *stop;            /* (runs, K) end of the selected columns of a run and component in the next three; from k D + first column */
+    uint32_t *place;            /* (K, D) offset of the column in a tile of its run */
     double *linear, *square;
     double *constant, *reach;   /* (K) once per row, once per unit of exposure */
     double *missing;            /* (D, K) subtracted for a missing cell, per unit of exposure */

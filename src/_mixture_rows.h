@@ -186,6 +186,29 @@ TARGET static double THIS(mx_total)(const double *w, const int32_t *row, const d
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+/* Lists the rows whose responsibility is not zero, and their number. Most are zero, often of all rows of a group. */
+TARGET static ptrdiff_t THIS(mx_present)(const double *r, ptrdiff_t n, mx_scratch *s)
+{
+    ptrdiff_t some = 0;
+    for (ptrdiff_t from = 0; from < n; from += MX_PAD) {
+        const ptrdiff_t stop = n - from < MX_PAD ? n : from + MX_PAD;
+        if (stop == from + MX_PAD) {
+            int64_t bits[MX_PAD], any = 0;
+            memcpy(bits, r + from, sizeof bits);
+            for (int i = 0; i < MX_PAD; i++)
+                any |= bits[i];
+            if (!any)
+                continue;
+        }
+        for (ptrdiff_t i = from; i < stop; i++) {
+            s->weight[some] = r[i];
+            s->row[some] = (int32_t)i;
+            some += r[i] > 0.0;
+        }
+    }
+    return some;
+}
+
 /* responsibilities of a block of rows, (K of the lists, room) */
 TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_request *request, int linear,
                                                ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t n_missing, mx_scratch *s)
@@ -199,10 +222,10 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
                 s->r[k * room + from + i] = l->constant[k] + e * l->reach[k];
             }
         for (ptrdiff_t d = 0; d < t->D; d += MX_COLUMNS) {
-            const ptrdiff_t columns = t->stride - d < MX_COLUMNS ? t->stride - d : MX_COLUMNS, *first = l->first + d / MX_COLUMNS * l->K;
+            const ptrdiff_t columns = t->stride - d < MX_COLUMNS ? t->stride - d : MX_COLUMNS, *stop = l->stop + d / MX_COLUMNS * l->K;
             THIS(mx_transpose)(s->z + from * t->stride + d, m, t->stride, columns, s->tile);
             for (ptrdiff_t k = 0; k < l->K; k++)
-                THIS(mx_add_scores)(l, first[k], first[k + 1], linear, s->tile, s->r + k * room + from);
+                THIS(mx_add_scores)(l, k * t->D + d, stop[k], linear, s->tile, s->r + k * room + from);
         }
     }
     for (ptrdiff_t h = 0; h < n_missing; h++) {
@@ -268,13 +291,7 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
                 s->r[j * room + i] *= t->weight[from + i];
         for (ptrdiff_t j = 0; j < l->K; j++) {
             const ptrdiff_t k = l->component[j];
-            ptrdiff_t some = 0;
-            for (ptrdiff_t i = 0; i < n; i++) {
-                const double r = s->r[j * room + i];
-                s->weight[some] = r;
-                s->row[some] = (int32_t)i;
-                some += r > 0.0;
-            }
+            const ptrdiff_t some = THIS(mx_present)(s->r + j * room, n, s);
             const double size = THIS(mx_total)(s->weight, s->row, NULL, some);
             sums->size[k] += size;
             sums->reach[k] += t->exposure ? THIS(mx_total)(s->weight, s->row, t->exposure + from, some) : size;

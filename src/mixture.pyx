@@ -1,23 +1,25 @@
 """Mixture with feature selection: the E-step, one pass over the rows that computes responsibilities and their sufficient statistics.
 
 The pass itself is C (_mixture_rows.h: SIMD over rows and columns); here is what surrounds it: the present q as lists of selected columns,
-segments of rows, their partial sums, and whole sweeps.
+segments of rows, their partial sums, and whole sweeps. A team of threads shares out the segments; it is woken once for many sweeps.
 """
 
 import numpy as np
 
-from cython.parallel cimport prange
+from cython.parallel cimport parallel
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
-from libc.string cimport memset
+from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
 from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_updates cimport (
-    Mixture, Model, evidence_lower_bound, update_components, update_masks, update_noise, update_shares, update_sticks)
+    GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise,
+    update_shares, update_sticks)
 
 cdef extern from "_mixture.h":
     enum:
-        MX_COLUMNS, MX_TILE
+        MX_COLUMNS, MX_PAD, MX_TILE
 
     ctypedef struct mx_table:
         const void *X
@@ -33,7 +35,7 @@ cdef extern from "_mixture.h":
     ctypedef struct mx_lists:
         Py_ssize_t K
         int32_t *component
-        Py_ssize_t *first
+        Py_ssize_t *stop
         uint32_t *place
         double *linear
         double *square
@@ -70,15 +72,53 @@ cdef extern from "_mixture.h":
     void mx_rows(const mx_table *, const mx_lists *, const mx_request *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, mx_sums *,
                  mx_scratch *) noexcept nogil
 
+cdef extern from "_simd.h":
+    Py_ssize_t simd_lines(Py_ssize_t) noexcept nogil
+
+cdef extern from "_team.h":
+    ctypedef struct team:
+        pass
+
+    ctypedef void (*team_job)(void *, int, int) noexcept nogil
+    void team_start(team *) noexcept nogil
+    void team_step(team *, team_job, void *, int) noexcept nogil
+    void team_end(team *) noexcept nogil
+    void team_help(team *, int) noexcept nogil
+
 cdef enum:
     FEW_ROWS = 512              # of a segment, at least; every segment has its own partial sums
     ROWS_PER_COMPONENT = 96     # of a segment, at least, so that partial sums stay small compared with the table
     MOST_SEGMENTS = 256
+    FEW_SEGMENTS = 16           # of a smaller table, at most: of at least LEAST_ROWS, with LEAST_SUMS numbers together
+    LEAST_ROWS = 128
+    LEAST_SUMS = 131072
+
+
+cdef struct Pass:               # over all rows
+    mx_table t
+    mx_lists lists
+    Model *m
+    const mx_request *request
+    bint linear, gather
+    Py_ssize_t n, K             # rows, components there is room for
+    Py_ssize_t rows, segments   # rows of a segment, number of segments
+    double *sums                # (segments, size)
+    Py_ssize_t size
+    double *scratch             # (threads, room)
+    Py_ssize_t room
+    team threads
+
+
+cdef Py_ssize_t rows_of_segment(Py_ssize_t n, Py_ssize_t K, Py_ssize_t size) noexcept nogil:
+    """Rows of a segment, whose sums are `size` numbers; small tables have a few segments, too, for several threads."""
+    cdef Py_ssize_t rows = max(FEW_ROWS, ROWS_PER_COMPONENT * K, (n + MOST_SEGMENTS - 1) // MOST_SEGMENTS)
+    cdef Py_ssize_t few = max(1, min(FEW_SEGMENTS, n // LEAST_ROWS, LEAST_SUMS // size))
+    return min(rows, (n + few * MX_TILE - 1) // (few * MX_TILE) * MX_TILE)
 
 
 cdef object cache_lines(Py_ssize_t rows, Py_ssize_t size):
     """Doubles in rows of whole cache lines, with room to start at `at_line`; vectors then never cross two lines."""
-    return np.zeros((rows + 1, (size + 7) // 8 * 8))
+    return np.zeros((rows + 1, simd_lines(size)))
 
 
 cdef double *at_line(array) except? NULL:
@@ -86,35 +126,167 @@ cdef double *at_line(array) except? NULL:
     return <double *> ((<uintptr_t> doubles_out(array) + 63) & ~<uintptr_t> 63)
 
 
-cdef void fill_lists(const Model *m, bint missing, mx_lists *out) noexcept nogil:
-    """The present q as lists of selected columns, component by component within a run of columns; there is room for K D of them."""
-    cdef Py_ssize_t at = 0, k, j, d, run, start, stop, cell
-    cdef double constant
-    out.K = 0
-    for k in range(m.K):
-        if m.size[k] > 0.0:
-            out.component[out.K] = <int32_t> k
-            out.constant[out.K] = m.weight[k]
-            out.reach[out.K] = 0.0
-            out.K += 1
-    out.first[0] = 0
+cdef void list_components(Pass *p) noexcept nogil:
+    """The components that are not empty."""
+    cdef mx_lists *lists = &p.lists
+    cdef Py_ssize_t k
+    lists.K = 0
+    for k in range(p.m.K):
+        if p.m.size[k] > 0.0:
+            lists.component[lists.K] = <int32_t> k
+            lists.constant[lists.K] = p.m.weight[k]
+            lists.K += 1
+
+
+cdef void list_columns(void *context, int j, int thread) noexcept nogil:
+    """The selected columns of a component that is not empty, run by run; there is room for D of them."""
+    cdef Pass *p = <Pass *> context
+    cdef const Model *m = p.m
+    cdef mx_lists *lists = &p.lists
+    cdef Py_ssize_t first = lists.component[j] * m.D, run, d, at
+    cdef double constant, reach = 0.0
     for run in range(mx_runs(m.D)):
-        start = run * MX_COLUMNS
-        stop = min(start + MX_COLUMNS, m.D)
-        for j in range(out.K):
-            for d in range(start, stop):
-                cell = out.component[j] * m.D + d
-                constant = m.p[cell] * (m.own.constant[cell] - m.noise.constant[d])
-                if missing:
-                    out.missing[d * out.K + j] = constant
-                if m.p[cell] == 0.0:
-                    continue
-                out.place[at] = <uint32_t> ((d - start) * MX_TILE)
-                out.linear[at] = m.p[cell] * (m.own.linear[cell] - m.noise.linear[d])
-                out.square[at] = m.p[cell] * (m.own.square[cell] - m.noise.square[d])
-                out.reach[j] += constant
-                at += 1
-            out.first[run * out.K + j + 1] = at
+        at = j * m.D + run * MX_COLUMNS
+        for d in range(run * MX_COLUMNS, min((run + 1) * MX_COLUMNS, m.D)):
+            constant = m.p[first + d] * (m.own.constant[first + d] - m.noise.constant[d])
+            if p.t.missing:
+                lists.missing[d * lists.K + j] = constant
+            if m.p[first + d] == 0.0:
+                continue
+            lists.place[at] = <uint32_t> ((d - run * MX_COLUMNS) * MX_TILE)
+            lists.linear[at] = m.p[first + d] * (m.own.linear[first + d] - m.noise.linear[d])
+            lists.square[at] = m.p[first + d] * (m.own.square[first + d] - m.noise.square[d])
+            reach += constant
+            at += 1
+        lists.stop[run * lists.K + j] = at
+    lists.reach[j] = reach
+
+
+cdef void places(const Pass *p, double *sums, mx_sums *out) noexcept nogil:
+    cdef Py_ssize_t table = p.K * p.t.stride
+    out.s1, out.s2 = sums, sums + table
+    out.size = sums + 2 * table
+    out.reach, out.entropy, out.missing = out.size + p.K, out.size + 2 * p.K, out.size + 2 * p.K + 1
+
+
+cdef void segment_sums(void *context, int segment, int thread) noexcept nogil:
+    """One segment of a `Pass`."""
+    cdef Pass *p = <Pass *> context
+    cdef double *sums
+    cdef mx_sums out
+    cdef mx_scratch s
+    cdef Py_ssize_t start = segment * p.rows, block = mx_block(p.t.D)
+    s.z = p.scratch + thread * p.room
+    s.tile = s.z + block * p.t.stride
+    s.r = s.tile + MX_COLUMNS * MX_TILE
+    s.weight = s.r + block * p.K
+    s.row = <int32_t *> (s.weight + block)
+    s.missing = <int64_t *> (s.weight + 2 * block)
+    if p.gather:
+        sums = p.sums + segment * p.size
+        memset(sums, 0, p.size * sizeof(double))
+        places(p, sums, &out)
+    mx_rows(&p.t, &p.lists, p.request, p.K, p.linear, start, min(start + p.rows, p.n), &out if p.gather else NULL, &s)
+
+
+cdef void add_segments(void *context, int k, int thread) noexcept nogil:
+    """The sums of all rows for one component, added in the order of the segments, go to the mixture."""
+    cdef const Pass *p = <const Pass *> context
+    cdef Model *m = p.m
+    cdef Py_ssize_t D = m.D, stride = p.t.stride, segment, d
+    cdef double *s1 = m.s1 + k * D
+    cdef double *s2 = m.s2 + k * D
+    cdef double *reach = m.reach + k * D
+    cdef double total = 0.0
+    cdef mx_sums part
+    m.size[k] = 0.0
+    memset(s1, 0, sizeof(double) * D)
+    memset(s2, 0, sizeof(double) * D)
+    memset(reach, 0, sizeof(double) * D)
+    for segment in range(p.segments):
+        places(p, p.sums + segment * p.size, &part)
+        m.size[k] += part.size[k]
+        total += part.reach[k]
+        for d in range(D):
+            s1[d] += part.s1[k * stride + d]
+            s2[d] += part.s2[k * stride + d]
+        if p.t.missing:
+            for d in range(D):
+                reach[d] += part.missing[k * stride + d]
+    for d in range(D):
+        reach[d] = max(0.0, total - reach[d])
+
+
+cdef void all_rows(Pass *p) noexcept nogil:
+    """The E-step: columns and sums are shared out by component, rows by segment."""
+    cdef Py_ssize_t segment
+    cdef mx_sums part
+    list_components(p)
+    team_step(&p.threads, list_columns, p, <int> p.lists.K)
+    team_step(&p.threads, segment_sums, p, <int> p.segments)
+    if p.gather:
+        team_step(&p.threads, add_segments, p, <int> p.K)
+        p.m.entropy[0] = 0.0
+        for segment in range(p.segments):
+            places(p, p.sums + segment * p.size, &part)
+            p.m.entropy[0] += part.entropy[0]
+
+
+cdef inline double cell(const mx_table *t, Py_ssize_t i, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t at = i * t.width + t.column[d]
+    return ((<const float *> t.X)[at] - t.centre[d] if t.single else (<const double *> t.X)[at] - t.centre[d]) * t.scale[d]
+
+
+cdef void set_centres(Model *m) noexcept nogil:
+    """Scores of a row that are largest under the centre closest to it, the mean of a component's rows."""
+    cdef Py_ssize_t at
+    for at in range(m.K * m.D):
+        if m.reach[at] > 0.0:
+            m.own.linear[at] = m.s1[at] / m.reach[at]
+        m.own.constant[at] = -0.5 * m.own.linear[at] * m.own.linear[at]
+
+
+cdef void improve_centres(Pass *p, Mixture mixture, Py_ssize_t passes, bint *changed) noexcept nogil:
+    """At most so many passes of k-means, until no sum changes; whether the last one changed any."""
+    cdef Model *m = p.m
+    cdef size_t size = sizeof(double) * m.K * m.D
+    cdef Py_ssize_t made = 0
+    while made < passes and changed[0]:
+        if m.kind == GAUSSIAN:
+            set_centres(m)
+        else:
+            update_components(m)
+        memcpy(mixture.work, m.s1, size)
+        all_rows(p)
+        changed[0] = memcmp(mixture.work, m.s1, size) != 0
+        made += 1
+
+
+cdef void fit_component(void *context, int k, int thread) noexcept nogil:
+    """q(theta) and, where it has masks of its own, q(y) of one component."""
+    cdef Model *m = (<Pass *> context).m
+    update_component(m, k)
+    if not m.tied:
+        update_masks_of(m, k)
+
+
+cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *elbo, Py_ssize_t most, Py_ssize_t *made) noexcept nogil:
+    """At most so many sweeps, until one raises the ELBO by no more than `least`; how many it made."""
+    cdef Model *m = &mixture.m
+    cdef double gain = INFINITY
+    while made[0] < most and gain > least:
+        team_step(&p.threads, fit_component, p, <int> m.K)
+        if m.tied:
+            update_masks(m)
+        update_noise(m, mixture.pooled)
+        update_shares(m)
+        update_sticks(m)
+        all_rows(p)
+        sort_by_size(m, mixture.order, mixture.work)
+        elbo[made[0]] = evidence_lower_bound(m)
+        gain = elbo[made[0]] - before
+        before = elbo[made[0]]
+        made[0] += 1
 
 
 cdef class Rows:
@@ -136,12 +308,8 @@ cdef class Rows:
         Weights of the rows in all sums.
     """
 
-    cdef mx_table t
-    cdef mx_lists lists
-    cdef Py_ssize_t n, K, rows, segments, size, room
+    cdef Pass p
     cdef int threads
-    cdef double *sums_
-    cdef double *scratch_
     cdef readonly object X, column, centre, scale, exposure, weight
     cdef object sums, arrays, scratch
 
@@ -157,58 +325,114 @@ cdef class Rows:
         check(K >= 0, "K")
         self.weight = weight
         self.X, self.column, self.centre, self.scale, self.exposure = X, column, centre, scale, exposure
-        self.n, self.K, self.t.D = len(X), K, len(column)
-        self.t.width, self.t.stride, self.t.single, self.t.missing = X.shape[1], mx_stride(len(column)), X.dtype == np.float32, missing
-        self.t.all = len(column) == X.shape[1]
-        if self.t.single:
+        self.p.n, self.p.K, self.p.t.D = len(X), K, len(column)
+        self.p.t.width, self.p.t.stride = X.shape[1], mx_stride(len(column))
+        self.p.t.single, self.p.t.missing = X.dtype == np.float32, missing
+        self.p.t.all = len(column) == X.shape[1]
+        if self.p.t.single:
             single = X
-            self.t.X = &single[0, 0]
+            self.p.t.X = &single[0, 0]
         else:
             double_ = X
-            self.t.X = &double_[0, 0]
-        self.t.column = &columns[0] if len(column) else NULL
-        self.t.centre, self.t.scale = doubles_in(centre), doubles_in(scale)
+            self.p.t.X = &double_[0, 0]
+        self.p.t.column = &columns[0] if len(column) else NULL
+        self.p.t.centre, self.p.t.scale = doubles_in(centre), doubles_in(scale)
         if exposure is not None:
             exposures = exposure
-            self.t.exposure = &exposures[0]
+            self.p.t.exposure = &exposures[0]
         if weight is not None:
             weights = weight
-            if weights.shape[0] != self.n:
-                raise ValueError(f"weight must have one entry for every row, got {weights.shape[0]} for {self.n} rows")
-            self.t.weight = &weights[0]
-        self.rows = max(FEW_ROWS, ROWS_PER_COMPONENT * K, (self.n + MOST_SEGMENTS - 1) // MOST_SEGMENTS)
-        self.segments = (self.n + self.rows - 1) // self.rows
-        entries = K * self.t.D
-        component, first, places = np.empty(K, np.int32), np.empty(mx_runs(self.t.D) * K + 1, np.intp), np.empty(entries, np.uint32)
+            if weights.shape[0] != self.p.n:
+                raise ValueError(f"weight must have one entry for every row, got {weights.shape[0]} for {self.p.n} rows")
+            self.p.t.weight = &weights[0]
+        self.p.size = simd_lines((3 if missing else 2) * K * self.p.t.stride + 2 * K + 1)
+        self.p.rows = rows_of_segment(self.p.n, K, self.p.size)
+        self.p.segments = (self.p.n + self.p.rows - 1) // self.p.rows
+        entries = K * self.p.t.D
+        component, stop, places = np.empty(K, np.int32), np.empty(mx_runs(self.p.t.D) * K, np.intp), np.empty(entries, np.uint32)
         entry, each, absent = np.empty((2, entries)), np.empty((2, K)), np.empty(entries if missing else 0)
-        self.arrays = (component, first, places, entry, each, absent)
+        self.arrays = (component, stop, places, entry, each, absent)
         cdef int32_t[::1] components = component
         cdef uint32_t[::1] places_ = places
-        cdef Py_ssize_t[::1] firsts = first
-        self.lists.component, self.lists.first, self.lists.place = &components[0], &firsts[0], &places_[0] if entries else NULL
-        self.lists.linear, self.lists.square = doubles_out(entry[0]), doubles_out(entry[1])
-        self.lists.constant, self.lists.reach, self.lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
+        cdef Py_ssize_t[::1] stops = stop
+        self.p.lists.component = &components[0]
+        self.p.lists.stop, self.p.lists.place = &stops[0] if entries else NULL, &places_[0] if entries else NULL
+        self.p.lists.linear, self.p.lists.square = doubles_out(entry[0]), doubles_out(entry[1])
+        self.p.lists.constant, self.p.lists.reach, self.p.lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
 
-    cdef int _check(self, Mixture mixture, int n_threads) except -1:
-        """Raise unless there is room for the mixture, which has the columns of the table."""
+    cdef int _prepare(self, Mixture mixture, const mx_request *request, bint linear, bint gather, int n_threads) except -1:
+        """What passes need: partial sums of all segments, scratch for the threads; raises if the mixture has another shape."""
+        cdef Py_ssize_t block = mx_block(self.p.t.D)
         check_threads(n_threads)
-        check(mixture.m.K == self.K and mixture.m.D == self.t.D, "mixture")
-        return 0
-
-    cdef int _make_room(self, bint gather, int n_threads) except -1:
-        """Partial sums of all segments, and scratch for the threads."""
-        cdef Py_ssize_t block = mx_block(self.t.D), table = self.K * self.t.stride
+        check(mixture.m.K == self.p.K and mixture.m.D == self.p.t.D, "mixture")
         if gather and self.sums is None:
-            self.sums = cache_lines(self.segments, (3 if self.t.missing else 2) * table + 2 * self.K + 1)
-            self.sums_, self.size = at_line(self.sums), self.sums.shape[1]
+            self.sums = cache_lines(self.p.segments, self.p.size)
+            self.p.sums = at_line(self.sums)
         if n_threads > self.threads:
             self.scratch = cache_lines(
-                n_threads, block * (self.t.stride + self.K + 2 + (self.t.D if self.t.missing else 0)) + MX_COLUMNS * MX_TILE)
-            self.scratch_, self.room, self.threads = at_line(self.scratch), self.scratch.shape[1], n_threads
+                n_threads, block * (self.p.t.stride + self.p.K + 2 + (self.p.t.D if self.p.t.missing else 0)) + MX_COLUMNS * MX_TILE)
+            self.p.scratch, self.p.room, self.threads = at_line(self.scratch), self.scratch.shape[1], n_threads
+        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, request, linear, gather
+        team_start(&self.p.threads)
         return 0
 
     def __len__(self):
-        return self.n
+        return self.p.n
+
+    cdef int _check_rows(self, const Py_ssize_t[::1] index) except -1:
+        cdef Py_ssize_t i
+        for i in range(index.shape[0]):
+            check(0 <= index[i] < self.p.n, "index")
+        return 0
+
+    def cells(self, const Py_ssize_t[::1] index not None):
+        """Cells of some rows, transposed.
+
+        Parameters
+        ----------
+        index : ndarray (m,) of intp  # IN
+
+        Returns
+        -------
+        ndarray (D, m) of float64
+            NaN where a cell is missing.
+        """
+        cdef Py_ssize_t start, d, i
+        out = np.empty((self.p.t.D, index.shape[0]))
+        cdef double[:, ::1] out_ = out
+        self._check_rows(index)
+        for start in range(0, index.shape[0], MX_PAD):  # whole cache lines of some rows
+            for d in range(self.p.t.D):
+                for i in range(start, min(start + MX_PAD, index.shape[0])):
+                    out_[d, i] = cell(&self.p.t, index[i], d)
+        return out
+
+    def start(self, Mixture mixture not None, const Py_ssize_t[::1] index not None):
+        """The first components have one row each, the others none; all select every column.
+
+        Parameters
+        ----------
+        mixture : Mixture
+        index : ndarray (at most K,) of intp  # IN
+        """
+        cdef Model *m = &mixture.m
+        cdef Py_ssize_t some = index.shape[0], k, d, at
+        cdef double z
+        check(m.K == self.p.K and m.D == self.p.t.D, "mixture")
+        self._check_rows(index)
+        check(some <= m.K, "index")
+        mixture.p[...] = 1.0
+        mixture.size[...] = mixture.reach[...] = mixture.s1[...] = 0.0
+        for k in range(some):
+            m.size[k] = 1.0
+            for d in range(m.D):
+                at = k * m.D + d
+                z = cell(&self.p.t, index[k], d)
+                if m.kind == GAUSSIAN:
+                    m.reach[at] = 1.0  # a missing cell of a centre is that of the mean row
+                elif z == z:
+                    m.reach[at] = self.p.t.exposure[index[k]] if self.p.t.exposure != NULL else 1.0
+                m.s1[at] = z if z == z else 0.0
 
     def e_step(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False, given=None, proba=None, label=None,
                evidence=None, bint linear=False):
@@ -238,11 +462,10 @@ cdef class Rows:
         cdef int32_t[::1] labels
         memset(&request, 0, sizeof(request))
         request.hard = hard
-        self._check(mixture, n_threads)
-        check(given is None or given.shape == (self.n, mixture.m.K), "given")
-        check(proba is None or proba.shape == (self.n, np.count_nonzero(mixture.size > 0.0)), "proba")
-        check(label is None or label.shape == (self.n,), "label")
-        check(evidence is None or evidence.shape == (self.n,), "evidence")
+        check(given is None or given.shape == (self.p.n, mixture.m.K), "given")
+        check(proba is None or proba.shape == (self.p.n, np.count_nonzero(mixture.size > 0.0)), "proba")
+        check(label is None or label.shape == (self.p.n,), "label")
+        check(evidence is None or evidence.shape == (self.p.n,), "evidence")
         if given is not None:
             request.given = doubles_in(given)
         if proba is not None:
@@ -252,9 +475,41 @@ cdef class Rows:
         if label is not None:
             labels = label
             request.label = &labels[0]
-        self._make_room(gather, n_threads)
-        with nogil:
-            self._pass(&mixture.m, &request, linear, gather, n_threads)
+        self._prepare(mixture, &request, linear, gather, n_threads)
+        with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+            if omp_get_thread_num() == 0:
+                all_rows(&self.p)
+                team_end(&self.p.threads)
+            else:
+                team_help(&self.p.threads, omp_get_thread_num())
+
+    def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads):
+        """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators, the likeliest rates.
+
+        Parameters
+        ----------
+        mixture : Mixture
+            Every column is selected, p = 1.
+        passes : int
+        n_threads : int
+
+        Returns
+        -------
+        bool
+            Whether the last pass changed a sum.
+        """
+        cdef mx_request request
+        cdef bint changed = True
+        memset(&request, 0, sizeof(request))
+        request.hard = True
+        self._prepare(mixture, &request, True, True, n_threads)
+        with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+            if omp_get_thread_num() == 0:
+                improve_centres(&self.p, mixture, passes, &changed)
+                team_end(&self.p.threads)
+            else:
+                team_help(&self.p.threads, omp_get_thread_num())
+        return changed
 
     def sweep(self, Mixture mixture not None, double before, double least, double[::1] elbo not None, bint linear, int n_threads):
         """Sweeps until one raises the ELBO by no more than `least`: q(theta), q(y), the noise, q(lambda), q(v), q(z), order of sizes.
@@ -277,71 +532,13 @@ cdef class Rows:
             Sweeps made.
         """
         cdef mx_request request
-        cdef Py_ssize_t made = 0
-        cdef Model *m = &mixture.m
+        cdef Py_ssize_t made = 0, most = elbo.shape[0]
         memset(&request, 0, sizeof(request))
-        self._check(mixture, n_threads)
-        self._make_room(True, n_threads)
-        with nogil:
-            while made < elbo.shape[0]:
-                update_components(m)
-                update_masks(m)
-                update_noise(m, mixture.pooled)
-                update_shares(m)
-                update_sticks(m)
-                self._pass(m, &request, linear, True, n_threads)
-                sort_by_size(m, mixture.order, mixture.work)
-                elbo[made] = evidence_lower_bound(m)
-                made += 1
-                if elbo[made - 1] - (elbo[made - 2] if made > 1 else before) <= least:
-                    break
+        self._prepare(mixture, &request, linear, True, n_threads)
+        with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+            if omp_get_thread_num() == 0:
+                ascend(&self.p, mixture, before, least, &elbo[0] if most else NULL, most, &made)
+                team_end(&self.p.threads)
+            else:
+                team_help(&self.p.threads, omp_get_thread_num())
         return made
-
-    cdef void _pass(self, Model *m, const mx_request *request, int linear, bint gather, int n_threads) noexcept nogil:
-        cdef Py_ssize_t segment, s
-        cdef bint many = n_threads > 1
-        fill_lists(m, self.t.missing, &self.lists)
-        for segment in prange(self.segments, num_threads=n_threads, use_threads_if=many, schedule="dynamic"):
-            self._segment(request, linear, segment, self.sums_ + segment * self.size if gather else NULL,
-                          self.scratch_ + (omp_get_thread_num() if many else 0) * self.room)
-        if gather:
-            for s in range(1, self.segments):
-                for segment in range(self.size):
-                    self.sums_[segment] += self.sums_[s * self.size + segment]
-            self._store(m)
-
-    cdef void _places(self, double *sums, mx_sums *out) noexcept nogil:
-        cdef Py_ssize_t table = self.K * self.t.stride
-        out.s1, out.s2 = sums, sums + table
-        out.size = sums + 2 * table
-        out.reach, out.entropy, out.missing = out.size + self.K, out.size + 2 * self.K, out.size + 2 * self.K + 1
-
-    cdef void _segment(self, const mx_request *request, int linear, Py_ssize_t segment, double *sums, double *scratch) noexcept nogil:
-        cdef mx_sums places
-        cdef mx_scratch s
-        cdef Py_ssize_t start = segment * self.rows, block = mx_block(self.t.D)
-        s.z = scratch
-        s.tile = s.z + block * self.t.stride
-        s.r = s.tile + MX_COLUMNS * MX_TILE
-        s.weight = s.r + block * self.K
-        s.row = <int32_t *> (s.weight + block)
-        s.missing = <int64_t *> (s.weight + 2 * block)
-        if sums != NULL:
-            memset(sums, 0, self.size * sizeof(double))
-            self._places(sums, &places)
-        mx_rows(&self.t, &self.lists, request, self.K, linear, start, min(start + self.rows, self.n), &places if sums != NULL else NULL, &s)
-
-    cdef void _store(self, Model *m) noexcept nogil:
-        """Copy the sums of all rows to the mixture."""
-        cdef mx_sums all
-        cdef Py_ssize_t k, d
-        self._places(self.sums_, &all)
-        m.entropy[0] = all.entropy[0]
-        for k in range(m.K):
-            m.size[k] = all.size[k]
-            for d in range(m.D):
-                m.s1[k * m.D + d] = all.s1[k * self.t.stride + d]
-                m.s2[k * m.D + d] = all.s2[k * self.t.stride + d]
-                m.reach[k * m.D + d] = all.reach[k]
-                if self.t.missing:
-                    m.reach[k * m.D + d] = max(0.0, all.reach[k] - all.missing[k * self.t.stride + d])

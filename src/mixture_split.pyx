@@ -46,7 +46,7 @@ cdef struct Halves:
 
 
 cdef Py_ssize_t scratch_size(Py_ssize_t K, Py_ssize_t D) noexcept nogil:
-    return 24 * D + K + 19
+    return 24 * D + K + 20
 
 
 cdef double *take(double **room, Py_ssize_t size) noexcept nogil:
@@ -66,7 +66,7 @@ cdef void prepare(Halves *h, const Model *whole, Py_ssize_t k, double *room) noe
     h.z, h.present, h.mean, h.spread = take(&room, D), take(&room, D), take(&room, D), take(&room, D)
     h.turned, h.constant, h.linear, h.square = take(&room, D), take(&room, D), take(&room, D), take(&room, D)
     h.sizes = take(&room, whole.K)
-    m.size, m.weight, m.mask_entropy = take(&room, 2), take(&room, 2), take(&room, 1)
+    m.size, m.weight, m.mask_entropy = take(&room, 2), take(&room, 2), take(&room, 2)
     m.stick.a, m.stick.b, m.stick.log_mean = take(&room, 2), take(&room, 2), take(&room, 2)
     m.stick.log_rest, m.stick.value = take(&room, 2), take(&room, 2)
     for i in range(2):

@@ -131,20 +131,25 @@ cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reac
     return fit(&m.prior, m.kind, c, d, reach, s1, s2).evidence - expected(m.noise, d, reach, s1, s2)
 
 
+cdef void update_component(Model *m, Py_ssize_t k) noexcept nogil:
+    """q(theta | y = 1) of one component."""
+    cdef Py_ssize_t d, at
+    cdef double reach, s1, s2
+    cdef Counts c = no_counts()
+    cdef Posterior q
+    for d in range(m.D):
+        at = k * m.D + d
+        reach, s1, s2 = m.reach[at], m.s1[at], m.s2[at]
+        q = fit(&m.prior, m.kind, &c, d, reach, s1, s2)
+        set_density(m.own, at, m.kind, q, &c, s1)
+        m.divergence[at] = expected(m.own, at, reach, s1, s2) - q.evidence
+
+
 cdef void update_components(Model *m) noexcept nogil:
     """q(theta | y = 1) of all components."""
-    cdef Py_ssize_t k, d, at
-    cdef double reach, s1, s2
-    cdef Counts c
-    cdef Posterior q
+    cdef Py_ssize_t k
     for k in range(m.K):
-        c = no_counts()
-        for d in range(m.D):
-            at = k * m.D + d
-            reach, s1, s2 = m.reach[at], m.s1[at], m.s2[at]
-            q = fit(&m.prior, m.kind, &c, d, reach, s1, s2)
-            set_density(m.own, at, m.kind, q, &c, s1)
-            m.divergence[at] = expected(m.own, at, reach, s1, s2) - q.evidence
+        update_component(m, k)
 
 
 cdef void pool_scatter(const Model *m, const double *pooled, double *a, double *b) noexcept nogil:
@@ -225,24 +230,32 @@ cdef inline double selection_gain(const Model *m, Py_ssize_t k, Py_ssize_t d) no
     return own_log_likelihood(m, k, d) - expected(m.noise, d, m.reach[at], m.s1[at], m.s2[at])
 
 
+cdef void update_masks_of(Model *m, Py_ssize_t k) noexcept nogil:
+    """q(y) of one component, where it has masks of its own."""
+    cdef Py_ssize_t d, i
+    cdef double entropy = 0.0
+    for d in range(m.D):
+        i = share_of(m, k, d)
+        m.p[k * m.D + d] = probability(m.share.log_mean[i] - m.share.log_rest[i] + selection_gain(m, k, d), &entropy)
+    m.mask_entropy[k] = entropy
+
+
 cdef void update_masks(Model *m) noexcept nogil:
     """q(y)."""
-    cdef Py_ssize_t k, d, i
+    cdef Py_ssize_t k, d
     cdef double odds
-    m.mask_entropy[0] = 0.0
-    if m.tied:
-        for d in range(m.D):
-            odds = m.share.log_mean[d] - m.share.log_rest[d]
-            for k in range(m.K):
-                odds += selection_gain(m, k, d)
-            odds = probability(odds, m.mask_entropy)
-            for k in range(m.K):
-                m.p[k * m.D + d] = odds
+    if not m.tied:
+        for k in range(m.K):
+            update_masks_of(m, k)
         return
-    for k in range(m.K):
-        for d in range(m.D):
-            i = share_of(m, k, d)
-            m.p[k * m.D + d] = probability(m.share.log_mean[i] - m.share.log_rest[i] + selection_gain(m, k, d), m.mask_entropy)
+    memset(m.mask_entropy, 0, sizeof(double) * m.K)
+    for d in range(m.D):
+        odds = m.share.log_mean[d] - m.share.log_rest[d]
+        for k in range(m.K):
+            odds += selection_gain(m, k, d)
+        odds = probability(odds, m.mask_entropy)
+        for k in range(m.K):
+            m.p[k * m.D + d] = odds
 
 
 cdef inline void fit_beta(Beta q, Py_ssize_t i, double a, double b) noexcept nogil:
@@ -310,10 +323,10 @@ cdef void update_sticks(Model *m) noexcept nogil:
 cdef double evidence_lower_bound(const Model *m) noexcept nogil:
     """The ELBO of the current q, without the constants that no update changes (ln x! and x ln e of counts)."""
     cdef double prior = log_beta(m.share_a, m.share_b)
-    cdef double elbo = m.entropy[0] + m.mask_entropy[0] - m.noise_divergence[0], behind = 0.0, all = 0.0, sum, some
+    cdef double elbo = m.entropy[0] - m.noise_divergence[0], behind = 0.0, all = 0.0, sum, some
     cdef Py_ssize_t k, d, at
     for k in range(m.K):
-        sum = 0.0
+        sum = m.mask_entropy[k]
         for d in range(m.D):
             at = k * m.D + d
             sum += m.p[at] * selection_gain(m, k, d) + expected(m.noise, d, m.reach[at], m.s1[at], m.s2[at])
@@ -368,7 +381,7 @@ cdef class Mixture:
         if own_fractions and tied:
             raise ValueError("own_fractions needs masks of every component, got tied=True")
         self.share, self.stick = np.ones((5, K if own_fractions else D)), np.zeros((5, K))
-        self.entropy, self.noise_divergence, self.mask_entropy = np.zeros((3, 1))
+        (self.entropy, self.noise_divergence), self.mask_entropy = np.zeros((2, 1)), np.zeros(max(K, 1))
         if kind == "bernoulli":
             values = [np.array([-log_beta(a0, b) for b in b0]) for _, a0, b0 in (prior, noise_prior)]
         else:

@@ -49,7 +49,7 @@ ctypedef struct Model:
     double *noise_divergence    # (1)
     # q(y), q(lambda), q(v)
     double *p                   # (K, D)
-    double *mask_entropy        # (1)
+    double *mask_entropy        # (K) of q(y); tied: all of it in the first
     Beta share, stick           # (D), or (K) with own fractions; (K)
     double *weight              # (K) E ln pi
 
@@ -77,6 +77,8 @@ cdef Py_ssize_t share_of(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept no
 cdef double selected(const Model *m, Py_ssize_t i, double *all) noexcept nogil
 cdef void pool_scatter(const Model *m, const double *pooled, double *a, double *b) noexcept nogil
 cdef void update_components(Model *m) noexcept nogil
+cdef void update_component(Model *m, Py_ssize_t k) noexcept nogil
+cdef void update_masks_of(Model *m, Py_ssize_t k) noexcept nogil
 cdef void update_masks(Model *m) noexcept nogil
 cdef void update_noise(Model *m, double *pooled) noexcept nogil
 cdef void update_shares(Model *m) noexcept nogil

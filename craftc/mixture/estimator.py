@@ -275,7 +275,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         race = Race(len(starts), side)
 
         def run(start: int) -> Iterator[None]:
-            n_threads = 1 if side > 1 else data.threads(priors.K)
+            n_threads = 1 if side > 1 else data.n_threads
             model: ComponentModel = (FullModel if priors.full else DiagonalModel)(data, priors, n_threads)
             if given is not None:
                 model.start_from(given)
@@ -291,7 +291,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
         with one_blas_thread() if priors.full else nullcontext():
             parallel_turns([run(start) for start in starts], side, config.stop)
             best = race.ahead
-            result = race.finish(data.threads(priors.K))
+            result = race.finish(data.n_threads)
         self._report_start(best, race.ascents[best])
         return result
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from craftc._common.row_products import row_sums
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import Priors
@@ -142,7 +143,7 @@ class Posterior:
         mixture = self.scaling.mixture(self.priors)
         mixture.own[...], mixture.noise[...], mixture.p[...], mixture.weight[...] = self.own, self.noise, self.p, self.weight
         mixture.size[...] = 1.0
-        threads = data.threads(self.priors.K)
+        threads = threads_for(n_threads, data.visits(self.priors.K))
         data.rows(self.priors.K).e_step(mixture, threads, gather=False, linear=self.scaling.linear, label=label, proba=proba)
 
     def labels(self, X: NDArray[Any], n_threads: int) -> Labels:

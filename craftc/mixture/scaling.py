@@ -18,6 +18,7 @@ from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import BINARY, COUNT, NOISE, NORMAL, Priors
 
 _FARTHEST = 1e140  # units from the centre: the square of a larger distance overflows
+_CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
 _COMMENSURATE = 10.0  # columns whose standard deviations lie within this factor keep their proportions
 
 
@@ -139,9 +140,13 @@ class ScaledData:
     def __len__(self) -> int:
         return len(self.X)
 
-    def threads(self, K: int) -> int:
-        """Threads for one pass over the rows."""
-        return threads_for(self.n_threads, len(self.X) * len(self.scaling.column) * (1 + K / 4))
+    def visits(self, K: int) -> float:
+        """Cell visits of one pass over the rows."""
+        return len(self.X) * len(self.scaling.column) * (1 + K / 4)
+
+    def passes(self, K: int) -> int:
+        """Passes over the rows between two checks for Ctrl-C."""
+        return max(1, int(_CELLS_PER_CHECK / (len(self.X) * (len(self.scaling.column) + 1) * K)))
 
     def rows(self, K: int) -> Rows:
         """The rows for a mixture of K components."""

@@ -21,6 +21,7 @@ from scipy.special import betaln
 from craftc._common.estimator import FitResult
 from craftc._common.labels import renumber
 from craftc._common.random import MixtureStream, spread, uniform
+from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import mixture_moves, mixture_split, mixture_start, parallel
 from craftc._kernels.mixture import Rows
@@ -31,7 +32,6 @@ from craftc.mixture.scaling import ScaledData
 _SLACK = 1e-9  # of the ELBO: a move must gain more, and rounding may cost an update less
 _SEED_ROWS = 256  # least number of rows among which the first centres are drawn
 _TRIALS = 3  # rows drawn for each of them
-_CELLS_PER_CHECK = 5e6  # cells times components between two checks for Ctrl-C
 _ROUGH = 3e-3  # nats per row that the last sweep of a start gains before the starts are compared
 LLOYD = 6  # passes of k-means: it only has to give a start
 
@@ -169,7 +169,7 @@ class DiagonalModel:
     data : ScaledData
     priors : Priors
     n_threads : int
-        Of a pass over the rows.
+        Of passes over the rows that are long enough.
     """
 
     def __init__(self, data: ScaledData, priors: Priors, n_threads: int) -> None:
@@ -181,33 +181,21 @@ class DiagonalModel:
     def rows(self) -> Rows:
         return self.data.rows(self.priors.K)
 
+    def _threads(self, passes: int = 1) -> int:
+        """Threads for some passes over the rows, for which they are woken once."""
+        return threads_for(self.n_threads, passes * self.data.visits(self.priors.K))
+
     def start_from(self, responsibilities: Floats) -> None:
         self.mixture.size[:] = 1.0
-        self.rows.e_step(self.mixture, self.n_threads, given=responsibilities)
+        self.rows.e_step(self.mixture, self._threads(), given=responsibilities)
         self._initialise()
 
     def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
         """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the highest likelihood."""
-        q = self.mixture
-        rows = self.data.X[self._seeds(seed, start, passes > 1)]
-        some = len(rows)
-        q.p[:], q.size[:some] = 1.0, 1.0
-        if self.scaling.linear:
-            cells = rows[:, self.scaling.column]
-            exposure = self.scaling.exposures(rows) if self.scaling.counts else np.ones(some)
-            q.s1[:some], q.reach[:some] = np.nan_to_num(cells), np.where(np.isnan(cells), 0.0, exposure[:, None])
-        else:
-            q.s1[:some], q.reach[:some] = np.nan_to_num(self.scaling.cells(rows)), 1.0
-        for _ in range(passes):
-            if self.scaling.linear:
-                q.update_components()
-            else:
-                np.divide(q.s1, q.reach, out=q.own[1], where=q.reach > 0)
-                q.own[0] = -0.5 * q.own[1] ** 2
-            before = q.s1.copy()
-            self.rows.e_step(q, self.n_threads, hard=True, linear=True)
-            if np.array_equal(before, q.s1):
-                break
+        self.rows.start(self.mixture, self._seeds(seed, start, passes > 1))
+        most = self.data.passes(self.priors.K)
+        while passes > 0 and self.rows.kmeans(self.mixture, some := min(passes, most), self._threads(some)):
+            passes -= some
         self._initialise()
 
     def _seeds(self, seed: int, start: int, spread_out: bool) -> NDArray[np.intp]:
@@ -215,14 +203,16 @@ class DiagonalModel:
         n, K = len(self.data), self.priors.K
         some = max(_SEED_ROWS, 8 * K, min(64 * K, n // 64))
         rows = spread(n, some, seed, MixtureStream.SEED_SAMPLE, start) if n > some else np.arange(n)
-        cells = self.scaling.cells(self.data.X[rows])
-        if self.scaling.counts:
-            exposure = self.scaling.exposures(self.data.X[rows])
-            cells = (cells - exposure[:, None] * self.scaling.rate) / np.sqrt(np.maximum(exposure[:, None] * self.scaling.rate, 1e-300))
+        cells = self.rows.cells(rows)
+        if self.data.exposure is not None:
+            expected = self.scaling.rate[:, None] * self.data.exposure[rows]
+            cells = (cells - expected) / np.sqrt(np.maximum(expected, 1e-300))
+        if self.data.missing:
+            cells = np.nan_to_num(cells)
         weight = np.ones(len(rows)) if self.data.weight is None else self.data.weight[rows]
         trials, exchanges = (_TRIALS, K) if spread_out else (1, 0)
         draws = uniform(seed, MixtureStream.SEED, start, np.arange(1 + (K - 1) * trials + exchanges))
-        found = mixture_start.seed_rows(np.ascontiguousarray(np.nan_to_num(cells).T), weight, draws, K, trials, exchanges, spread_out)
+        found = mixture_start.seed_rows(cells, weight, draws, K, trials, exchanges, spread_out)
         return np.asarray(rows[found])
 
     def _initialise(self) -> None:
@@ -230,7 +220,7 @@ class DiagonalModel:
         q, m = self.mixture, self.priors.fraction
         q.share_prior = self.priors.share_shapes(m)
         q.p[:] = m
-        q.mask_entropy[:] = -(m * np.log(m) + (1 - m) * np.log(1 - m)) * (q.p.shape[1] if self.priors.tied else q.p.size)
+        q.mask_entropy[: 1 if self.priors.tied else None] = -(m * np.log(m) + (1 - m) * np.log(1 - m)) * q.p.shape[1]
         q.update_components()
         q.update_noise()
         q.update_shares()
@@ -241,7 +231,7 @@ class DiagonalModel:
 
     def sweeps(self, before: float, least: float, most: int) -> Floats:
         elbo = np.empty(1 if self.priors.learn else most)
-        made = self.rows.sweep(self.mixture, before - self.factors.constant, least, elbo, self.scaling.linear, self.n_threads)
+        made = self.rows.sweep(self.mixture, before - self.factors.constant, least, elbo, self.scaling.linear, self._threads(len(elbo)))
         if self.priors.learn:
             # q(v) and q(z) do not depend on lambda and m, so m may be updated after them
             self.factors.update_fraction()
@@ -264,7 +254,7 @@ class DiagonalModel:
         label = self._labels(gather=False).astype(np.min_scalar_type(self.priors.K))  # short integers are sorted in linear time
         order = np.argsort(label, kind="stable")
         first = np.append(0, np.cumsum(np.bincount(label, minlength=self.priors.K)))
-        return Halves(*mixture_split.split_gains(q, self.rows, order, first, self.n_threads))
+        return Halves(*mixture_split.split_gains(q, self.rows, order, first, self._threads(2)))
 
     def state(self) -> Any:
         return self.factors.state()
@@ -283,7 +273,7 @@ class DiagonalModel:
     def _labels(self, gather: bool = True) -> Labels:
         """The best component of every row under the present parameters."""
         label, alive = np.empty(len(self.data), np.int32), np.flatnonzero(self.mixture.size > 0)
-        self.rows.e_step(self.mixture, self.n_threads, gather=gather, linear=self.scaling.linear, label=label)
+        self.rows.e_step(self.mixture, self._threads(), gather=gather, linear=self.scaling.linear, label=label)
         renumber(label, alive.astype(np.int32))
         return label
 
@@ -314,8 +304,6 @@ class Ascent:
     def __init__(self, model: ComponentModel, config: FitConfig, callback: Callable[[int, float], None] | None = None) -> None:
         self.model, self.config, self.callback = model, config, callback
         self.path, self.converged = [model.elbo()], False
-        data, K = model.factors.data, model.factors.priors.K
-        self.most = max(1, int(_CELLS_PER_CHECK / (len(data) * (len(data.scaling.column) + 1) * K)))
 
     @property
     def elbo(self) -> float:
@@ -360,7 +348,8 @@ class Ascent:
         while self.n_iter < max_iter and not self.converged:
             if self.config.stop.is_set():
                 raise KeyboardInterrupt
-            path += self.model.sweeps(path[-1], least, min(self.most, max_iter - self.n_iter)).tolist()
+            most = self.model.factors.data.passes(self.model.factors.priors.K) * self.model.n_threads
+            path += self.model.sweeps(path[-1], least, min(most, max_iter - self.n_iter)).tolist()
             if path[-1] - path[-2] <= least:
                 self.converged = not (merge and self._move())
             if self.callback is not None:

@@ -221,6 +221,62 @@ def test_the_exponential_is_good_to_the_last_digits():
     np.testing.assert_allclose(proba[:, 1] / proba[:, 0], np.exp(x), rtol=1e-15)
 
 
+# ---- centres ----
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize(("n", "D"), SHAPES)
+def test_rows_as_first_components(n, D, counts, dtype):
+    q, rows, z, e, present = random_pass(n + D, n, D, counts=counts, missing=True, dtype=dtype)
+    index = np.random.default_rng(0).integers(0, n, min(n, 3))
+    np.testing.assert_array_equal(rows.cells(index), np.where(present, z, np.nan)[index].T)
+    rows.start(q, index)
+    some = len(index)
+    np.testing.assert_array_equal(q.size, np.arange(5) < some)
+    np.testing.assert_array_equal(q.s1[:some], z[index])
+    np.testing.assert_array_equal(q.reach[:some], (present * e[:, None])[index] if counts else np.ones((some, D)))
+    assert not q.s1[some:].any()
+    assert not q.reach[some:].any()
+    assert (q.p == 1.0).all()
+
+
+def test_rows_that_are_not_there():
+    q, rows, *_ = random_pass(0, 5, 3)
+    for index in ([5], [-1], [0] * 6):
+        with pytest.raises(ValueError, match="index"):
+            rows.start(q, np.array(index))
+    for index in ([5], [0, -1]):
+        with pytest.raises(ValueError, match="index"):
+            rows.cells(np.array(index))
+
+
+@pytest.mark.parametrize(("n", "D"), [(40, 3), (700, 20), (2600, 8), (900, 130)])
+def test_kmeans(n, D):
+    """Against passes in NumPy; the same bits in one call and in several, for any number of threads."""
+    rng = np.random.default_rng(n)
+    X = 3 * rng.normal(size=(4, D))[rng.integers(4, size=n)] + rng.normal(size=(n, D))
+    rows = Rows(X, np.arange(D, dtype=np.int32), np.zeros(D), np.ones(D), None, False, 5)
+    index = rng.permutation(n)[:5]
+    centres = X[index]
+    for _ in range(4):
+        label = ((X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        centres = np.array([X[label == k].mean(axis=0) for k in range(5)])
+    fits = []
+    for passes, n_threads in (([4], 1), ([4], 2), ([4], 7), ([1, 2, 1], 3)):
+        q = mixture(5, D)
+        rows.start(q, index)
+        for some in passes:
+            changed = rows.kmeans(q, some, n_threads)
+        fits.append((changed, q.size.copy(), q.s1.copy(), q.s2.copy()))
+    np.testing.assert_allclose(fits[0][1], np.bincount(label, minlength=5))
+    np.testing.assert_allclose(fits[0][2] / fits[0][1][:, None], centres, rtol=1e-9, atol=1e-9)
+    for other in fits[1:]:
+        for ours, theirs in zip(fits[0], other, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    assert not rows.kmeans(q, 500, 2)
+
+
 # ---- on the way ----
 
 
@@ -310,6 +366,22 @@ def test_sweeps_end_when_the_gain_is_small():
         stopped = model.sweeps(before, least, 30)
         made = int(np.argmax(rises <= least)) + 1 if (rises <= least).any() else 30
         np.testing.assert_array_equal(stopped, path[:made])
+
+
+@pytest.mark.parametrize("selection", ["local", "shared", "own fractions"])
+@pytest.mark.parametrize("component", ["gaussian", "poisson"])
+def test_sweeps_have_the_same_bits_for_any_number_of_threads(component, selection):
+    """Many short steps: threads that wake late find steps begun, or over."""
+    model, _ = model_and_reference(3, component, selection, K=4, D=9)
+    q, state, fits = model.mixture, model.mixture.state(), []
+    for n_threads in (1, 2, 3, 8):
+        q.restore(state)
+        elbo = np.empty(200)
+        assert model.rows.sweep(q, 0.0, -np.inf, elbo, model.scaling.linear, n_threads) == 200
+        fits.append((elbo, *(array.copy() for array in q.state())))
+    for other in fits[1:]:
+        for ours, theirs in zip(fits[0], other, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 def test_sorting_raises_the_elbo_and_permutes_all_tables():
