@@ -55,7 +55,7 @@ typedef struct {
  * other; a negative upper says that the row is beyond its limit and may open a cluster */
 typedef struct {
     int32_t *labels;
-    float *upper, *lower;
+    float *upper, *lower;       /* both NULL: bounds are not kept */
 } dp_rows;
 
 /* where the cells of rows that move are summed: integers, so that adding and removing commute */

@@ -302,14 +302,18 @@ TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X,
         int32_t all = 1;
         for (ptrdiff_t r = 0; r < ROWS; r++)
             all &= stays[r] = (certain[r] == 1) & (labels[r] == found.arg[r]);
-        memcpy(rows.upper + list[0], upper, sizeof(float) * ROWS);
-        memcpy(rows.lower + list[0], lower, sizeof(float) * ROWS);
+        if (rows.upper) {
+            memcpy(rows.upper + list[0], upper, sizeof(float) * ROWS);
+            memcpy(rows.lower + list[0], lower, sizeof(float) * ROWS);
+        }
         if (all)
             return 0;
     } else {
         for (ptrdiff_t r = 0; r < n; r++) {
-            rows.upper[list[r]] = upper[r];
-            rows.lower[list[r]] = lower[r];
+            if (rows.upper) {
+                rows.upper[list[r]] = upper[r];
+                rows.lower[list[r]] = lower[r];
+            }
             stays[r] = (certain[r] == 1) & (rows.labels[list[r]] == found.arg[r]);
         }
     }
@@ -325,10 +329,12 @@ TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X,
             double least, second;
             arg = THIS(dp_nearest)(c, x, rows.labels[i], &least, &second);
             upper[r] = dp_above(sqrt(least) * c->scale);
-            rows.lower[i] = dp_below(sqrt(second) * c->scale);
+            if (rows.upper)
+                rows.lower[i] = dp_below(sqrt(second) * c->scale);
             beyond = least * (sums->unit_weight ? sums->unit_weight[i] : 1.0) > c->limit;
         }
-        rows.upper[i] = beyond ? -upper[r] : upper[r];
+        if (rows.upper)
+            rows.upper[i] = beyond ? -upper[r] : upper[r];
         *beyond_limit += beyond;
         if (arg != rows.labels[i]) {
             moved += THIS(dp_move)(c, sums, x, i, rows.labels[i], arg);

@@ -48,8 +48,8 @@ def assign(
     X not None,                             # IN    (n, D)
     Centres centres not None,
     int32_t[::1] labels not None,           # INOUT (n,) 0..K-1
-    float[::1] upper not None,              # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit
-    float[::1] lower not None,              # INOUT (n,) bound on the distance to all others
+    float[::1] upper not None,              # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit; empty: not kept
+    float[::1] lower not None,              # INOUT (n,) bound on the distance to all others, or empty, too
     Sums sums not None,                     # INOUT
     const float[::1] drift not None,        # IN    (K,) how far centres moved since the bounds were set; empty: there are no bounds
     const float[::1] drift_others not None,  # IN    (K,) how far any other moved
@@ -66,8 +66,8 @@ def assign(
     check_sums(sums, X, centres.c.K, n_threads)
     check(0 <= start <= stop <= labels.shape[0], "start or stop")
     check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
-    check(upper.shape[0] == labels.shape[0], "upper")
-    check(lower.shape[0] == labels.shape[0], "lower")
+    check(upper.shape[0] == labels.shape[0] or (upper.shape[0] == 0 and drift.shape[0] == 0), "upper")
+    check(lower.shape[0] == upper.shape[0], "lower")
     if drift.shape[0]:
         check(drift.shape[0] >= centres.c.K, "drift")
         check(drift_others.shape[0] >= centres.c.K, "drift_others")
@@ -83,7 +83,9 @@ def assign(
     cdef dp_rows rows
     cdef Drift d
     cdef dp_sums *places
-    rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
+    rows.labels = &labels[0]
+    rows.upper = &upper[0] if upper.shape[0] else NULL
+    rows.lower = &lower[0] if lower.shape[0] else NULL
     d.own = d.others = d.half_gap = d.moved_gap = NULL
     d.moved, d.n_moved = &moved_centers[0] if moved_centers.shape[0] else NULL, moved_centers.shape[0]
     d.root = sqrtf(centres.c.inside) * DP_ROOT_DOWN if centres.c.inside < FLT_MAX else <float> INFINITY

@@ -15,6 +15,7 @@ from craftc._kernels import dpmeans_sweep as _sweep
 from craftc.dpmeans.bounded_rows import BoundedRows, CentreMoves, NewClusters, rows_at_once
 
 _WIDE = 4096  # centres times columns from which on bounds pay at once
+_ROWS_PER_MOVE = 20  # rows for each that moved, above which bounds are kept for the next sweep
 
 
 class Assignment:
@@ -39,7 +40,7 @@ class Assignment:
         self.table, self.limit, self.cap, self.K, self.sums = data, limit, cap, K, sums
         self.n_scanned = 0
         self._bounds: Literal["none", "distances", "costs"] = "none"  # costs: of collapsed moves
-        self._bounds_pay = True
+        self._bounds_pay, self._few_move = True, False
         self._last_is_new = False  # whether the bounds do not cover the last centre
         self._bounded_mu = np.empty((0, data.n_columns))  # centres to which the bounds belong
         self.drop_empty()
@@ -90,13 +91,19 @@ class Assignment:
     def assign(self) -> tuple[int, int]:
         """All rows to their nearest centres; returns rows that moved and rows beyond the limit (0 if no cluster may open)."""
         self._centres = self._kernel_centres()
-        moved, beyond, scanned = self._assign(self._moves())
+        keep = self._keeps_bounds()
+        moved, beyond, scanned = self._assign(self._moves(), keep)
         self.n_scanned += scanned
         self._last_is_new = False
         self._bounds, self._bounded_mu = "distances", self.mu
         # for few centres and columns, bounds cost more than scans unless nearly every row stays
-        self._bounds_pay = self.mu.size >= _WIDE or moved < len(self.table) / 200
+        self._few_move = moved < len(self.table) / _ROWS_PER_MOVE
+        self._bounds_pay = keep and (self.mu.size >= _WIDE or moved < len(self.table) / 200)
         return moved, beyond
+
+    def _keeps_bounds(self) -> bool:
+        """Whether the next sweep needs bounds: rows may be beyond the limit, or few of them will be scanned."""
+        return self.may_open() or self.mu.size >= _WIDE or self._few_move
 
     def add_centres(self, cells: NDArray[Any]) -> None:
         """More centres, at rows (m, D)."""
@@ -115,8 +122,8 @@ class Assignment:
         """A cluster at the row beyond the limit that is furthest from its centre."""
         raise NotImplementedError
 
-    def _assign(self, moves: CentreMoves) -> tuple[int, int, int]:
-        """All rows to their nearest centres; returns rows that moved, rows beyond the limit, rows scanned."""
+    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int, int]:
+        """All rows to their nearest centres; returns rows that moved, rows beyond the limit, rows scanned. `keep`: with their bounds."""
         raise NotImplementedError
 
     # ---- labels ----
@@ -199,8 +206,8 @@ class LocalAssignment(Assignment):
     def first_appearance(self) -> NDArray[np.intp]:
         return first_appearance(self.rows.labels, self.K)
 
-    def _assign(self, moves: CentreMoves) -> tuple[int, int, int]:
-        return self.rows.assign(moves, self._centres, self.sums)
+    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int, int]:
+        return self.rows.assign(moves, self._centres, self.sums, keep)
 
     def open_in_order(self) -> int:
         return RowsBeyond(self).visit()

@@ -81,14 +81,18 @@ class BoundedRows:
         self.n_threads = n_threads
         self.tile = aligned((n_threads, _kernel.TILE // 2 * (X.shape[1] + 1))).view(np.float32)
 
-    def assign(self, moves: CentreMoves, centres: _kernel.Centres, sums: _kernel.Sums) -> tuple[int, int, int]:
-        """All rows to their nearest centres; returns rows that moved, rows beyond the limit, rows scanned."""
+    def assign(self, moves: CentreMoves, centres: _kernel.Centres, sums: _kernel.Sums, keep: bool = True) -> tuple[int, int, int]:
+        """All rows to their nearest centres; returns rows that moved, rows beyond the limit, rows scanned.
+
+        Bounds that are not kept take no time, and no memory as long as none has been.
+        """
+        upper, lower = (self.upper, self.lower) if keep else (_NO_DRIFT, _NO_DRIFT)
         threads = threads_for(self.n_threads, self.X.size * (2 + len(moves.mu) / 8))
         moved = beyond = scanned = 0
         step = rows_at_once(moves.mu.size)
         for first in range(0, len(self.X), step):
             here, far, read = _sweep.assign(
-                self.X, centres, self.labels, self.upper, self.lower, sums, moves.drift, moves.others, moves.half, moves.apart, moves.gap,
+                self.X, centres, self.labels, upper, lower, sums, moves.drift, moves.others, moves.half, moves.apart, moves.gap,
                 first, min(first + step, len(self.X)), self.tile, threads,
             )  # fmt: skip
             moved, beyond, scanned = moved + here, beyond + far, scanned + read

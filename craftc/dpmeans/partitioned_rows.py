@@ -109,7 +109,7 @@ class PartitionedAssignment(Assignment):
     def first_appearance(self) -> NDArray[np.intp]:
         return by_first_row(self.engine.ask(operations.first_rows, (self._labels,), self.K))
 
-    def _assign(self, moves: CentreMoves) -> tuple[int, int, int]:
+    def _assign(self, moves: CentreMoves, keep: bool) -> tuple[int, int, int]:
         return self._changed(self.engine.labels(Assigned(self.table.geometry, moves), self._labels))
 
     def _changed(self, labels: FarLabels) -> tuple[int, int, int]:

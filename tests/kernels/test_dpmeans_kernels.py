@@ -59,6 +59,29 @@ def test_assign_finds_the_nearest_and_bounds_the_distances(seed, dtype):
     assert kernel.farthest(X, mu, centres.scale, labels, upper) == int(D2.min(axis=1).argmax())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_that_are_not_kept_change_no_row(seed, dtype):
+    X, mu, middle, reach, sums = setting(seed, dtype)
+    limit = float(np.median(squared(X, mu).min(axis=1)))
+    centres = kernel.Centres(mu, middle, reach, limit, dtype == np.float32)
+    found = []
+    for n in (len(X), 0):
+        labels, (upper, lower) = np.zeros(len(X), np.int32), np.empty((2, n), np.float32)
+        sums.clear()
+        kernel.accumulate(X, labels, sums, 1)
+        counts = sweep.assign(
+            X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1
+        )
+        found.append((counts, labels, sums.sums.copy(), sums.counts.copy()))
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1:], found[1][1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+    drift = np.zeros(len(mu), np.float32)
+    with pytest.raises(ValueError, match="upper"):  # rows that may stay need their bounds
+        sweep.assign(X, centres, labels, NONE, NONE, sums, drift, drift, drift, ALL_ROWS, drift, 0, len(X), tile(X.shape[1]), 1)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_bounds_skip_only_rows_that_stay(seed):
     X, mu, middle, reach, sums = setting(seed, np.float64)
