@@ -157,7 +157,7 @@ static inline void sp_combine(const sp_table *t, const sp_terms *c, const double
     SIMD_DISPATCH(sp_combine, (t, c, weight, known, out));
 }
 
-/* lanes (p1, p2, SP_LANES) = similarities of the indicators to the nodes, times visits (R, p1, M); known (P, p1, M) is room */
+/* lanes (p1, p2, SP_LANES) += similarities of the indicators to the nodes, times visits (R, p1, M); known (P, p1, M) is room of zeros */
 static inline void sp_visited(const sp_table *t, const sp_terms *c, const double *visits, double *known, double *lanes)
 {
     SIMD_DISPATCH(sp_visited, (t, c, visits, known, lanes));

@@ -426,8 +426,6 @@ TARGET static void THIS(sp_visited)(const sp_table *t, const sp_terms *c, const 
                                     double *restrict lanes)
 {
     const ptrdiff_t p1 = t->rows.p1, P = t->rows.P, M = t->M, width = t->grid.width;
-    memset(known, 0, sizeof(double) * P * p1 * M);
-    memset(lanes, 0, sizeof(double) * p1 * t->p2 * SP_LANES);
     for (ptrdiff_t r = 0; r < t->R; r++)
         for (ptrdiff_t s = 0; s < p1; s++) {
             const double *restrict visit = visits + (r * p1 + s) * M;

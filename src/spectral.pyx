@@ -427,8 +427,7 @@ cdef class Conditionals:
         cdef sp_terms c
         self._terms(&c, start, term, off, rise)
         check(np.shape(visits) == self.shapes[3], "visits")
-        room = np.empty((self.t.rows.P, self.t.rows.p1, self.t.M))
-        lanes = np.empty((self.t.rows.p1, self.t.p2, SP_LANES))
+        room, lanes = np.zeros((self.t.rows.P, self.t.rows.p1, self.t.M)), np.zeros((self.t.rows.p1, self.t.p2, SP_LANES))
         sp_visited(&self.t, &c, doubles_in(visits), doubles_out(room), doubles_out(lanes))
         return lanes.sum(axis=2)
 
