@@ -200,9 +200,8 @@ cdef void add_segments(void *context, int k, int thread) noexcept nogil:
     cdef double total = 0.0
     cdef mx_sums part
     m.size[k] = 0.0
-    memset(s1, 0, sizeof(double) * D)
-    memset(s2, 0, sizeof(double) * D)
-    memset(reach, 0, sizeof(double) * D)
+    for d in range(D):
+        s1[d] = s2[d] = reach[d] = 0.0
     for segment in range(p.segments):
         places(p, p.sums + segment * p.size, &part)
         m.size[k] += part.size[k]
@@ -256,9 +255,10 @@ cdef void improve_centres(Pass *p, Mixture mixture, Py_ssize_t passes, bint *cha
             set_centres(m)
         else:
             update_components(m)
-        memcpy(mixture.work, m.s1, size)
+        if size:        # no column may vary
+            memcpy(mixture.work, m.s1, size)
         all_rows(p)
-        changed[0] = memcmp(mixture.work, m.s1, size) != 0
+        changed[0] = size > 0 and memcmp(mixture.work, m.s1, size) != 0
         made += 1
 
 
