@@ -6,7 +6,7 @@
  * or not, moves it by at most about (n + 8) u S, S the sum of the sizes of the terms. The bound used is twice that, with S of the
  * largest |A|, |B| and |z| of every column; it covers the rounding of the double costs, of S and of the comparison.
  *
- * A whole tile without missing cells is rounded as it is read, so that its cells in double precision are not needed. */
+ * A whole tile without missing cells is rounded as it is read; its cells in double precision are not needed then. */
 #ifndef CRAFTC_CRAFT_SCREEN_H
 #define CRAFTC_CRAFT_SCREEN_H
 

@@ -121,7 +121,7 @@ def quietly(model: Any, *given: Any, **named: Any) -> Any:
 
 
 def map_arrays() -> None:
-    """From now on the allocator maps arrays from 64 kB on and unmaps them at once, so that resident memory is memory in use.
+    """From now on the allocator maps arrays from 64 kB on and unmaps them at once: resident memory is memory in use.
 
     It is best called before anything large is allocated: freed parts of the heap are used again, whatever their size, and stay resident.
     """

@@ -96,8 +96,8 @@ class Assignment:
         self.n_scanned += scanned
         self._last_is_new = False
         self._bounds, self._bounded_mu = "distances", self.mu
-        # for few centres and columns, bounds cost more than scans unless nearly every row stays
         self._few_move = moved < len(self.table) / _ROWS_PER_MOVE
+        # for few centres and columns, bounds cost more than scans unless nearly every row stays
         self._bounds_pay = keep and (self.mu.size >= _WIDE or moved < len(self.table) / 200)
         return moved, beyond
 

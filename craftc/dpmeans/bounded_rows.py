@@ -20,7 +20,7 @@ from craftc._kernels import dpmeans_sweep as _sweep
 
 WINDOW = 1024  # rows of the first window of a serial sweep
 _PRODUCTS_AT_ONCE = 10_000_000_000  # multiplications between two checks for an interrupt, a fraction of a second
-_NO_DRIFT = np.empty(0, np.float32)
+_NO_FLOATS = np.empty(0, np.float32)
 _NO_CENTERS = np.empty(0, np.int32)
 
 
@@ -45,10 +45,10 @@ class CentreMoves:
 
     mu: Floats
     limit: float
-    drift: NDArray[np.float32] = field(default_factory=lambda: _NO_DRIFT)
-    others: NDArray[np.float32] = field(default_factory=lambda: _NO_DRIFT)
-    half: NDArray[np.float32] = field(default_factory=lambda: _NO_DRIFT)
-    gap: NDArray[np.float32] = field(default_factory=lambda: _NO_DRIFT)
+    drift: NDArray[np.float32] = field(default_factory=lambda: _NO_FLOATS)
+    others: NDArray[np.float32] = field(default_factory=lambda: _NO_FLOATS)
+    half: NDArray[np.float32] = field(default_factory=lambda: _NO_FLOATS)
+    gap: NDArray[np.float32] = field(default_factory=lambda: _NO_FLOATS)
     apart: NDArray[np.int32] = field(default_factory=lambda: _NO_CENTERS)
 
 
@@ -86,7 +86,7 @@ class BoundedRows:
 
         Bounds that are not kept take no time, and no memory as long as none has been.
         """
-        upper, lower = (self.upper, self.lower) if keep else (_NO_DRIFT, _NO_DRIFT)
+        upper, lower = (self.upper, self.lower) if keep else (_NO_FLOATS, _NO_FLOATS)
         threads = threads_for(self.n_threads, self.X.size * (2 + len(moves.mu) / 8))
         moved = beyond = scanned = 0
         step = rows_at_once(moves.mu.size)
