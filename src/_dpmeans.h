@@ -20,6 +20,7 @@
 #include "_simd.h"
 
 #define DP_TILE 64              /* rows of a tile at most */
+#define DP_BOUNDED 256          /* rows at most whose bounds are compared at once */
 #define DP_CHECKED 4            /* centres of a quick check: the row's own and up to three others */
 #define DP_WORTH_CLUSTERS 24    /* from so many centres and columns on a quick check is much cheaper than a scan of all centres */
 #define DP_WORTH_COLUMNS 64
@@ -57,6 +58,17 @@ typedef struct {
     int32_t *labels;
     float *upper, *lower;       /* both NULL: bounds are not kept */
 } dp_rows;
+
+/* how the centres moved since the bounds of the rows were set, scaled */
+typedef struct {
+    const float *own;           /* (K) how far the centre moved; NULL: there are no bounds */
+    const float *others;        /* (K) how far any other moved, the moved centres below left out */
+    const float *half_gap;      /* (K) half the distance to the nearest other centre */
+    const int32_t *moved;       /* centres that the bounds do not cover: new ones, and some that moved much further than the others */
+    ptrdiff_t n_moved;
+    const float *moved_gap;     /* (K) distance to the nearest other of the moved centres */
+    float root;                 /* distances up to this are within the limit */
+} dp_drift;
 
 /* where the cells of rows that move are summed: integers, so that adding and removing commute */
 typedef struct {
@@ -146,6 +158,13 @@ static inline void dp_nearest_rows(const dp_centres *c, ptrdiff_t centre_stride,
                                    int32_t *labels, double *squared, double *rows, float *tile)
 {
     SIMD_DISPATCH(dp_nearest_rows, (c, centre_stride, x, n, x_stride, labels, squared, rows, tile));
+}
+
+/* rows [start, start + n) of at most DP_BOUNDED: the bounds of those that certainly stay in their clusters and within their limits follow the
+ * centres; the others go into `list`, which has room for n, and their number is returned */
+static inline ptrdiff_t dp_not_kept(dp_rows rows, const dp_drift *drift, ptrdiff_t start, ptrdiff_t n, int32_t *list)
+{
+    return SIMD_DISPATCH(dp_not_kept, (rows, drift, start, n, list));
 }
 
 /* rows of a tile of this instruction set, at most DP_TILE */

@@ -477,6 +477,7 @@ TARGET static ptrdiff_t THIS(dp_reassign_to_new)(const dp_centres *c, const int3
     return moved;
 }
 
+#include "_dpmeans_bounds.h"
 #include "_dpmeans_nearest.h"
 #include "_dpmeans_collapsed.h"
 

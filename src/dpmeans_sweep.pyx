@@ -16,9 +16,9 @@ from libc.stdlib cimport free
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums, dp_add,
-    dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_quick_check, dp_reassign_to_new, check_sums,
-    dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, places_of,
+    DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums,
+    check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_drift, dp_not_kept, dp_quick_check,
+    dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, places_of,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
@@ -27,16 +27,6 @@ cdef extern from "float.h":
 
 
 # ---- rows to their nearest centres ----
-
-cdef struct Drift:
-    const float *own            # (K,) how far the centre moved since the bounds were set; NULL: there are no bounds
-    const float *others         # (K,) how far any other moved, the moved centres below left out
-    const float *half_gap       # (K,) half the distance to the nearest other centre
-    const int32_t *moved        # centres that the bounds do not cover: new ones, and some that moved much further than the others
-    Py_ssize_t n_moved
-    const float *moved_gap      # (K,) distance to the nearest other of the moved centres
-    float root                  # distances up to this are within the limit
-
 
 cdef int check_rows(X, Centres centres) except -1:
     """Raise unless the rows have the columns and the type for which the centres were made."""
@@ -81,7 +71,7 @@ def assign(
     cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
     cdef dp_rows rows
-    cdef Drift d
+    cdef dp_drift d
     cdef dp_sums *places
     rows.labels = &labels[0]
     rows.upper = &upper[0] if upper.shape[0] else NULL
@@ -95,7 +85,7 @@ def assign(
     try:
         for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
             moved += _assign(
-                &centres.c, table.numeric, rows, &places[omp_get_thread_num()], d, start + b * block, min(start + (b + 1) * block, stop),
+                &centres.c, table.numeric, rows, &places[omp_get_thread_num()], &d, start + b * block, min(start + (b + 1) * block, stop),
                 &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
             )
     finally:
@@ -106,55 +96,54 @@ def assign(
 
 
 cdef Py_ssize_t _assign(
-    const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, Drift drift, Py_ssize_t start, Py_ssize_t stop, float *tile,
-    Py_ssize_t *tally,
+    const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const dp_drift *drift, Py_ssize_t start, Py_ssize_t stop,
+    float *tile, Py_ssize_t *tally,
 ) noexcept nogil:
     """Rows that the bounds cannot keep where they are, a tile at a time."""
-    cdef int32_t tile_rows[DP_TILE]
-    cdef Py_ssize_t size = dp_tile_rows(), moved = 0, n = 0, i, r
+    cdef int32_t listed[DP_BOUNDED + DP_TILE]
+    cdef Py_ssize_t size = dp_tile_rows(), moved = 0, n = 0, m, r
     if drift.own == NULL:
         tally[1] += stop - start
         while start < stop:
             n = min(size, stop - start)
             for r in range(n):
-                tile_rows[r] = <int32_t> (start + r)
-            moved += dp_assign_tile(c, X, rows, sums, tile_rows, n, tile, &tally[0])
+                listed[r] = <int32_t> (start + r)
+            moved += dp_assign_tile(c, X, rows, sums, listed, n, tile, &tally[0])
             start += n
         return moved
-    for i in range(start, stop):
-        if _stays(c, dp_row(X, c.single, c.D, i), rows, i, drift):
-            continue
-        tile_rows[n] = <int32_t> i
-        n += 1
-        if n == size:
-            moved += dp_assign_tile(c, X, rows, sums, tile_rows, n, tile, &tally[0])
-            tally[1] += n
-            n = 0
+    while start < stop:
+        m = min(DP_BOUNDED, stop - start)
+        m, start = _not_kept(c, X, rows, drift, start, m, &listed[n]), start + m
+        tally[1] += m
+        n += m
+        while n >= size:
+            n -= size
+            moved += dp_assign_tile(c, X, rows, sums, &listed[n], size, tile, &tally[0])
     if n:
-        moved += dp_assign_tile(c, X, rows, sums, tile_rows, n, tile, &tally[0])
-        tally[1] += n
+        moved += dp_assign_tile(c, X, rows, sums, listed, n, tile, &tally[0])
     return moved
 
 
-cdef inline bint _stays(const dp_centres *c, const void *x, dp_rows rows, Py_ssize_t i, Drift drift) noexcept nogil:
-    """Whether a row certainly stays in its cluster and within its limit; then its bounds follow the centres."""
-    cdef int32_t k = rows.labels[i]
-    cdef float most = (fabsf(rows.upper[i]) + drift.own[k]) * DP_UP, least = (rows.lower[i] - drift.others[k]) * DP_DOWN
-    cdef float guard = least if least > drift.half_gap[k] else drift.half_gap[k]
-    cdef float far = (drift.moved_gap[k] - most) * DP_DOWN if drift.n_moved else <float> INFINITY
-    if not (most <= guard and most <= drift.root and far >= most):
-        if c.K < DP_WORTH_CLUSTERS or c.D < DP_WORTH_COLUMNS or not _check(c, x, k, drift, guard, &most, &far):
-            return False
-    rows.upper[i] = most
-    rows.lower[i] = least if least < far else far
-    return True
+cdef Py_ssize_t _not_kept(
+    const dp_centres *c, const void *X, dp_rows rows, const dp_drift *drift, Py_ssize_t start, Py_ssize_t n, int32_t *listed,
+) noexcept nogil:
+    """The rows of [start, start + n) that may leave their clusters or their limits; where scans are long, quick checks keep more."""
+    cdef Py_ssize_t m = dp_not_kept(rows, drift, start, n, listed), left = 0, r
+    if c.K < DP_WORTH_CLUSTERS or c.D < DP_WORTH_COLUMNS:
+        return m
+    for r in range(m):
+        if not _stays(c, dp_row(X, c.single, c.D, listed[r]), rows, listed[r], drift):
+            listed[left] = listed[r]
+            left += 1
+    return left
 
 
-cdef bint _check(const dp_centres *c, const void *x, int32_t k, Drift drift, float guard, float *most, float *far) noexcept nogil:
-    """The same by a quick check of the distances to the row's own centre and the moved ones, which tighten both bounds."""
+cdef bint _stays(const dp_centres *c, const void *x, dp_rows rows, Py_ssize_t i, const dp_drift *drift) noexcept nogil:
+    """Whether the distances of a row to its own centre and the moved ones keep it; they tighten both bounds then."""
     cdef float distance[DP_CHECKED]
     cdef int32_t some[DP_CHECKED]
-    cdef float error, others = <float> INFINITY
+    cdef int32_t k = rows.labels[i]
+    cdef float error, most, least = (rows.lower[i] - drift.others[k]) * DP_DOWN, others = <float> INFINITY
     cdef Py_ssize_t j
     for j in range(DP_CHECKED):
         some[j] = drift.moved[j - 1] if 0 < j <= drift.n_moved else k
@@ -164,9 +153,13 @@ cdef bint _check(const dp_centres *c, const void *x, int32_t k, Drift drift, flo
             others = distance[j] - error
     if not distance[0] + error < others:
         return False
-    most[0] = sqrtf(distance[0] + error) * DP_ROOT_UP
-    far[0] = sqrtf(others) * DP_ROOT_DOWN
-    return most[0] <= guard and most[0] <= drift.root
+    most = sqrtf(distance[0] + error) * DP_ROOT_UP
+    if not (most <= (least if least > drift.half_gap[k] else drift.half_gap[k]) and most <= drift.root):
+        return False
+    others = sqrtf(others) * DP_ROOT_DOWN
+    rows.upper[i] = most
+    rows.lower[i] = least if least < others else others
+    return True
 
 
 # ---- new centres ----

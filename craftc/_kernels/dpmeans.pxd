@@ -19,6 +19,14 @@ cdef extern from "_dpmeans.h" nogil:
         int32_t *labels
         float *upper
         float *lower
+    ctypedef struct dp_drift:
+        const float *own
+        const float *others
+        const float *half_gap
+        const int32_t *moved
+        Py_ssize_t n_moved
+        const float *moved_gap
+        float root
     ctypedef struct dp_sums:
         const double *centre
         const double *scale
@@ -45,6 +53,7 @@ cdef extern from "_dpmeans.h" nogil:
         pass
     enum:
         DP_TILE
+        DP_BOUNDED
         DP_CHECKED
         DP_WORTH_CLUSTERS
         DP_WORTH_COLUMNS
@@ -58,6 +67,7 @@ cdef extern from "_dpmeans.h" nogil:
     void dp_own_distances(
         const void *X, int single, Py_ssize_t D, const double *mu, const int32_t *labels, double *squared, Py_ssize_t start,
         Py_ssize_t stop)
+    Py_ssize_t dp_not_kept(dp_rows rows, const dp_drift *drift, Py_ssize_t start, Py_ssize_t n, int32_t *rows_left)
     Py_ssize_t dp_tile_rows()
     Py_ssize_t dp_assign_tile(
         const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const int32_t *tile_rows, Py_ssize_t n, float *tile,

@@ -16,6 +16,7 @@ from craftc.dpmeans.bounded_rows import BoundedRows, CentreMoves, NewClusters, r
 
 _WIDE = 4096  # centres times columns from which on bounds pay at once
 _ROWS_PER_MOVE = 20  # rows for each that moved, above which bounds are kept for the next sweep
+_ROWS_BOUNDED = 50  # the same, above which the next sweep uses them
 
 
 class Assignment:
@@ -98,7 +99,7 @@ class Assignment:
         self._bounds, self._bounded_mu = "distances", self.mu
         self._few_move = moved < len(self.table) / _ROWS_PER_MOVE
         # for few centres and columns, bounds cost more than scans unless nearly every row stays
-        self._bounds_pay = keep and (self.mu.size >= _WIDE or moved < len(self.table) / 200)
+        self._bounds_pay = keep and (self.mu.size >= _WIDE or moved < len(self.table) / _ROWS_BOUNDED)
         return moved, beyond
 
     def _keeps_bounds(self) -> bool:

@@ -201,6 +201,13 @@ class PartitionedRows:
         labels, K = start
         return Sweeps(PartitionedAssignment(self.table, limit_of(self.table, penalty), cap, labels, K), penalty)
 
+    def leaders(self, limit: float, cap: int) -> Floats:
+        rows = PartitionedAssignment(self.table, limit, cap, *self.one_cluster())
+        if rows.may_open():
+            rows.assign()
+            rows.add_centres(rows._opening_rows()[1])
+        return rows.mu
+
     # ---- single rows ----
 
     def gathered(self, rows: NDArray[np.intp] | None = None) -> DenseData:

@@ -13,7 +13,7 @@ from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.bounded_rows import nearest
+from craftc.dpmeans.bounded_rows import WINDOW, nearest
 from craftc.dpmeans.descent import Descent, SphericalFit
 from craftc.dpmeans.penalty import farthest_first
 from craftc.dpmeans.seeding import random_row
@@ -81,6 +81,20 @@ class LocalRows:
     def sweeps(self, penalty: float, cap: int, labels: Labels, seed: int, number: int) -> Descent:
         """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
         return Descent(self.data, penalty, cap, labels, self.data.order(seed, number))
+
+    def leaders(self, limit: float, cap: int) -> Floats:
+        """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the limit (Hartigan 1975)."""
+        data, centers, start, size = self.data, self.data.mean[None], 0, WINDOW
+        while start < len(data) and len(centers) < cap:
+            X, found = data.X[start : start + size], len(centers)
+            share = data.unit_weight[start : start + size] if len(data.unit_weight) else np.ones(len(X))
+            beyond = nearest(X, centers, data.n_threads)[1] * share > limit
+            while beyond.any() and len(centers) < cap:
+                leader = X[beyond.argmax()][None].astype(np.float64)
+                centers = np.concatenate([centers, leader])
+                beyond[beyond] = nearest(X[beyond], leader, 1)[1] * share[beyond] > limit
+            start, size = start + size, min(2 * size, _ROWS_AT_ONCE) if len(centers) == found else WINDOW
+        return centers
 
     # ---- single rows ----
 

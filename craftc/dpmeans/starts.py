@@ -14,9 +14,9 @@ import numpy as np
 from craftc._common.dense_data import DenseData
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import check_choice
-from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps
+from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps, limit_of
 from craftc.dpmeans.lowest import lowest
-from craftc.dpmeans.penalty import ROWS_SEARCHED, choose_by_sample, paper_mode, sample_of, searched_centers
+from craftc.dpmeans.penalty import ROWS_SEARCHED, choose_by_sample, paper_mode, sample_of, searched_centers, some_rows
 from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, merge_costs
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
@@ -105,16 +105,23 @@ class Starts:
         return penalty, best
 
     def sampled_centers(self, penalty: float) -> Floats | None:
-        """In mode "auto", the centres of the descent over a sample, from which the delayed sweeps of a large table start.
+        """In mode "auto", the centres of sweeps over a sample, from which those over a large table start.
 
-        Most of these sweeps open one cluster and move few rows. Serial sweeps are few.
+        Delayed sweeps open a cluster each, most of them in the sample. The first clusters of serial sweeps open at rows of the table.
         """
-        model = self.model
-        large = self.rows.n_counted > ROWS_SEARCHED
-        if not (large and model.mode == "auto" and self.mode == "delayed" and model.init in ("auto", "single")):
+        model, rows = self.model, self.rows
+        if rows.n_counted <= ROWS_SEARCHED or model.mode != "auto" or model.init not in ("auto", "single"):
             return None
-        sample = sample_of(self.rows, ROWS_SEARCHED, self.seed)
-        descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
+        if self.mode == "delayed":
+            sample = sample_of(rows, ROWS_SEARCHED, self.seed)
+            descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
+        else:
+            centers: Floats = rows.leaders(limit_of(rows.table, penalty), self.cap)
+            sample = some_rows(rows, self.seed, len(centers))
+            if len(centers) == 1 or len(sample) == rows.n_counted:
+                return centers
+            descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
+            descent.rows.replace_centers(centers)
         descent.run(descent.sweep(self.mode), [], int(model.max_iter), tolerance=_TOLERANCE)
         return descent.rows.mu
 

@@ -132,6 +132,13 @@ def test_a_long_table_is_chosen_by_the_same_sample():
     assert_same(fitted(DPMeans(random_state=2), Partitions(parts_of(X, [0, 7, 9000, 20_000]))), fitted(DPMeans(random_state=2), X))
 
 
+@pytest.mark.parametrize("penalty", [7.0, 30.0, 1e4])
+def test_serial_sweeps_of_a_long_table_start_at_the_same_leaders(penalty):
+    X = clouds(6, 30_000, 3, dtype=np.float32)
+    model = DPMeans(penalty, random_state=0)
+    assert_same(fitted(model, Partitions(parts_of(X, [0, 9_000, 9_001, 30_000]))), fitted(model, X))
+
+
 def test_constant_columns_and_equal_rows():
     for X in (np.full((9, 2), 1e4 + 0.1), np.array([[0.1, 1e4 + 1 / 3]]), np.c_[clouds()[:, :2], np.full(N, 7.0)]):
         cuts = [0, 0, len(X) // 2, len(X)]

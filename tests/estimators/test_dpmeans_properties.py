@@ -17,6 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from craftc import DPMeans
 from craftc._common import threads as parallel
+from craftc._common.dense_data import DenseData
+from craftc.dpmeans.row_store import LocalRows
 from tests.common import ROOT, examples
 from tests.reference import dpmeans as ref
 
@@ -396,6 +398,36 @@ def test_a_large_table_chooses_by_a_sample(seed):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(20_000, 2)) + 20.0 * rng.integers(0, 3, (20_000, 1))).astype(np.float32)
     assert DPMeans(random_state=seed, n_threads=1).fit(X).n_clusters_ == 3
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 10**6),
+    limit=st.sampled_from([0.0, 2.0, 20.0, 1e9]),
+    cap=st.sampled_from([1, 3, 10**6]),
+    weights=st.sampled_from(["none", "whole", "small"]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_leaders_are_the_rows_that_open_clusters_in_order(seed, limit, cap, weights, dtype):
+    X = clouds(seed, 150, 3).astype(dtype)
+    drawn = np.random.default_rng(seed).integers(0, 3, len(X)) + (np.arange(len(X)) == 0)
+    weight = None if weights == "none" else drawn * (1.0 if weights == "whole" else 0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("craftc.dpmeans.row_store.WINDOW", 8)
+        found = LocalRows(DenseData(X, weight, 1)).leaders(limit, cap)
+    expected = ref.leaders(X, limit, cap) if weight is None else ref.leaders(X[weight > 0], limit, cap, weight[weight > 0])
+    np.testing.assert_array_equal(found[1:], expected[1:])
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("penalty", [30.0, 80.0])
+def test_serial_sweeps_of_a_large_table_start_in_a_sample(penalty):
+    X = clouds(3, 40_000, 4, K=6, spread=3.0).astype(np.float32)
+    auto, paper = DPMeans(penalty, random_state=0).fit(X), DPMeans(penalty, mode="serial").fit(X)
+    assert auto.n_iter_ < paper.n_iter_
+    assert auto.objective_ < 1.02 * paper.objective_
+    assert (np.diff(auto.objective_path_) <= 1e-12 * auto.objective_).all()
+    assert_same_bits(auto, DPMeans(penalty, random_state=0, n_threads=1).fit(X))
 
 
 @pytest.mark.parametrize("seed", range(4))

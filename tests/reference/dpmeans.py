@@ -134,6 +134,16 @@ def serial_sweep(X, labels, centers, penalty, cap=None, order=None, weight=None)
     return labels, len(born), born
 
 
+def leaders(X, limit, cap, weight=None):
+    """The mean, and in order every row whose squared distance to it and to all earlier leaders exceeds the limit."""
+    X, w = as_table(X, weight)
+    centers = [mean_of(X, w, np.arange(len(X)))]
+    for x, share in zip(X, np.minimum(w, 1.0), strict=True):
+        if len(centers) < cap and min(distance2(x, centre) for centre in centers) * share > limit:
+            centers.append(x)
+    return np.array(centers)
+
+
 def delayed_sweep(X, labels, centers, penalty, cap=None, weight=None):
     """Assign every row, then open one cluster at the farthest row for which it pays.
 
