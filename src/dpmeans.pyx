@@ -4,13 +4,13 @@ import numpy as np
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, frexp, ldexp, sqrt
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add_rows, dp_below,
-    dp_centres, dp_cut_rows, dp_distance, dp_nearest_places, dp_nearest_rows, dp_own_distances, dp_places, dp_prepare, dp_sums,
+    dp_centres, dp_distance, dp_nearest_places, dp_nearest_rows, dp_own_distances, dp_places, dp_prepare, dp_sums,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
@@ -289,38 +289,6 @@ def own_distances(
     cdef Py_ssize_t n = table.n, block = block_rows(), b
     for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
         dp_own_distances(table.numeric, table.single, table.p, &mu[0, 0], &labels[0], &squared[0], b * block, min((b + 1) * block, n))
-
-
-def cut(
-    X not None,                                 # IN    (n, D)
-    const int32_t[::1] labels not None,         # IN    (n,)
-    const double[:, ::1] origins not None,      # IN    (K, D)
-    const double[:, ::1] directions not None,   # IN    (K, D)
-    uint8_t[::1] sides not None,                # INOUT (n,) 1: (x - origin) . direction > 0
-    Sums sums not None,                         # INOUT of cluster 2 label + side
-    int n_threads,
-):
-    """Every row to the side of its cluster on which it lies, and into the sums of that side; returns the counts that change sides."""
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == origins.shape[1], "X")
-    check(directions.shape[0] == origins.shape[0] and directions.shape[1] == origins.shape[1], "directions")
-    check(sides.shape[0] == labels.shape[0], "sides")
-    check_sums(sums, X, 2 * origins.shape[0], n_threads)
-    check_indices(labels, 0, origins.shape[0], "labels")
-    cdef table_rows table = rows_of(X)
-    cdef Py_ssize_t n = table.n, block = block_rows(), b
-    cdef int64_t changed = 0
-    if n == 0:
-        return 0
-    cdef dp_sums *places = places_of(sums, n_threads)
-    try:
-        for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-            changed += dp_cut_rows(&places[omp_get_thread_num()], table.numeric, table.single, table.p, &labels[0], &origins[0, 0],
-                                   &directions[0, 0], &sides[0], b * block, min((b + 1) * block, n))
-    finally:
-        free(places)
-    if n_threads > 1:
-        sums.gather()
-    return changed
 
 
 def update_nearest(

@@ -16,9 +16,9 @@ from libc.stdlib cimport free
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
 from craftc._kernels.dpmeans cimport (
-    DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres, Sums,
-    check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_drift, dp_not_kept, dp_quick_check,
-    dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, places_of,
+    DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres,
+    Sums, check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_drift, dp_not_kept,
+    dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, places_of,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 

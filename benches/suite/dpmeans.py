@@ -13,6 +13,7 @@ with new:
     from craftc import DPMeans
     from craftc._common.dense_data import DenseData
     from craftc._kernels import dpmeans as kernel
+    from craftc._kernels import dpmeans_cuts as cuts
     from craftc.dpmeans.descent import Descent
 setup = new.setup
 
@@ -60,14 +61,16 @@ class Distances:
         self.mu = self.X[:30].astype(np.float64)
         self.out, self.nearest = np.empty((len(self.X), 30)), np.full(len(self.X), np.inf)
         self.labels = np.arange(len(self.X), dtype=np.int32) % 30
-        self.sides, self.sums = np.zeros(len(self.X), np.uint8), DenseData(self.X, None, 1).no_sums(60)
+        self.data, self.sides = DenseData(self.X, None, 1), np.zeros(len(self.X), np.uint8)
+        self.sums = self.data.no_sums(60)
 
     def time_distances(self, *_: Any) -> None:
         kernel.distances(self.X, self.mu, self.out, 1)
 
-    def time_cut(self, *_: Any) -> None:
+    def time_two_means(self, *_: Any) -> None:
         self.sums.clear()
-        kernel.cut(self.X, self.labels, self.mu, self.mu, self.sides, self.sums, 1)
+        data, (origins, directions) = self.data, np.array((self.mu, self.mu))
+        cuts.two_means(self.X, self.labels, origins, directions, self.sides, self.sums, data.middle, data.step, True, 2, 7, 0.0, 1)
 
     def time_update_nearest(self, *_: Any) -> None:
         for centre in self.mu:

@@ -28,7 +28,7 @@ def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
 def renumber(labels: Labels, number: NDArray[np.int32]) -> None:
     """labels = number[labels], in place."""
     for rows in chunks(len(labels)):
-        labels[rows] = number[labels[rows]]
+        labels[rows] = number.take(labels[rows])
 
 
 def join(place: NDArray[np.int32], i: int, j: int) -> None:

@@ -75,15 +75,6 @@ def own_distances(
     squared: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def cut(
-    X: NDArray[Any],
-    labels: NDArray[np.int32],
-    origins: NDArray[np.float64],
-    directions: NDArray[np.float64],
-    sides: NDArray[np.uint8],
-    sums: Sums,
-    n_threads: int,
-) -> int: ...
 def update_nearest(
     X: NDArray[Any],
     point: NDArray[np.float64],

@@ -11,6 +11,7 @@ from craftc._common.dense_data import DenseData
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import dpmeans as _kernel
+from craftc._kernels import dpmeans_cuts as _cuts
 
 _AT_THE_MEAN = 2  # sweeps whose threshold is the mean of the cluster, which turn the direction towards the widest one
 _SWEEPS = 7  # all of them
@@ -53,14 +54,12 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     _kernel.own_distances(data.X, mu, labels, squared, data.threads_of_pass)
     far, equal = _furthest(data, squared, labels, K)
     halves = _Halves(data, labels, K)
-    halves.cut(mu, data.X[far] - mu)
-    cuts = halves.swept(mu)
+    cuts = halves.from_planes(mu.copy(), data.X[far] - mu)
     total, own = _weights(data, labels, K, np.arange(len(data))), _weights(data, labels, K, equal)
     alone = np.divide(total * own * squared[far], total - own, out=np.zeros(K), where=total > own)
     if not (alone > cuts.gains).any():
         return cuts
-    halves.separate(equal)
-    other = halves.swept(None)
+    other = halves.from_rows(equal)
     better = other.gains > cuts.gains
     return Cuts(np.where(better, other.gains, cuts.gains), np.where(better[labels], other.sides, cuts.sides))
 
@@ -72,37 +71,34 @@ class _Halves:
         self.data, self.labels = data, labels
         self.sums, self.sides = data.no_sums(2 * K), np.zeros(len(data), np.bool_)  # side 1 of cluster k is 2 k + 1
 
-    def separate(self, rows: NDArray[np.intp]) -> None:
-        """These rows alone on the second sides."""
+    def from_planes(self, origins: Floats, directions: Floats) -> Cuts:
+        """The cuts from these planes (K, D) on, the first of which keep their origins; both arrays are overwritten."""
+        return self._swept(origins, directions, _AT_THE_MEAN)
+
+    def from_rows(self, rows: NDArray[np.intp]) -> Cuts:
+        """The cuts from these rows alone on the second sides."""
         self.sides = np.zeros(len(self.data), np.bool_)
         self.sides[rows] = True
         self.sums.clear()
         _kernel.accumulate(self.data.X, 2 * self.labels + self.sides, self.sums, self.data.threads_of_pass)
+        origins, directions = np.empty((2, len(self.sums.counts) // 2, self.data.n_columns))
+        return self._swept(origins, directions, None)
 
-    def cut(self, origins: Floats, directions: Floats) -> float:
-        """Every row to the side of the hyperplane of its cluster on which it lies; returns the weight that changes sides."""
+    def _swept(self, origins: Floats, directions: Floats, kept: int | None) -> Cuts:
+        """The cuts after sweeps of 2-means; `kept`: sweeps that keep the origins of the planes, None: there are no planes yet."""
         data = self.data
-        self.sums.clear()
-        sides, threads = self.sides.view(np.uint8), threads_for(data.n_threads, 2 * data.X.size)
-        return data.unit * _kernel.cut(data.X, self.labels, origins, directions, sides, self.sums, threads)
+        _cuts.two_means(
+            data.X, self.labels, origins, directions, self.sides.view(np.uint8), self.sums, data.middle, data.step,
+            kept is not None, kept or 0, _SWEEPS, _FEW * data.total / data.unit, threads_for(data.n_threads, 2 * data.X.size * _SWEEPS),
+        )  # fmt: skip
+        return Cuts(self._gains(), self.sides)
 
-    def gains_and_means(self) -> tuple[Floats, Floats]:
-        """By how much cuts lower the inertia, and the means (K, 2, D) of both sides; zeros for clusters with all rows on one side."""
+    def _gains(self) -> Floats:
+        """(K,) by how much cuts lower the inertia; 0 for clusters with all rows on one side."""
         weights = self.sums.counts.reshape(-1, 2) * self.data.unit
         means = self.data.means(self.sums, len(self.sums.counts)).reshape(len(weights), 2, -1)
-        cut = (weights > 0).all(axis=1)
-        means[~cut] = 0.0
         squared = ((means[:, 1] - means[:, 0]) ** 2).sum(axis=1)
-        return np.where(cut, weights[:, 0] * weights[:, 1] / weights.sum(axis=1), 0.0) * squared, means
-
-    def swept(self, mu: Floats | None) -> Cuts:
-        """The cuts after sweeps of 2-means within every cluster; with `mu`, the first use the means of the clusters as thresholds."""
-        for sweep in range(_SWEEPS):
-            means = self.gains_and_means()[1]
-            thresholds = means.mean(axis=1) if mu is None or sweep >= _AT_THE_MEAN else mu
-            if self.cut(thresholds, means[:, 1] - means[:, 0]) <= _FEW * self.data.total:
-                break
-        return Cuts(self.gains_and_means()[0], self.sides)
+        return np.asarray(np.where((weights > 0).all(axis=1), weights[:, 0] * weights[:, 1] / weights.sum(axis=1), 0.0) * squared)
 
 
 def _furthest(data: DenseData, squared: Floats, labels: Labels, K: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -61,6 +61,7 @@ CHECKED = {
     "dpmeans.accumulate": (1,),
     "dpmeans.farthest": (3,),
     "dpmeans.gaps": (1,),
+    "dpmeans_cuts.two_means": (1,),
     "dpmeans_sweep.assign": (2, 9),
     "dpmeans_sweep.collapse": (12, 16),
     "dpmeans_sweep.loosen": (0,),

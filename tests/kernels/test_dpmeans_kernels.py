@@ -7,8 +7,10 @@ import pytest
 
 from craftc._common.dense_data import DenseData
 from craftc._kernels import dpmeans as kernel
+from craftc._kernels import dpmeans_cuts as cuts
 from craftc._kernels import dpmeans_sweep as sweep
 from craftc.dpmeans.row_store import LocalRows
+from tests.reference import dpmeans_search as ref
 
 NONE, ALL_ROWS = np.empty(0, np.float32), np.empty(0, np.int32)
 
@@ -151,6 +153,13 @@ def test_own_distances(D, dtype):
     np.testing.assert_allclose(out[0], squared(X, mu)[np.arange(2200), labels], rtol=1e-13)
 
 
+def two_means(data, labels, origins, directions, sides, sums, n_threads, *, given=True, kept=0, most=0, few=0.0):
+    """The kernel on the rows of a table; the planes are overwritten."""
+    return cuts.two_means(
+        data.X, labels, origins, directions, sides.view(np.uint8), sums, data.middle, data.step, given, kept, most, few, n_threads
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("D", [1, 7, 8, 37])
@@ -165,7 +174,7 @@ def test_sides_of_a_cut_and_their_sums(D, weighted, dtype):
     found = []
     for n_threads in (1, 3):
         sides, sums = before.copy(), data.no_sums(8)
-        changed = kernel.cut(X, labels, mu, directions, sides.view(np.uint8), sums, n_threads)
+        changed = two_means(data, labels, mu, directions, sides, sums, n_threads)
         assert changed == (np.ones(2200, int) if weight is None else data.weight)[sides != before].sum()
         np.testing.assert_array_equal(sides[clear], (along > 0)[clear])
         of_sides = data.sums_of((2 * labels + sides).astype(np.int32), 8)
@@ -175,18 +184,63 @@ def test_sides_of_a_cut_and_their_sums(D, weighted, dtype):
     np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("D", [1, 5, 40])
+def test_two_means_is_that_of_the_reference(D, weighted, given, n_threads, dtype):
+    rng = np.random.default_rng(D + 100 * given)
+    K, kept, most, few = 5, 2, 6, 3.0
+    labels = rng.integers(0, K, 3000).astype(np.int32)
+    labels[labels == 3] = 4  # an empty cluster
+    labels[:2] = 3, 3
+    X = (rng.normal(size=(3000, D)) + 3.0 * rng.normal(size=(K, 2, D))[labels, rng.integers(0, 2, 3000)]).astype(dtype)
+    X[1] = X[0]  # a cluster of equal rows
+    weight = rng.integers(0, 3, 3000).astype(float) if weighted else None
+    data, sides = DenseData(X, weight, n_threads), rng.random(3000) < 0.5
+    origins, directions, sums = rng.normal(size=(K, D)), rng.normal(size=(K, D)), data.no_sums(2 * K)
+    if not given:
+        kernel.accumulate(X, (2 * labels + sides).astype(np.int32), sums, 1)
+    expected, changes = ref.two_means(
+        X, weight, labels, sides, (origins, directions) if given else None, kept if given else 0, most, few
+    )
+    changed = two_means(data, labels, origins, directions, sides, sums, n_threads, given=given, kept=kept * given, most=most, few=few)
+    np.testing.assert_array_equal(sides, expected)
+    assert changed == changes[-1]
+    of_sides = data.sums_of((2 * labels + sides).astype(np.int32), 2 * K)
+    np.testing.assert_array_equal(sums.sums, of_sides.sums[: 2 * K])
+    np.testing.assert_array_equal(sums.counts, of_sides.counts[: 2 * K])
+
+
+def test_two_means_of_no_rows():
+    data = DenseData(np.arange(6.0).reshape(3, 2), None, 1)
+    none, planes = np.empty((0, 2)), np.zeros((2, 1, 2))
+    changed = cuts.two_means(
+        none, np.empty(0, np.int32), *planes, np.empty(0, np.uint8), data.no_sums(2), data.middle, data.step, True, 0, 3, 0.0, 1
+    )
+    assert changed == 0
+
+
 def test_a_cut_refuses_what_does_not_fit():
     X, labels = np.zeros((5, 2)), np.zeros(5, np.int32)
-    planes, sides, sums = np.zeros((2, 2)), np.zeros(5, np.uint8), DenseData(X + np.arange(2), None, 1).no_sums(4)
+    data = DenseData(X + np.arange(2), None, 1)
+    planes, sides, sums = np.zeros((2, 2)), np.zeros(5, bool), data.no_sums(4)
     for wrong in (labels + np.int32(2), labels - np.int32(1)):
         with pytest.raises(ValueError, match="labels from 0 to 1"):
-            kernel.cut(X, wrong, planes, planes, sides, sums, 1)
+            two_means(data, wrong, planes, planes, sides, sums, 1)
+    with pytest.raises(ValueError, match="X"):
+        two_means(data, labels[:4], planes, planes, sides, sums, 1)
     with pytest.raises(ValueError, match="directions"):
-        kernel.cut(X, labels, planes, planes[:1], sides, sums, 1)
+        two_means(data, labels, planes, planes[:1], sides, sums, 1)
     with pytest.raises(ValueError, match="sides"):
-        kernel.cut(X, labels, planes, planes, sides[:4], sums, 1)
+        two_means(data, labels, planes, planes, sides[:4], sums, 1)
     with pytest.raises(ValueError, match="sums"):
-        kernel.cut(X, np.zeros(5, np.int32), np.zeros((3, 2)), np.zeros((3, 2)), sides, sums, 1)
+        two_means(data, labels, np.zeros((3, 2)), np.zeros((3, 2)), sides, sums, 1)
+    with pytest.raises(ValueError, match="n_threads"):
+        two_means(data, labels, planes, planes, sides, sums, 2)
+    with pytest.raises(ValueError, match="middle or step"):
+        cuts.two_means(X, labels, planes, planes, sides.view(np.uint8), sums, data.middle[:1], data.step, True, 0, 0, 0.0, 1)
 
 
 def test_rows_of_another_type_than_that_of_the_centres_are_refused():

@@ -30,6 +30,50 @@ def best_gain(X, w):
     return max((gain(X, w, sides) for sides in cuts), default=0.0)
 
 
+def two_means(X, w, labels, sides, planes, kept, most, few):
+    """2-means within every cluster; sides after the sweeps, and the weight that changed sides in each.
+
+    Parameters
+    ----------
+    X, w, labels : ndarray
+        `w` may be None.
+    sides : ndarray (n,) of bool
+        Those before the first cut.
+    planes : tuple of (K, D) origins and directions, or None
+        Of the first cut; None: the first planes are those between the means of the sides.
+    kept : int
+        First sweeps whose planes keep their origins.
+    most : int
+        Sweeps after the first cut.
+    few : float
+        A sweep in which at most this weight changes sides is the last.
+    """
+    X, w, sides = X.astype(np.float64), np.ones(len(X)) if w is None else w, sides.copy()
+    changes = []
+
+    def cut(origins, directions):
+        new = ((X - origins[labels]) * directions[labels]).sum(axis=1) > 0.0
+        changes.append(w[new != sides].sum())
+        sides[:] = new
+
+    origins = directions = None
+    if planes is not None:
+        origins, directions = planes
+        cut(origins, directions)
+    for sweep in range(most):
+        K, D = int(labels.max()) + 1, X.shape[1]
+        means = np.zeros((K, 2, D))
+        for k in range(K):
+            parts = [(labels == k) & (sides == side) & (w > 0) for side in (False, True)]
+            if all(part.any() for part in parts):  # otherwise there is no plane
+                means[k] = [np.average(X[part], axis=0, weights=w[part]) for part in parts]
+        origins, directions = origins if sweep < kept else means.mean(axis=1), means[:, 1] - means[:, 0]
+        cut(origins, directions)
+        if changes[-1] <= few:
+            break
+    return sides, changes
+
+
 def merge_cost(X, w, labels, k, j):
     """By how much the merge of two clusters raises the scatter."""
     merged = np.where(labels == j, k, labels)
