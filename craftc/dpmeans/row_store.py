@@ -86,14 +86,14 @@ class LocalRows:
         """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the limit (Hartigan 1975)."""
         data, centers, start, size = self.data, self.data.mean[None], 0, WINDOW
         while start < len(data) and len(centers) < cap:
-            X, found = data.X[start : start + size], len(centers)
+            X = data.X[start : start + size]
             share = data.unit_weight[start : start + size] if len(data.unit_weight) else np.ones(len(X))
             beyond = nearest(X, centers, data.n_threads)[1] * share > limit
+            start, size = start + size, WINDOW if np.count_nonzero(beyond) > WINDOW else min(2 * size, _ROWS_AT_ONCE)
             while beyond.any() and len(centers) < cap:
                 leader = X[beyond.argmax()][None].astype(np.float64)
                 centers = np.concatenate([centers, leader])
                 beyond[beyond] = nearest(X[beyond], leader, 1)[1] * share[beyond] > limit
-            start, size = start + size, min(2 * size, _ROWS_AT_ONCE) if len(centers) == found else WINDOW
         return centers
 
     # ---- single rows ----
