@@ -227,7 +227,7 @@ class DenseData(NumberTable):
 
     def of_rows(self, rows: NDArray[np.intp]) -> DenseData:
         """Some of the rows."""
-        return DenseData(np.ascontiguousarray(self.X[rows]), None if self._given is None else self._given[rows], self.n_threads)
+        return DenseData(self.X.take(rows, axis=0), None if self._given is None else self._given[rows], self.n_threads)
 
     @cached_property
     def _whole(self) -> _kernel.Sums:
