@@ -25,8 +25,8 @@ from craftc._kernels import parallel as _kernel
 T = TypeVar("T")
 S = TypeVar("S")
 
-#: Cell visits below which a parallel region costs more than it saves (waking a thread takes about 20 microseconds).
-SMALL_WORK = 400_000
+#: Cell visits below which a parallel region costs more than it saves (waking a thread takes 20 to 100 microseconds).
+SMALL_WORK = 1_000_000
 
 _state = {"parallel": False, "forked": False, "warned": False}
 
