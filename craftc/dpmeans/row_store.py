@@ -90,10 +90,11 @@ class LocalRows:
             share = data.unit_weight[start : start + size] if len(data.unit_weight) else np.ones(len(X))
             beyond = nearest(X, centers, data.n_threads)[1] * share > limit
             start, size = start + size, WINDOW if np.count_nonzero(beyond) > WINDOW else min(2 * size, _ROWS_AT_ONCE)
-            while beyond.any() and len(centers) < cap:
-                leader = X[beyond.argmax()][None].astype(np.float64)
-                centers = np.concatenate([centers, leader])
-                beyond[beyond] = nearest(X[beyond], leader, 1)[1] * share[beyond] > limit
+            found = [centers]
+            while beyond.any() and len(centers) + len(found) <= cap:
+                found.append(X[beyond.argmax()][None].astype(np.float64))
+                beyond[beyond] = nearest(X[beyond], found[-1], 1)[1] * share[beyond] > limit
+            centers = np.concatenate(found)
         return centers
 
     # ---- single rows ----
