@@ -43,7 +43,7 @@ from craftc.table.dense_input import DenseInput
 from craftc.table.html_overview import HtmlOverview, Overview
 
 INITS = ("kmeans", "random")
-_PARALLEL_STARTS = 20  # times SMALL_WORK: for larger tables starts run one after the other, each on all threads
+_PARALLEL_STARTS = 8  # times SMALL_WORK: for larger tables starts run one after the other, each on all threads
 _FEW_ROWS = 100  # tables may have fewer rows than components up to so many
 _NAMED = 5  # columns in a message
 

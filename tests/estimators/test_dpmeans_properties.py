@@ -154,7 +154,7 @@ def test_more_starts_never_hurt_and_the_seed_decides(mode, init):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_bits_on_any_number_of_threads(mode, dtype):
-    n, D = 26_000, 8
+    n, D = 60_000, 8
     assert parallel.threads_for(2, n * D * 2.125) == 2  # the very first sweep is shared out
     X = clouds(3, n, D, K=12, spread=3.0).astype(dtype)
     weight = np.random.default_rng(0).random(n) if dtype == np.float64 else None
