@@ -31,6 +31,15 @@ TARGET static inline void THIS(sp_similar)(const sp_scale *a, double x, double e
     }
 }
 
+/* the same of one entry */
+static inline double THIS(sp_similar_one)(const sp_scale *a, ptrdiff_t j, double x, double eps)
+{
+    double size;
+    const double *sign = THIS(sp_side)(a, x, eps, &size);
+    const double up = a->size[j] * (1.0 / size), down = a->inverse[j] * size;
+    return (up < down ? up : down) * sign[j];
+}
+
 /* ln of a product of many numbers >= 1: the logarithm is taken only when the product becomes too large */
 static inline void THIS(sp_log)(double *product, double *log_sum, double z)
 {
@@ -357,7 +366,7 @@ TARGET static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_
         const ptrdiff_t known = sp_row(t, i, k);
         for (ptrdiff_t s = 0; s < t->rows.p1; s++) {
             const double x = k->x[s], size = fabs(x) > t->eps ? fabs(x) : t->eps;
-            double *on = k->cross, *restrict out = own + s * p;
+            double *restrict codes = k->energy, *restrict out = own + s * p;
             if (x != x)
                 continue;
             powers[3 * s] += 1.0;
@@ -371,13 +380,17 @@ TARGET static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_
             }
             if (t->seen > t->rows.p1 || !t->rows.P)
                 continue;
-            THIS(sp_similar)(&t->minus, x, t->eps, k->energy);
-            THIS(sp_similar)(&t->plus, x, t->eps, on);
+            THIS(sp_similar)(&t->minus, x, t->eps, codes);
             for (ptrdiff_t v = 0; v < t->rows.P; v++) {
                 const ptrdiff_t indicator = t->indicator[k->state[v]];
-                for (ptrdiff_t l = t->first[v]; indicator != SP_MISSING && l < t->first[v + 1]; l++)
-                    out[t->rows.p1 + l] += l == indicator ? on[l] : k->energy[l];
+                if (indicator == SP_MISSING)
+                    memset(codes + t->first[v], 0, sizeof(double) * (t->first[v + 1] - t->first[v]));
+                else if (indicator >= 0)
+                    codes[indicator] = THIS(sp_similar_one)(&t->plus, indicator, x, t->eps);
             }
+            out += t->rows.p1;
+            for (ptrdiff_t l = 0; l < t->p2; l++)
+                out[l] += codes[l];
         }
     }
 }

@@ -333,7 +333,7 @@ class GraphSpectralFeatures(MixedInput, ClassNamePrefixFeaturesOutMixin, Transfo
         self.codes_ = np.concatenate([np.full((encoding.p1, 2), np.nan), codes])
         seen = low_rank if self.conditionals == "dense" else None
         objective = self._penalised(encoding, table, seen)
-        preconditioner = Preconditioner(objective, encoding.scaled(table), self._eps(), self.groups == "softmax")
+        preconditioner = Preconditioner(objective, table, self._eps(), self.groups == "softmax")
         rows = _sample_of(table)
         sample = None if rows is None else self._penalised(encoding, table.take(rows), seen and seen.take(rows))
         found = fit_weights(

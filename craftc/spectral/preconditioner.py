@@ -6,6 +6,7 @@ import numpy as np
 
 from craftc._common.typing import Floats
 from craftc.spectral.pseudo_likelihood import HatBasis, Objective, similarity
+from craftc.table import MixedTable
 
 _SAMPLE = 500  # rows from which the scales are estimated
 _MIN_CURVATURE = 1e-8  # of a coordinate: without a ridge the sample may show none
@@ -22,12 +23,12 @@ class Preconditioner:
     column. Then every coordinate is scaled by its second derivative. On the Adult data L-BFGS needs a tenth of the steps it needs without.
     """
 
-    def __init__(self, objective: Objective, scaled: Floats, eps: float, softmax: bool) -> None:
+    def __init__(self, objective: Objective, table: MixedTable, eps: float, softmax: bool) -> None:
         self.objective = objective
         like = objective.likelihood
         e, unary = like.encoding, objective.unary
         self._p1 = e.p1
-        sample = scaled[:: max(1, len(scaled) // _SAMPLE)]
+        sample = e.scaled(table.take(slice(None, None, max(1, table.n_rows // _SAMPLE))))
         x = np.nan_to_num(sample, nan=0.0)
         q = e.shares
         sizes = np.diff(e.first)

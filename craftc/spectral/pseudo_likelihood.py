@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -253,13 +252,8 @@ class PseudoLikelihood:
         self._dense = low_rank is not None
         off, on = (np.nan_to_num(similarity(nodes, code[:, None], eps), nan=0.0) for code in codes.T)
         self._off, self._rise = off, on - off
-        # side by side: the kernel does not hold the interpreter's lock
-        works: list[Callable[[], Any]] = [
-            lambda: self._conditionals.observed(self.n_threads),
-            lambda: self._sums_of_basis(table) if free else None,
-        ]
-        (powers, self._own), sums = parallel_map(lambda work: work(), works, self.n_threads)
-        self._basis_sums = powers[:, 1:] if sums is None else sums
+        powers, self._own = self._conditionals.observed(self.n_threads)
+        self._basis_sums = self._sums_of_basis(table) if free else powers[:, 1:]
         self._unary = aligned((e.p1, self._M))
         self._node_table = aligned((R, e.p1, self._M))
         self._bias, self._bias_table, self._cross = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
@@ -325,11 +319,15 @@ class PseudoLikelihood:
 
     def _sums_of_basis(self, table: MixedTable) -> Floats:
         """(p1, B) sums of the unary basis over the observed cells."""
-        out, n_terms = np.zeros((self.encoding.p1, self.unary_basis.size)), self.n_terms()
-        for rows in chunks(self.n):
+        n_terms = self.n_terms()
+
+        def sums(rows: slice) -> Floats:
+            out = np.zeros((self.encoding.p1, self.unary_basis.size))
             for s, x in enumerate(self.encoding.scaled(table.take(rows)).T):
-                out[s, : n_terms[s]] += self.basis_sums(s, x)
-        return out
+                out[s, : n_terms[s]] = self.basis_sums(s, x)
+            return out
+
+        return np.asarray(sum(parallel_map(sums, chunks(self.n), self.n_threads)))
 
 
 class Objective:

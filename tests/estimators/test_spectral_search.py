@@ -107,7 +107,7 @@ def test_a_sample_that_misleads_costs_steps_only(sampled):
     else:
         rows = MixedTable(np.ascontiguousarray(table.numeric[:, ::-1]), table.codes, table.schema)
     objective, sample = objective_of(encoding, table, codes), objective_of(encoding, rows, codes)
-    preconditioner = Preconditioner(objective, encoding.scaled(table), 0.2, True)
+    preconditioner = Preconditioner(objective, table, 0.2, True)
     search = {"tol": 1e-6, "max_iter": 3000, "callback": lambda *step: None}
     found, alone = fit_weights(objective, preconditioner, sample, **search), fit_weights(objective, preconditioner, None, **search)
     assert found.converged
@@ -121,7 +121,7 @@ def test_coordinates_keep_the_gradient():
     encoding = Encoding.of(table, 2.0)
     codes = Factoriser(encoding, table, 1.0, 1).svd(5).approximation(2.0).codes(encoding)
     objective = objective_of(encoding, table, codes)
-    preconditioner = Preconditioner(objective, encoding.scaled(table), 0.2, True)
+    preconditioner = Preconditioner(objective, table, 0.2, True)
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, len(objective)))
     assert preconditioner.vector(a) @ b == pytest.approx(a @ preconditioner.gradient(b), rel=1e-12)
