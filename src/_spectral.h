@@ -151,16 +151,17 @@ static inline void sp_observe(const sp_table *t, ptrdiff_t start, ptrdiff_t stop
     SIMD_DISPATCH(sp_observe, (t, start, stop, powers, own, scratch));
 }
 
-/* out (R, p1, M) = energies of the numeric nodes under every combination, by weights (p1, p2); known (P, p1, M) is room */
-static inline void sp_combine(const sp_table *t, const sp_terms *c, const double *weight, double *known, double *out)
+/* out (R, p1, M) = energies of the nodes of column s under every combination, by weights (p1, p2); known (P, M) is room */
+static inline void sp_combine(const sp_table *t, const sp_terms *c, ptrdiff_t s, const double *weight, double *known, double *out)
 {
-    SIMD_DISPATCH(sp_combine, (t, c, weight, known, out));
+    SIMD_DISPATCH(sp_combine, (t, c, s, weight, known, out));
 }
 
-/* lanes (p1, p2, SP_LANES) += similarities of the indicators to the nodes, times visits (R, p1, M); known (P, p1, M) is room of zeros */
-static inline void sp_visited(const sp_table *t, const sp_terms *c, const double *visits, double *known, double *lanes)
+/* lanes (p1, p2, SP_LANES) += similarities of the indicators to the nodes of column s, times visits (R, p1, M); known (P, M) is room of
+ * zeros */
+static inline void sp_visited(const sp_table *t, const sp_terms *c, ptrdiff_t s, const double *visits, double *known, double *lanes)
 {
-    SIMD_DISPATCH(sp_visited, (t, c, visits, known, lanes));
+    SIMD_DISPATCH(sp_visited, (t, c, s, visits, known, lanes));
 }
 
 #endif

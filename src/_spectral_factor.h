@@ -1,7 +1,8 @@
-/* Rows of a nonnegative factorisation of a mixed table: one sweep of hierarchical alternating least squares (HALS). */
+/* Nonnegative factorisation of a mixed table: one sweep of hierarchical alternating least squares (HALS). */
 #ifndef CRAFTC_SPECTRAL_FACTOR_H
 #define CRAFTC_SPECTRAL_FACTOR_H
 
+#include <string.h>
 #include "_mixed_rows.h"
 #include "_simd.h"
 
@@ -45,6 +46,13 @@ static inline void nf_rows(const nf_table *t, const double *loading, const doubl
 static inline void nf_loadings(ptrdiff_t p, ptrdiff_t k, const double *product, const double *gram, double *loadings, double *scratch)
 {
     SIMD_DISPATCH(nf_loadings, (p, k, product, gram, loadings, scratch));
+}
+
+/* gram (k, width) = products of the factors w (n, width) */
+static inline void nf_gram(ptrdiff_t k, ptrdiff_t width, ptrdiff_t n, const double *w, double *gram)
+{
+    memset(gram, 0, sizeof(double) * k * width);
+    SIMD_DISPATCH(nf_sums, (w, width, k, n, w, width, gram));
 }
 
 #endif

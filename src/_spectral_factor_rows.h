@@ -72,7 +72,7 @@ TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, con
 }
 
 /* sums (many, width) += products of columns (n, many) with scores w (n, width) */
-TARGET ALWAYS_INLINE void THIS(nf_sums)(const double *column, ptrdiff_t stride, ptrdiff_t many, ptrdiff_t n, const double *restrict w,
+TARGET static inline void THIS(nf_sums)(const double *column, ptrdiff_t stride, ptrdiff_t many, ptrdiff_t n, const double *restrict w,
                                         ptrdiff_t width, double *restrict sums)
 {
     for (ptrdiff_t s = 0; s < many; s++)

@@ -395,31 +395,29 @@ TARGET static void THIS(sp_observe)(const sp_table *t, ptrdiff_t start, ptrdiff_
     }
 }
 
-TARGET static void THIS(sp_combine)(const sp_table *t, const sp_terms *c, const double *weight, double *restrict known,
+TARGET static void THIS(sp_combine)(const sp_table *t, const sp_terms *c, ptrdiff_t s, const double *weight, double *restrict known,
                                     double *restrict out)
 {
     const ptrdiff_t p1 = t->rows.p1, P = t->rows.P, M = t->M, width = t->grid.width;
     for (ptrdiff_t v = 0; v < P; v++)
-        for (ptrdiff_t s = 0; s < p1; s++)
-            for (ptrdiff_t m = 0; m < t->n_nodes[s]; m += W) {
-                LANE sum = {0};
-                for (ptrdiff_t l = t->first[v]; l < t->first[v + 1]; l++)
-                    sum += weight[s * t->p2 + l] * READ(c->off + l * width + t->first_node[s] + m);
-                AT(known + (v * p1 + s) * M + m) = sum;
-            }
+        for (ptrdiff_t m = 0; m < t->n_nodes[s]; m += W) {
+            LANE sum = {0};
+            for (ptrdiff_t l = t->first[v]; l < t->first[v + 1]; l++)
+                sum += weight[s * t->p2 + l] * READ(c->off + l * width + t->first_node[s] + m);
+            AT(known + v * M + m) = sum;
+        }
     for (ptrdiff_t r = 0; r < t->R; r++)
-        for (ptrdiff_t s = 0; s < p1; s++)
-            for (ptrdiff_t m = 0; m < t->n_nodes[s]; m += W) {
-                LANE sum = {0};
-                for (ptrdiff_t i = c->start[r]; i < c->start[r + 1]; i++) {
-                    const ptrdiff_t v = c->term[i], l = v - P;
-                    if (l < 0)
-                        sum += READ(known + (v * p1 + s) * M + m);
-                    else
-                        sum += weight[s * t->p2 + l] * READ(c->rise + l * width + t->first_node[s] + m);
-                }
-                AT(out + (r * p1 + s) * M + m) = sum;
+        for (ptrdiff_t m = 0; m < t->n_nodes[s]; m += W) {
+            LANE sum = {0};
+            for (ptrdiff_t i = c->start[r]; i < c->start[r + 1]; i++) {
+                const ptrdiff_t v = c->term[i], l = v - P;
+                if (l < 0)
+                    sum += READ(known + v * M + m);
+                else
+                    sum += weight[s * t->p2 + l] * READ(c->rise + l * width + t->first_node[s] + m);
             }
+            AT(out + (r * p1 + s) * M + m) = sum;
+        }
 }
 
 /* Add the products of n doubles of a and b to SP_LANES lanes. */
@@ -435,28 +433,25 @@ TARGET ALWAYS_INLINE void THIS(sp_product)(const double *restrict a, const doubl
         AT(lanes + v * W) = sum[v];
 }
 
-TARGET static void THIS(sp_visited)(const sp_table *t, const sp_terms *c, const double *visits, double *restrict known,
+TARGET static void THIS(sp_visited)(const sp_table *t, const sp_terms *c, ptrdiff_t s, const double *visits, double *restrict known,
                                     double *restrict lanes)
 {
     const ptrdiff_t p1 = t->rows.p1, P = t->rows.P, M = t->M, width = t->grid.width;
-    for (ptrdiff_t r = 0; r < t->R; r++)
-        for (ptrdiff_t s = 0; s < p1; s++) {
-            const double *restrict visit = visits + (r * p1 + s) * M;
-            for (ptrdiff_t i = c->start[r]; i < c->start[r + 1]; i++) {
-                const ptrdiff_t v = c->term[i], l = v - P;
-                double *restrict sum = known + (v * p1 + s) * M;
-                if (l >= 0)
-                    THIS(sp_product)(visit, c->rise + l * width + t->first_node[s], t->n_nodes[s], lanes + (s * t->p2 + l) * SP_LANES);
-                else
-                    for (ptrdiff_t m = 0; m < t->n_nodes[s]; m += W)
-                        AT(sum + m) += READ(visit + m);
-            }
+    for (ptrdiff_t r = 0; r < t->R; r++) {
+        const double *restrict visit = visits + (r * p1 + s) * M;
+        for (ptrdiff_t i = c->start[r]; i < c->start[r + 1]; i++) {
+            const ptrdiff_t v = c->term[i], l = v - P;
+            double *restrict sum = known + v * M;
+            if (l >= 0)
+                THIS(sp_product)(visit, c->rise + l * width + t->first_node[s], t->n_nodes[s], lanes + (s * t->p2 + l) * SP_LANES);
+            else
+                for (ptrdiff_t m = 0; m < t->n_nodes[s]; m += W)
+                    AT(sum + m) += READ(visit + m);
         }
+    }
     for (ptrdiff_t v = 0; v < P; v++)
-        for (ptrdiff_t s = 0; s < p1; s++)
-            for (ptrdiff_t l = t->first[v]; l < t->first[v + 1]; l++)
-                THIS(sp_product)(known + (v * p1 + s) * M, c->off + l * width + t->first_node[s], t->n_nodes[s],
-                                 lanes + (s * t->p2 + l) * SP_LANES);
+        for (ptrdiff_t l = t->first[v]; l < t->first[v + 1]; l++)
+            THIS(sp_product)(known + v * M, c->off + l * width + t->first_node[s], t->n_nodes[s], lanes + (s * t->p2 + l) * SP_LANES);
 }
 
 #undef VECTORS

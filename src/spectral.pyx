@@ -1,33 +1,23 @@
-"""Expected statistics of the pseudo-likelihood gradient of a mixed table, and sweeps of a nonnegative factorisation (HALS).
+"""Expected statistics of the pseudo-likelihood gradient of a mixed table.
 
 The states of a categorical variable are its levels and, after them, the missing state: state ``first_state[v] + code`` belongs to the code
-``code`` of variable v. Sums over rows belong to fixed runs of rows and are added in order.
+``code`` of variable v. Sums over rows belong to fixed runs of rows and are added in order. A team of threads shares out the runs, and the
+steps before and after them.
 """
 
 import math
 
 import numpy as np
 
-from cython.parallel cimport prange, threadid
+from cython.parallel cimport parallel, prange
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport check, check_threads, doubles_in, doubles_out
-
-cdef extern from "_mixed_rows.h":
-    ctypedef struct mixed_rows:
-        const void *numeric
-        const void *codes
-        Py_ssize_t width, q
-        int single, wide
-        Py_ssize_t p1, P, C
-        const Py_ssize_t *column
-        const Py_ssize_t *variable
-        const Py_ssize_t *first_state
+from craftc._kernels._common cimport check, check_threads, doubles_in, doubles_out, omp_get_thread_num
 
 cdef extern from "_spectral.h":
     enum:
-        SP_LANES, SP_MISSING, SP_ROOM, SP_SLOTS
+        SP_MISSING, SP_ROOM, SP_SLOTS
     const double SP_LARGE
 
     ctypedef struct sp_scale:
@@ -97,28 +87,21 @@ cdef extern from "_spectral.h":
     Py_ssize_t sp_padded(Py_ssize_t) noexcept nogil
     void sp_rows(const sp_table *, const sp_weights *, Py_ssize_t, Py_ssize_t, sp_sums *, sp_scratch *) noexcept nogil
     void sp_observe(const sp_table *, Py_ssize_t, Py_ssize_t, double *, double *, sp_scratch *) noexcept nogil
-    void sp_combine(const sp_table *, const sp_terms *, const double *, double *, double *) noexcept nogil
-    void sp_visited(const sp_table *, const sp_terms *, const double *, double *, double *) noexcept nogil
+    void sp_combine(const sp_table *, const sp_terms *, Py_ssize_t, const double *, double *, double *) noexcept nogil
+    void sp_visited(const sp_table *, const sp_terms *, Py_ssize_t, const double *, double *, double *) noexcept nogil
 
-cdef extern from "_spectral_factor.h":
-    ctypedef struct nf_table:
-        mixed_rows rows
-        Py_ssize_t k, width
-        const double *low
-        const double *scale
-        const double *fill
+cdef extern from "_team.h":
+    ctypedef struct team:
+        pass
 
-    Py_ssize_t nf_padded(Py_ssize_t) noexcept nogil
-    Py_ssize_t nf_scratch(Py_ssize_t, Py_ssize_t) noexcept nogil
-    void nf_rows(const nf_table *, const double *, const double *, const double *, Py_ssize_t, Py_ssize_t, double *, double *, double *,
-                 double *, double *) noexcept nogil
-    void nf_loadings(Py_ssize_t, Py_ssize_t, const double *, const double *, double *, double *) noexcept nogil
+    ctypedef void (*team_job)(void *, int, int) noexcept nogil
+    void team_start(team *) noexcept nogil
+    void team_step(team *, team_job, void *, int) noexcept nogil
+    void team_end(team *) noexcept nogil
+    void team_help(team *, int) noexcept nogil
 
 MISSING = SP_MISSING    # `indicator` of a missing state
 CUT = SP_LARGE          # energies are clipped to +-CUT
-cdef enum:
-    PARALLEL_ADDITIONS = 1 << 19                # of the sums of runs, below which a parallel loop costs more than it saves
-
 LANES = SP_LANES        # tables over the nodes of the grid, and over indicators, are padded to a multiple of LANES
 
 
@@ -127,7 +110,7 @@ cdef const Py_ssize_t *numbers(array) except? NULL:
     return &flat[0] if flat.shape[0] else NULL
 
 
-cdef inline double *line_start(double *room) noexcept nogil:
+cdef double *line_start(double *room) noexcept nogil:
     """The start of the first cache line from `room` on."""
     return <double *> ((<uintptr_t> room + 63) & ~<uintptr_t> 63)
 
@@ -159,6 +142,100 @@ cdef int read_rows(mixed_rows *t, numeric, column, codes, variable, first_state,
     check_positions(first_state, C, "first_state")
     t.column, t.variable, t.first_state = numbers(column), numbers(variable), numbers(first_state)
     return 0
+
+
+cdef struct Pass:               # over all rows
+    sp_table t
+    sp_weights w
+    sp_terms c
+    const double *mixed         # (p1, p2) weights of the tables of the numeric nodes, NULL if there are none to make
+    double *node_table          # OUT of them
+    Py_ssize_t n, runs
+    double *sums                # (runs, room)
+    Py_ssize_t size, room
+    Py_ssize_t[7] place         # of each of the sums
+    double *total               # (size) OUT
+    Py_ssize_t pieces           # in which the sums of the runs are added
+    double *known               # (p1, P, M) what indicators that are off add to the nodes, or take
+    double *lanes               # (p1, p2, LANES)
+    double *scratch             # (threads, scratch_size)
+    Py_ssize_t *whole           # (threads, scratch_whole)
+    Py_ssize_t scratch_size, scratch_whole
+    team threads
+
+
+cdef void scratch_of(const Pass *p, int thread, sp_scratch *s) noexcept nogil:
+    cdef Py_ssize_t M = p.t.M, L = p.t.plus.width, p1 = p.t.rows.p1, slots = p.t.slots
+    s.pair = line_start(p.scratch + thread * p.scratch_size)
+    s.cross = s.pair + (p.t.seen * slots * p.t.grid.width if slots else p.t.seen * M)
+    s.grid = s.cross + p1 * L * (slots if slots else 1)
+    s.largest = s.grid + p1 * M
+    s.energy = s.largest + sp_padded(p1)
+    s.shift = s.energy + L
+    s.x = s.shift + L
+    s.pair_number = s.x + sp_padded(p1 + p.t.seen)
+    s.cross_number = s.pair_number + p.t.seen * slots
+    s.state = p.whole + thread * p.scratch_whole
+    s.row = s.state + p.t.rows.P
+    s.known = s.row + p.t.J
+    s.similar = <const double **> (s.known + p.t.seen)
+    s.change = s.similar + p.t.seen
+
+
+cdef void combine_column(void *context, int s, int thread) noexcept nogil:
+    """The tables of the nodes of a numeric column."""
+    cdef Pass *p = <Pass *> context
+    sp_combine(&p.t, &p.c, s, p.mixed, p.known + s * p.t.rows.P * p.t.M, p.node_table)
+
+
+cdef void sum_run(void *context, int run, int thread) noexcept nogil:
+    cdef Pass *p = <Pass *> context
+    cdef double *room = line_start(p.sums + run * p.room)
+    cdef sp_sums sums
+    cdef sp_scratch scratch
+    scratch_of(p, thread, &scratch)
+    memset(room, 0, sizeof(double) * p.size)
+    sums.log_z, sums.node, sums.pair, sums.node_table = room, room + p.place[1], room + p.place[2], room + p.place[3]
+    sums.bias_table, sums.cross = room + p.place[4], room + p.place[5]
+    sp_rows(&p.t, &p.w, p.n * run // p.runs, p.n * (run + 1) // p.runs, &sums, &scratch)
+
+
+cdef void add_runs(void *context, int piece, int thread) noexcept nogil:
+    """A piece of the sums of the runs, added in order."""
+    cdef Pass *p = <Pass *> context
+    cdef Py_ssize_t run, j
+    cdef const double *room
+    for run in range(p.runs):
+        room = line_start(p.sums + run * p.room)
+        for j in range(p.size * piece // p.pieces, p.size * (piece + 1) // p.pieces):
+            p.total[j] = room[j] if run == 0 else p.total[j] + room[j]
+
+
+cdef void visit_column(void *context, int s, int thread) noexcept nogil:
+    """Similarities of the indicators to the nodes of a numeric column, times their visits."""
+    cdef Pass *p = <Pass *> context
+    cdef double *known = p.known + s * p.t.rows.P * p.t.M
+    memset(known, 0, sizeof(double) * p.t.rows.P * p.t.M)
+    sp_visited(&p.t, &p.c, s, p.total + p.place[3], known, p.lanes)
+
+
+cdef void all_rows(Pass *p) noexcept nogil:
+    """Tables of the nodes are shared out by column, rows by run, additions in pieces."""
+    if p.mixed != NULL:
+        team_step(&p.threads, combine_column, p, <int> p.t.rows.p1)
+    team_step(&p.threads, sum_run, p, <int> p.runs)
+    team_step(&p.threads, add_runs, p, <int> p.pieces)
+    if p.mixed != NULL:
+        team_step(&p.threads, visit_column, p, <int> p.t.rows.p1)
+
+
+cdef void observe_run(void *context, int run, int thread) noexcept nogil:
+    cdef Pass *p = <Pass *> context
+    cdef double *room = line_start(p.sums + run * p.room)
+    cdef sp_scratch scratch
+    scratch_of(p, thread, &scratch)
+    memset(room, 0, sizeof(double) * p.size)
+    sp_observe(&p.t, p.n * run // p.runs, p.n * (run + 1) // p.runs, room, room + 3 * p.t.rows.p1, &scratch)
 
 
 cdef class Conditionals:
@@ -198,16 +275,14 @@ cdef class Conditionals:
         Number of runs of rows, each with its own sums.
     """
 
-    cdef sp_table t
+    cdef Pass p
     cdef readonly Py_ssize_t n, runs, seen
     cdef readonly object shapes
-    cdef object arrays, room, scratch_room
-    cdef Py_ssize_t size, scratch_size, scratch_whole
-    cdef Py_ssize_t[7] place
+    cdef object arrays, rooms, scratch
 
     def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
                  first_node, n_nodes, grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
-        cdef sp_table *t = &self.t
+        cdef sp_table *t = &self.p.t
         check(all(np.ndim(array) == 2 and len(array) == 5 for array in (grid, minus, plus)), "grid, minus or plus")
         check(np.ndim(first) == 1 and len(first) >= 1 and np.ndim(first_row) == 1 and len(first_row) >= 1, "first or first_row")
         cdef Py_ssize_t width = grid.shape[1], L = plus.shape[1], p1, R, i, M = 0
@@ -253,57 +328,37 @@ cdef class Conditionals:
         self.shapes = ((1,), (p1, M), (p1, t.seen, SP_LANES), (R, p1, M), (R, L), (p1, L))
         at = np.concatenate([[0], np.cumsum([sp_padded(int(np.prod(shape))) for shape in self.shapes])])
         for i in range(7):
-            self.place[i] = at[i]
-        self.size = at[6]
+            self.p.place[i] = at[i]
+        self.p.n, self.p.runs = self.n, runs
         t.slots = SP_SLOTS
         while t.slots * (t.seen * width + p1 * L) > SP_ROOM:
             t.slots //= 2
-        if t.slots:
-            self.scratch_size = t.slots * (t.seen * (width + 1) + p1 * (L + 1))
-        else:
-            self.scratch_size = t.seen * M + p1 * L
+        similar = t.slots * (t.seen * (width + 1) + p1 * (L + 1)) if t.slots else t.seen * M + p1 * L
         # threads are whole pairs of cache lines apart
-        self.scratch_size += 6 * SP_LANES + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen)
-        self.scratch_whole = t.rows.P + t.J + 2 * t.seen + p1 + 8 * SP_LANES
+        self.p.scratch_size = similar + 6 * SP_LANES + p1 * M + sp_padded(p1) + 2 * L + sp_padded(p1 + t.seen)
+        self.p.scratch_whole = t.rows.P + t.J + 2 * t.seen + p1 + 8 * SP_LANES
 
     cdef int _scale(self, sp_scale *out, array) except -1:
         out.size, out.inverse, out.sign = doubles_in(array[0]), doubles_in(array[1]), doubles_in(array[2:])
         out.width = out.stride = array.shape[1]
         return 0
 
-    cdef object _rooms(self, Py_ssize_t size, int n_threads):
-        return (np.empty((self.runs, size + SP_LANES)), np.full((n_threads, self.scratch_size), np.nan),
-                np.empty((n_threads, self.scratch_whole), np.intp))
+    cdef int _prepare(self, Py_ssize_t size, int n_threads) except -1:
+        """Sums of all runs, scratch for the threads."""
+        cdef double[:, ::1] rooms, scratch
+        cdef Py_ssize_t[:, ::1] whole
+        check_threads(n_threads)
+        if self.rooms is None or self.rooms.shape[1] < size + SP_LANES:
+            self.rooms = np.empty((self.runs, size + SP_LANES))
+        if self.scratch is None or len(self.scratch[0]) < n_threads:
+            self.scratch = (np.full((n_threads, self.p.scratch_size), np.nan), np.empty((n_threads, self.p.scratch_whole), np.intp))
+        rooms, (scratch, whole) = self.rooms, self.scratch
+        self.p.sums, self.p.room, self.p.size = &rooms[0, 0], rooms.shape[1], size
+        self.p.scratch, self.p.whole, self.p.pieces = &scratch[0, 0], &whole[0, 0], n_threads
+        team_start(&self.p.threads)
+        return 0
 
-    cdef void _scratch(self, sp_scratch *s, double *room, Py_ssize_t *whole) noexcept nogil:
-        cdef Py_ssize_t M = self.t.M, L = self.t.plus.width, p1 = self.t.rows.p1, slots = self.t.slots
-        room = line_start(room)
-        s.pair = room
-        s.cross = s.pair + (self.t.seen * slots * self.t.grid.width if slots else self.t.seen * M)
-        s.grid = s.cross + p1 * L * (slots if slots else 1)
-        s.largest = s.grid + p1 * M
-        s.energy = s.largest + sp_padded(p1)
-        s.shift = s.energy + L
-        s.x = s.shift + L
-        s.pair_number = s.x + sp_padded(p1 + self.t.seen)
-        s.cross_number = s.pair_number + self.t.seen * slots
-        s.state = whole
-        s.row = whole + self.t.rows.P
-        s.known = s.row + self.t.J
-        s.similar = <const double **> (s.known + self.t.seen)
-        s.change = s.similar + self.t.seen
-
-    cdef void _run(self, const sp_weights *w, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
-        cdef sp_sums sums
-        cdef sp_scratch scratch
-        self._scratch(&scratch, numbers, whole)
-        room = line_start(room)
-        memset(room, 0, sizeof(double) * self.size)
-        sums.log_z, sums.node, sums.pair, sums.node_table = room, room + self.place[1], room + self.place[2], room + self.place[3]
-        sums.bias_table, sums.cross = room + self.place[4], room + self.place[5]
-        sp_rows(&self.t, w, self.n * run // self.runs, self.n * (run + 1) // self.runs, &sums, &scratch)
-
-    def sums(self, unary, pair, node_table, bias, bias_table, cross, int n_threads):
+    def sums(self, unary, pair, node_table, bias, bias_table, cross, int n_threads, terms=None):
         """One pass over the rows: log-normalisers, and the expected statistics of the pseudo-likelihood gradient.
 
         Parameters
@@ -317,54 +372,53 @@ cdef class Conditionals:
         bias, bias_table, cross : ndarrays (L,), (R, L), (p1, L)
             Of the indicators: unary terms, what a combination adds, weights to numeric columns.
         n_threads : int
+        terms : tuple (start, term, off, rise, mixed), optional
+            Of these node_table is made: OUT, energies under a combination of states by the weights mixed (p1, p2) between numeric columns
+            and indicators. start, term, ndarrays (R + 1,) and (T,) of intp: terms of a combination, v for every variable that is not
+            missing, and P + l for every indicator l that is on; off, rise, ndarrays (p2, width): similarities of all nodes to an
+            indicator that is off, and their change when it is on.
 
         Returns
         -------
-        tuple of seven arrays
+        tuple of seven arrays, with terms of eight
             log_z, sum of log-normalisers of observed cells (1,); node, expected visits of the nodes (p1, M); pair, expected similarities
             (p1, seen, LANES), to be summed over lanes; node_table, visits by combination (R, p1, M); bias, residuals y - q of the
-            indicators (L,), bias_table, by combination (R, L), and cross, times the change of similarity (p1, L).
+            indicators (L,), bias_table, by combination (R, L), and cross, times the change of similarity (p1, L); mixed, similarities of the indicators to
+            the nodes of the numeric columns, times their visits (p1, p2).
         """
-        check_threads(n_threads)
-        cdef sp_weights w
-        cdef Py_ssize_t run, size = self.size, pieces
-        cdef double[:, ::1] rooms, scratch
-        cdef Py_ssize_t[:, ::1] whole
         cdef double[::1] out
+        cdef Pass *p = &self.p
+        cdef sp_weights *w = &p.w
         wanted = (self.shapes[1], self.shapes[2][:2], self.shapes[3], self.shapes[4][1:], self.shapes[4], self.shapes[5])
         for array, shape in zip((unary, pair, node_table, bias, bias_table, cross), wanted, strict=True):
             if array is not None and array.shape != shape:
                 raise ValueError(f"weights must have shape {shape}, got {array.shape}")
-        w.unary, w.pair, w.node_table = doubles_in(unary), doubles_in(pair), NULL
+        self._prepare(p.place[6], n_threads)
+        w.unary, w.pair, w.bias = doubles_in(unary), doubles_in(pair), doubles_in(bias)
+        w.bias_table, w.cross = doubles_in(bias_table), doubles_in(cross)
+        total = np.empty(p.size)
+        out = total
+        p.total = &out[0]
+        w.node_table, p.mixed, mixed = NULL, NULL, None
         if node_table is not None:
             w.node_table = doubles_in(node_table)
-        w.bias, w.bias_table, w.cross = doubles_in(bias), doubles_in(bias_table), doubles_in(cross)
-        if self.room is None or len(self.room[1]) < n_threads:
-            self.room = self._rooms(size, n_threads)
-        rooms, scratch, whole = self.room
-        total = np.empty(size)
-        out = total
-        if n_threads == 1:
-            with nogil:
-                for run in range(self.runs):
-                    self._run(&w, run, &rooms[run, 0], &scratch[0, 0], &whole[0, 0])
-        else:
-            for run in prange(self.runs, nogil=True, schedule="dynamic", num_threads=n_threads):
-                self._run(&w, run, &rooms[run, 0], &scratch[threadid(), 0], &whole[threadid(), 0])
-        pieces = n_threads if size * self.runs >= PARALLEL_ADDITIONS else 1
-        if pieces == 1:
-            add_runs(rooms, self.runs, 0, size, out)
-        else:
-            for run in prange(pieces, nogil=True, schedule="static", num_threads=pieces):
-                add_runs(rooms, self.runs, size * run // pieces, size * (run + 1) // pieces, out)
+        if terms is not None:
+            mixed = self._terms(terms, node_table)
+        with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+            if omp_get_thread_num() == 0:
+                all_rows(p)
+                team_end(&p.threads)
+            else:
+                team_help(&p.threads, omp_get_thread_num())
         log_z, node, pairs, visits, residuals, crosses = (
-            total[self.place[j]:self.place[j] + math.prod(shape)].reshape(shape) for j, shape in enumerate(self.shapes)
+            total[p.place[j]:p.place[j] + math.prod(shape)].reshape(shape) for j, shape in enumerate(self.shapes)
         )
         # every row is in one row of the first joint's table
-        if self.t.J and node_table is not None:
-            node = visits[self.t.first_row[0]:self.t.first_row[1]].sum(axis=0)
-        left = residuals[self.t.first_row[0]:self.t.first_row[1]].sum(axis=0) if self.t.J else np.zeros(self.t.plus.width)
-        return log_z, node, pairs, visits, left, residuals, crosses
+        if p.t.J and node_table is not None:
+            node = visits[p.t.first_row[0]:p.t.first_row[1]].sum(axis=0)
+        left = residuals[p.t.first_row[0]:p.t.first_row[1]].sum(axis=0) if p.t.J else np.zeros(p.t.plus.width)
+        found = log_z, node, pairs, visits, left, residuals, crosses
+        return found if mixed is None else (*found, mixed[1].sum(axis=2))
 
     def observed(self, int n_threads):
         """The statistics of the data, which do not depend on the parameters.
@@ -376,70 +430,52 @@ cdef class Conditionals:
         own : ndarray (p1, p1 + p2)
             Sums of the similarity between a row's own number and what it sees.
         """
-        check_threads(n_threads)
-        cdef Py_ssize_t run, p = self.t.rows.p1 + self.t.p2, size = self.t.rows.p1 * (3 + p), runs = self.runs, i
-        cdef double[:, ::1] rooms = np.zeros((runs, size + 1)), scratch
-        cdef Py_ssize_t[:, ::1] whole
+        cdef Py_ssize_t p1 = self.p.t.rows.p1, p = p1 + self.p.t.p2
         cdef double[::1] out
-        total = np.zeros(size + 1)
+        self._prepare(p1 * (3 + p), n_threads)
+        total = np.zeros(self.p.size + 1)
         out = total
-        _, scratch, whole = self._rooms(0, n_threads)
-        for run in prange(runs, nogil=True, schedule="dynamic", num_threads=n_threads):
-            self._observe(run, &rooms[run, 0], &scratch[threadid(), 0], &whole[threadid(), 0])
-        for run in range(runs):
-            for i in range(size):
-                out[i] += rooms[run, i]
-        return total[:3 * self.t.rows.p1].reshape(self.t.rows.p1, 3), total[3 * self.t.rows.p1:size].reshape(self.t.rows.p1, p)
+        self.p.total = &out[0]
+        with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+            if omp_get_thread_num() == 0:
+                team_step(&self.p.threads, observe_run, &self.p, <int> self.runs)
+                team_step(&self.p.threads, add_runs, &self.p, <int> self.p.pieces)
+                team_end(&self.p.threads)
+            else:
+                team_help(&self.p.threads, omp_get_thread_num())
+        return total[:3 * p1].reshape(p1, 3), total[3 * p1:self.p.size].reshape(p1, p)
 
     cdef int _check_terms(self, const Py_ssize_t[::1] start, const Py_ssize_t[::1] term) except -1:
         """Raise unless the terms of combinations fit the table."""
-        cdef Py_ssize_t r, R = self.t.R
+        cdef Py_ssize_t r, R = self.p.t.R
         check(start.shape[0] == R + 1 and start[0] == 0 and start[R] == term.shape[0], "start")
         for r in range(R):
             check(start[r] <= start[r + 1], "start")
-        return check_positions(term, self.t.rows.P + self.t.p2, "term")
+        return check_positions(term, self.p.t.rows.P + self.p.t.p2, "term")
 
-    cdef int _terms(self, sp_terms *out, start, term, off, rise) except -1:
+    cdef object _terms(self, terms, node_table):
+        """Point to the terms of the tables of the nodes; returns the room that is needed for them."""
+        start, term, off, rise, mixed = terms
+        cdef Pass *p = &self.p
+        cdef sp_terms *c = &p.c
         self._check_terms(start, term)
-        check(np.shape(off) == np.shape(rise) == (self.t.p2, self.t.grid.width), "off or rise")
-        out.start, out.term, out.off, out.rise = numbers(start), numbers(term), doubles_in(off), doubles_in(rise)
-        return 0
-
-    def combine(self, start, term, off, rise, weight, out):
-        """out (R, p1, M) = energies of the numeric nodes under every combination of states, by weights (p1, p2).
-
-        Parameters
-        ----------
-        start, term : ndarrays (R + 1,) and (T,) of intp
-            Terms of a combination: v for every variable that is not missing, and P + l for every indicator l that is on.
-        off, rise : ndarrays (p2, width)
-            Similarities of all nodes of the grid to an indicator that is off, and their change when it is on.
-        """
-        cdef sp_terms c
-        self._terms(&c, start, term, off, rise)
-        check(np.shape(weight) == (self.t.rows.p1, self.t.p2), "weight")
-        check(np.shape(out) == self.shapes[3], "out")
-        room = np.empty((self.t.rows.P, self.t.rows.p1, self.t.M))
-        sp_combine(&self.t, &c, doubles_in(weight), doubles_out(room), doubles_out(out))
-
-    def visited(self, start, term, off, rise, visits):
-        """(p1, p2) similarities of the indicators to the nodes of the numeric columns, times visits (R, p1, M); others as in `combine`."""
-        cdef sp_terms c
-        self._terms(&c, start, term, off, rise)
-        check(np.shape(visits) == self.shapes[3], "visits")
-        room, lanes = np.zeros((self.t.rows.P, self.t.rows.p1, self.t.M)), np.zeros((self.t.rows.p1, self.t.p2, SP_LANES))
-        sp_visited(&self.t, &c, doubles_in(visits), doubles_out(room), doubles_out(lanes))
-        return lanes.sum(axis=2)
+        check(np.shape(off) == np.shape(rise) == (p.t.p2, p.t.grid.width), "off or rise")
+        check(np.shape(mixed) == (p.t.rows.p1, p.t.p2), "mixed")
+        check(node_table is not None, "node_table")
+        c.start, c.term, c.off, c.rise = numbers(start), numbers(term), doubles_in(off), doubles_in(rise)
+        known, lanes = np.empty((p.t.rows.p1, p.t.rows.P, p.t.M)), np.zeros((p.t.rows.p1, p.t.p2, SP_LANES))
+        p.mixed, p.node_table, p.known, p.lanes = doubles_in(mixed), doubles_out(node_table), doubles_out(known), doubles_out(lanes)
+        return known, lanes
 
     def spread(self, start, term, const double[:, ::1] by_term not None, double[:, ::1] out not None):
         """out (R, :width) = sums of rows of `by_term` (P + p2, width) over the terms of every combination; terms as in `combine`."""
         cdef const Py_ssize_t[::1] first = start, index = term
         cdef Py_ssize_t r, i, j, width = by_term.shape[1]
         self._check_terms(start, term)
-        check(by_term.shape[0] == self.t.rows.P + self.t.p2, "by_term")
-        check(out.shape[0] == self.t.R and out.shape[1] >= width, "out")
+        check(by_term.shape[0] == self.p.t.rows.P + self.p.t.p2, "by_term")
+        check(out.shape[0] == self.p.t.R and out.shape[1] >= width, "out")
         with nogil:
-            for r in range(self.t.R):
+            for r in range(self.p.t.R):
                 for j in range(width):
                     out[r, j] = 0.0
                 for i in range(first[r], first[r + 1]):
@@ -451,98 +487,12 @@ cdef class Conditionals:
         cdef const Py_ssize_t[::1] first = start, index = term
         cdef Py_ssize_t r, i, j, width = by_row.shape[1]
         self._check_terms(start, term)
-        check(by_row.shape[0] == self.t.R, "by_row")
-        sums = np.zeros((self.t.rows.P + self.t.p2, width))
+        check(by_row.shape[0] == self.p.t.R, "by_row")
+        sums = np.zeros((self.p.t.rows.P + self.p.t.p2, width))
         cdef double[:, ::1] out = sums
         with nogil:
-            for r in range(self.t.R):
+            for r in range(self.p.t.R):
                 for i in range(first[r], first[r + 1]):
                     for j in range(width):
                         out[index[i], j] += by_row[r, j]
         return sums
-
-    cdef void _observe(self, Py_ssize_t run, double *room, double *numbers, Py_ssize_t *whole) noexcept nogil:
-        cdef sp_scratch scratch
-        self._scratch(&scratch, numbers, whole)
-        sp_observe(&self.t, self.n * run // self.runs, self.n * (run + 1) // self.runs, room, room + 3 * self.t.rows.p1, &scratch)
-
-
-cdef void add_runs(double[:, ::1] rooms, Py_ssize_t runs, Py_ssize_t start, Py_ssize_t stop, double[::1] out) noexcept nogil:
-    """out[start:stop] = the sums of the runs, added in order."""
-    cdef Py_ssize_t run, j
-    cdef const double *room
-    for run in range(runs):
-        room = line_start(&rooms[run, 0])
-        for j in range(start, stop):
-            out[j] = room[j] if run == 0 else out[j] + room[j]
-
-
-def hals_rows(
-    numeric,                                # IN  (n, width) float32 or float64, NaN: missing
-    column,                                 # IN  (p1,) of it
-    low,                                    # IN  (p1,)
-    scale,                                  # IN  (p1,) columns are factorised as (x - low) * scale
-    fill,                                   # IN  (p1,) what a missing number is factorised as
-    codes,                                  # IN  (n, q) uint8 or uint16
-    variable,                               # IN  (P,) of it
-    first_state,                            # IN  (P,)
-    loading,                                # IN  (p1, k) of the numeric columns
-    state_loading,                          # IN  (C, k) loadings of a state's indicators
-    const double[:, ::1] gram not None,     # IN  (k, k) of all loadings
-    double[:, ::1] scores not None,         # IN/OUT (n, k) >= 0
-    double[:, ::1] sums not None,           # OUT (k + p1 + C, k) scores' Gram, and their sums with the columns and by state
-    Py_ssize_t runs,                        # of rows, each with its own sums, which are added in order
-    int n_threads,
-):
-    """The scores' half of a HALS sweep, and the sums for its other half, the update of the loadings."""
-    check_threads(n_threads)
-    check(codes.ndim == 2 and codes.shape[0] == scores.shape[0], "codes")
-    check(gram.shape[1] == gram.shape[0], "gram")
-    check(scores.shape[1] == gram.shape[0], "scores")
-    cdef nf_table t
-    cdef Py_ssize_t n = scores.shape[0], p1 = len(column), k = gram.shape[0], run, i, j, C, size
-    check(np.shape(low) == np.shape(scale) == np.shape(fill) == (p1,), "low, scale or fill")
-    check(np.shape(loading) == (p1, k), "loading")
-    check(np.ndim(state_loading) == 2 and state_loading.shape[1] == k, "state_loading")
-    check(sums.shape[0] == k + p1 + len(state_loading) and sums.shape[1] == k, "sums")
-    check(runs >= 1, "runs")
-    C = len(state_loading)
-    read_rows(&t.rows, numeric, column, codes, variable, first_state, C)
-    t.k, t.width, t.low, t.scale, t.fill = k, nf_padded(k), doubles_in(low), doubles_in(scale), doubles_in(fill)
-    size = (k + p1 + C) * t.width
-    cdef double *score = doubles_out(np.asarray(scores))      # NULL where there are no rows
-    # rows of factors are padded and start at cache lines; runs, of different threads, are a pair of lines apart
-    cdef double[::1] loadings = np.zeros((p1 + C) * t.width + SP_LANES)
-    cdef double[:, ::1] rooms = np.zeros((runs, size + nf_scratch(t.width, p1) + 3 * SP_LANES))
-    cdef double *by_column = line_start(&loadings[0])
-    cdef double *room
-    cdef const double *of_column = doubles_in(loading)
-    cdef const double *of_state = doubles_in(state_loading)
-    for i in range(p1 + C):
-        for j in range(k):
-            by_column[i * t.width + j] = of_column[i * k + j] if i < p1 else of_state[(i - p1) * k + j]
-    for run in prange(runs, nogil=True, schedule="static", num_threads=n_threads):
-        room = line_start(&rooms[run, 0])
-        nf_rows(&t, by_column, by_column + p1 * t.width, &gram[0, 0], n * run // runs, n * (run + 1) // runs, score, room,
-                room + k * t.width, room + (k + p1) * t.width, room + size)
-    with nogil:
-        sums[:] = 0.0
-        for run in range(runs):
-            room = line_start(&rooms[run, 0])
-            for i in range(sums.shape[0]):
-                for j in range(k):
-                    sums[i, j] += room[i * t.width + j]
-
-
-def hals_loadings(
-    const double[:, ::1] product not None,  # IN  (p, k) columns of the table times scores
-    const double[:, ::1] gram not None,     # IN  (k, k) of the scores
-    double[:, ::1] loadings not None,       # IN/OUT (p, k) >= 0
-):
-    """The loadings' half of a HALS sweep: every factor's are optimal given the others."""
-    cdef Py_ssize_t p = loadings.shape[0], k = loadings.shape[1]
-    check(product.shape[0] == p and product.shape[1] == k, "product")
-    check(gram.shape[0] == k and gram.shape[1] == k, "gram")
-    cdef double[::1] scratch = np.empty(2 * k * SP_LANES + 1)
-    if p and k:
-        nf_loadings(p, k, &product[0, 0], &gram[0, 0], &loadings[0, 0], &scratch[0])

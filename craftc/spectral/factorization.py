@@ -11,13 +11,15 @@ from craftc._common.labels import chunks
 from craftc._common.random import SpectralStream, uniform
 from craftc._common.threads import parallel_map, threads_for
 from craftc._common.typing import Floats, Ints
-from craftc._kernels import spectral as _kernel
+from craftc._kernels import spectral_factor as _kernel
+from craftc._kernels.spectral import MISSING
 from craftc.spectral.encoding import Encoding
 from craftc.table import MixedTable
 
 SWEEPS = 50
 _SAMPLE_SWEEPS, _LAST_SWEEPS = 100, 10  # over a sample of the rows, and over all rows after it
 _RUNS, _RUN = 16, 512  # most runs of rows, each with its own sums, and fewest rows of a run
+_UNINTERRUPTED = 2**28  # products of the sweeps of one call of the kernel, after which Ctrl-C is seen
 _PART = 1024  # rows whose approximation is made at once: it stays in the cache
 
 
@@ -72,7 +74,7 @@ class Approximation:
         """(p2, 2) means of an indicator's approximation over the rows that have it off, and on."""
         e, f = encoding, self.factors
         mine = slice(e.p1, None)
-        level_sums = np.where((e.indicator_of_state == _kernel.MISSING)[:, None], 0.0, f.by_state)
+        level_sums = np.where((e.indicator_of_state == MISSING)[:, None], 0.0, f.by_state)
         rest = np.add.reduceat(level_sums, e.first_state, axis=0)[e.owner] - f.by_state[e.state_of] if e.p2 else f.by_state[:0]
         on, count = f.by_state[e.state_of], e.counts[e.state_of]
         means = np.stack([rest / (e.known[e.owner] - count)[:, None], on / count[:, None]], axis=1)
@@ -109,7 +111,7 @@ class Factoriser:
             on = np.flatnonzero(indicator >= 0)
             out[on, e.p1 + indicator[on]] = self.root
             mine = slice(e.p1 + e.first[v], e.p1 + e.first[v + 1])
-            out[np.ix_(indicator == _kernel.MISSING, np.arange(e.p)[mine])] = self.mean[mine]
+            out[np.ix_(indicator == MISSING, np.arange(e.p)[mine])] = self.mean[mine]
         return out
 
     def hals_by_sample(self, k: int, seed: int, rows: Ints) -> Factors:
@@ -140,18 +142,15 @@ class Factoriser:
         scores, loadings = (np.array(part, np.float64, order="C") for part in start)
         runs = int(np.clip(n // _RUN, 1, _RUNS))
         runs = 1 << (runs.bit_length() - 1)  # a power of two, of which two or four threads get equal parts
-        sums = np.empty((k + e.p1 + len(e.indicator_of_state), k))
-        threads = threads_for(self.n_threads, n * k * (k + e.p1 + len(e.variable)))
-        squares, residual = self._sum_of_squares(), []
-        for _ in range(sweeps):
-            _kernel.hals_rows(
-                self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state,
-                np.ascontiguousarray(loadings[: e.p1]), self._by_state(loadings), loadings.T @ loadings, scores, sums, runs, threads,
+        sums, errors = np.empty((k + e.p1 + len(e.indicator_of_state), k)), np.empty(sweeps)
+        work = n * k * (k + e.p1 + len(e.variable))
+        threads, at_once = threads_for(self.n_threads, work), max(1, _UNINTERRUPTED // work)
+        for done in range(0, sweeps, at_once):
+            _kernel.hals(
+                self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state, e.first, e.state_of,
+                e.missing_state, e.shares, self.root, scores, loadings, sums, errors[done : done + at_once], runs, threads,
             )  # fmt: skip
-            gram, product = sums[:k], self._product(sums[k:])
-            _kernel.hals_loadings(product, gram, loadings)
-            residual.append((squares - 2.0 * (product * loadings).sum() + (gram * (loadings.T @ loadings)).sum()) / squares)
-        return Factors(scores, loadings, sums[k + e.p1 :].copy(), np.array(residual))
+        return Factors(scores, loadings, sums[k + e.p1 :].copy(), 1.0 + errors / self._sum_of_squares())
 
     def svd(self, k: int) -> Factors:
         """The best factors of any sign, from the eigenvectors of the table's cross-products."""
@@ -167,23 +166,6 @@ class Factoriser:
         sums = [[np.bincount(self.table.codes[:, d], weight, n) for weight in scores.T] for d, n in states]
         by_state = np.hstack([np.empty((scores.shape[1], 0)), *sums]).T
         return Factors(scores, loadings, by_state, values[:-k].sum(keepdims=True) / values.sum())
-
-    def _by_state(self, loadings: Floats) -> Floats:
-        """(C, k) loadings of a state's indicators."""
-        e = self.encoding
-        mine = self.root * loadings[e.p1 :]
-        out = np.zeros((len(e.indicator_of_state), loadings.shape[1]))
-        out[e.state_of] = mine
-        if len(e.variable):
-            out[e.missing_state] = np.add.reduceat(e.shares[:, None] * mine, e.first[:-1], axis=0)
-        return out
-
-    def _product(self, sums: Floats) -> Floats:
-        """(p, k) the table's columns times the scores, from sums by numeric column and by state."""
-        e = self.encoding
-        by_state = sums[e.p1 :]
-        indicators = self.root * (by_state[e.state_of] + e.shares[:, None] * by_state[e.missing_state[e.owner]])
-        return np.concatenate([sums[: e.p1], indicators])
 
     def _sum_of_squares(self) -> float:
         e = self.encoding

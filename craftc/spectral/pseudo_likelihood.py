@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class ExpectedStatistics(NamedTuple):
     bias: Floats  # (L,) residuals y - q of the indicators
     bias_table: Floats  # (R, L) residuals by combination
     cross: Floats  # (p1, L) residuals times the change of similarity to the numeric columns
+    mixed: Floats | None = None  # (p1, p2) expected similarities of the indicators to the numeric columns, unless "dense"
 
 
 class Grid(NamedTuple):
@@ -252,8 +254,13 @@ class PseudoLikelihood:
         self._dense = low_rank is not None
         off, on = (np.nan_to_num(similarity(nodes, code[:, None], eps), nan=0.0) for code in codes.T)
         self._off, self._rise = off, on - off
-        powers, self._own = self._conditionals.observed(self.n_threads)
-        self._basis_sums = self._sums_of_basis(table) if free else powers[:, 1:]
+        # side by side: the kernel does not hold the interpreter's lock
+        works: list[Callable[[], Any]] = [
+            lambda: self._conditionals.observed(self.n_threads),
+            lambda: self._sums_of_basis(table) if free else None,
+        ]
+        (powers, self._own), sums = parallel_map(lambda work: work(), works, self.n_threads)
+        self._basis_sums = powers[:, 1:] if sums is None else sums
         self._unary = aligned((e.p1, self._M))
         self._node_table = aligned((R, e.p1, self._M))
         self._bias, self._bias_table, self._cross = aligned((self._L,)), aligned((R, self._L)), aligned((e.p1, self._L))
@@ -270,9 +277,7 @@ class PseudoLikelihood:
             self._unary[self._spread, : len(u)] = np.log(self.grid.weights) + c[self._spread] @ self._basis_at_nodes.T
         for s in self._few:
             self._unary[s, : len(self._values[s])] = c[s, : len(self._values[s])]
-        mixed = theta[:p1, p1:]
-        if not self._dense:
-            self._conditionals.combine(*self._joints.terms, self._off, self._rise, np.ascontiguousarray(mixed), self._node_table)
+        mixed = np.ascontiguousarray(theta[:p1, p1:])
         self._bias[: e.p2] = b
         if e.p2:
             twice = 2.0 * theta[p1:, p1:]
@@ -280,17 +285,18 @@ class PseudoLikelihood:
             self._conditionals.spread(*self._joints.terms, by_term, self._bias_table)
         self._cross[:, : e.p2] = mixed
         pair = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
+        node_table, terms = (None, None) if self._dense else (self._node_table, (*self._joints.terms, self._off, self._rise, mixed))
         expected = ExpectedStatistics(
             *self._conditionals.sums(
-                self._unary, pair, None if self._dense else self._node_table, self._bias, self._bias_table, self._cross, self.n_threads
+                self._unary, pair, node_table, self._bias, self._bias_table, self._cross, self.n_threads, terms
             )
         )
         value = float((self._own * theta[:p1]).sum() + (c * self._basis_sums).sum() - expected.log_z[0])
         R = np.zeros_like(theta)
         R[:p1] = self._own
         R[:p1, : self._conditionals.seen] -= expected.pair.sum(axis=2)
-        if not self._dense and e.p2:
-            R[:p1, p1:] -= self._conditionals.visited(*self._joints.terms, self._off, self._rise, expected.node_table)
+        if expected.mixed is not None:
+            R[:p1, p1:] -= expected.mixed
         R[p1:, :p1] = expected.cross[:, : e.p2].T
         known, on = np.split(self._conditionals.collect(*self._joints.terms, expected.bias_table)[:, : e.p2], [len(e.variable)])
         R[p1:, p1:] = (4.0 * on - 2.0 * known[e.owner]).T
@@ -319,15 +325,11 @@ class PseudoLikelihood:
 
     def _sums_of_basis(self, table: MixedTable) -> Floats:
         """(p1, B) sums of the unary basis over the observed cells."""
-        n_terms = self.n_terms()
-
-        def sums(rows: slice) -> Floats:
-            out = np.zeros((self.encoding.p1, self.unary_basis.size))
+        out, n_terms = np.zeros((self.encoding.p1, self.unary_basis.size)), self.n_terms()
+        for rows in chunks(self.n):
             for s, x in enumerate(self.encoding.scaled(table.take(rows)).T):
-                out[s, : n_terms[s]] = self.basis_sums(s, x)
-            return out
-
-        return np.asarray(sum(parallel_map(sums, chunks(self.n), self.n_threads)))
+                out[s, : n_terms[s]] += self.basis_sums(s, x)
+        return out
 
 
 class Objective:

@@ -1,0 +1,29 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Floats = NDArray[np.float64]
+_Positions = NDArray[np.intp]
+
+def hals(
+    numeric: NDArray[Any],
+    column: _Positions,
+    low: _Floats,
+    scale: _Floats,
+    fill: _Floats,
+    codes: NDArray[Any],
+    variable: _Positions,
+    first_state: _Positions,
+    first: _Positions,
+    state_of: _Positions,
+    missing_state: _Positions,
+    shares: _Floats,
+    root: float,
+    scores: _Floats,
+    loadings: _Floats,
+    sums: _Floats,
+    errors: _Floats,
+    runs: int,
+    n_threads: int,
+) -> None: ...
