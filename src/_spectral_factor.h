@@ -52,7 +52,7 @@ static inline void nf_loadings(ptrdiff_t p, ptrdiff_t k, const double *product, 
 static inline void nf_gram(ptrdiff_t k, ptrdiff_t width, ptrdiff_t n, const double *w, double *gram)
 {
     memset(gram, 0, sizeof(double) * k * width);
-    SIMD_DISPATCH(nf_sums, (w, width, k, n, w, width, gram));
+    SIMD_DISPATCH(nf_gram, (k, width, n, w, gram));
 }
 
 #endif

@@ -72,7 +72,7 @@ TARGET static void THIS(nf_scores)(const nf_table *t, const double *loading, con
 }
 
 /* sums (many, width) += products of columns (n, many) with scores w (n, width) */
-TARGET static inline void THIS(nf_sums)(const double *column, ptrdiff_t stride, ptrdiff_t many, ptrdiff_t n, const double *restrict w,
+TARGET ALWAYS_INLINE void THIS(nf_sums)(const double *column, ptrdiff_t stride, ptrdiff_t many, ptrdiff_t n, const double *restrict w,
                                         ptrdiff_t width, double *restrict sums)
 {
     for (ptrdiff_t s = 0; s < many; s++)
@@ -82,6 +82,12 @@ TARGET static inline void THIS(nf_sums)(const double *column, ptrdiff_t stride, 
                 sum += column[r * stride + s] * READ(w + r * width + a);
             AT(sums + s * width + a) = sum;
         }
+}
+
+/* gram (k, width) += products of the factors w (n, width) */
+TARGET static void THIS(nf_gram)(ptrdiff_t k, ptrdiff_t width, ptrdiff_t n, const double *w, double *gram)
+{
+    THIS(nf_sums)(w, width, k, n, w, width, gram);
 }
 
 /* Scores of the rows [start, stop); sums of w w', of x w' by column and of w by state. */
