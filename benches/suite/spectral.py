@@ -84,23 +84,23 @@ class Factorisation:
     track_residual.unit = "of the squares"
 
 
-class HalsRows:
-    """What a fit calls, once more: scores of all rows for given factors."""
+class HalsSweeps:
+    """What a fit calls, once more: sweeps from given factors."""
 
     params: Any = (TABLES,)
     param_names = ("table",)
     number = 1
 
     def setup(self, name: str) -> None:
-        self.calls = hals_rows(name).ready()
+        self.calls = hals_sweeps(name).ready()
 
     def time_calls(self, name: str) -> None:
         self.calls()
 
 
 @lru_cache(maxsize=1)
-def hals_rows(name: str) -> Replay:
-    return Replay("spectral.hals_rows", lambda: quietly(GraphSpectralFeatures(random_state=0, n_threads=1), table(name)))
+def hals_sweeps(name: str) -> Replay:
+    return Replay("spectral_factor.hals", lambda: quietly(GraphSpectralFeatures(random_state=0, n_threads=1), table(name)))
 
 
 class Fit:

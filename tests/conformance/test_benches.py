@@ -67,7 +67,8 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "mixture_updates": ["mixture.Sweep"],
     "moments": ["kernels.Accumulate"],
     "multinomial": ["covariates.SparseLoss"],
-    "spectral": ["spectral.Likelihood", "spectral.HalsRows"],
+    "spectral": ["spectral.Likelihood"],
+    "spectral_factor": ["spectral.Factorisation", "spectral.HalsSweeps"],
 }
 NOTHING_HOT = {"craft_shared", "parallel"}  # holds arrays; answers questions about the build
 

@@ -76,7 +76,7 @@ CHECKED = {
     "multinomial.hessian_product": (0, 1),
     "multinomial.class_curvature": (0, 1),
     "multinomial.weighted_gram": (0, 1),
-    "spectral.hals_rows": (1,),
+    "spectral_factor.hals": (1, 9, 10),
 }
 # Types that cannot be pickled: made again to be copied
 MADE = ("Centres", "Conditionals", "MergeSpace", "Mixture", "Prototypes", "Rows", "Run", "Sums")

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from craftc._common.threads import max_useful_threads
-from craftc._kernels import bpmeans, bpmeans_rows, covariates, dpmeans, dpmeans_sweep, mixture_updates, moments, parallel, spectral
+from craftc._kernels import (
+    bpmeans,
+    bpmeans_rows,
+    covariates,
+    dpmeans,
+    dpmeans_sweep,
+    mixture_updates,
+    moments,
+    parallel,
+    spectral_factor,
+)
 from craftc._kernels.bpmeans_rows import norms
 
 X = np.arange(24.0).reshape(8, 3)
@@ -136,11 +146,14 @@ def test_loadings_of_other_columns():
     scores, ones = np.ones((8, 2)), np.ones(3)
     right = {
         "numeric": X, "column": column, "low": ones, "scale": ones, "fill": ones, "codes": np.empty((8, 0), np.uint8), "variable": none,
-        "first_state": none, "loading": np.ones((3, 2)), "state_loading": np.empty((0, 2)), "gram": np.eye(2), "scores": scores,
-        "sums": np.zeros((5, 2)), "runs": 1, "n_threads": 1,
+        "first_state": none, "first": np.zeros(1, np.intp), "state_of": none, "missing_state": none, "shares": np.empty(0), "root": 1.0,
+        "scores": scores, "loadings": np.ones((3, 2)), "sums": np.zeros((5, 2)), "errors": np.zeros(1), "runs": 1, "n_threads": 1,
     }  # fmt: skip
-    spectral.hals_rows(*right.values())
-    wrong = {"column": column + 1, "low": ones[:2], "loading": np.ones((2, 2)), "runs": 0, "sums": np.zeros((4, 2))}
+    spectral_factor.hals(*right.values())
+    wrong = {
+        "column": column + 1, "low": ones[:2], "loadings": np.ones((2, 2)), "runs": 0, "sums": np.zeros((4, 2)),
+        "first": np.ones(1, np.intp), "state_of": np.zeros(1, np.intp), "missing_state": np.zeros(1, np.intp), "shares": np.ones(1),
+    }  # fmt: skip
     for name, value in wrong.items():
         with pytest.raises(ValueError, match="kernel"):
-            spectral.hals_rows(*(right | {name: value}).values())
+            spectral_factor.hals(*(right | {name: value}).values())

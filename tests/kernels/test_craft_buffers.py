@@ -9,7 +9,7 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_passes as kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels import moments as moments_kernel
-from craftc._kernels import spectral as spectral_kernel
+from craftc._kernels import spectral_factor as factor_kernel
 from craftc.craft.background import Background
 from craftc.craft.description_length import pricing_of
 from craftc.craft.parameters import ModelSpec
@@ -130,10 +130,10 @@ def test_grids_that_do_not_fit(arguments, message):
 
 
 def test_strided_arrays_are_refused_where_only_a_pointer_is_kept():
-    numeric, codes, none, one = np.zeros((5, 0)), np.zeros((5, 1), np.uint8), np.empty(0), np.zeros(1, np.intp)
-    strided = np.zeros((6, 4))[:, ::2]
+    numeric, codes, one = np.zeros((5, 4))[:, ::2], np.zeros((5, 0), np.uint8), np.zeros(2)
+    index, none = np.empty(0, np.intp), np.empty(0)
     with pytest.raises(ValueError, match="contiguous"):
-        spectral_kernel.hals_rows(
-            numeric, np.empty(0, np.intp), none, none, none, codes, one, one, np.zeros((0, 2)), strided, np.eye(2), np.ones((5, 2)),
-            np.zeros((8, 2)), 1, 1,
+        factor_kernel.hals(
+            numeric, np.arange(2), one, one, one, codes, index, index, np.zeros(1, np.intp), index, index, none, 1.0, np.ones((5, 2)),
+            np.ones((2, 2)), np.zeros((4, 2)), np.zeros(1), 1, 1,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The kernels of graph spectral features against plain loops: a pass over the rows, what no parameter enters, a sweep of factors."""
+"""The kernels of graph spectral features against plain loops: a pass over the rows, what no parameter enters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from scipy.special import logsumexp
 
 from craftc._kernels import spectral as kernel
-from craftc._kernels.spectral import CUT, LANES, MISSING, Conditionals, hals_rows
+from craftc._kernels.spectral import CUT, LANES, MISSING, Conditionals
 from tests.common import ROOT
 from tests.reference.spectral import grid, similarity
 
@@ -393,62 +393,6 @@ def test_weights_that_do_not_fit(name):
         conditionals_of(t).sums(**t.weights, n_threads=1)
 
 
-# ---- factors ----
-
-
-def factor_case(seed, n, p1, levels, k, **more):
-    """(arguments of hals_rows up to the scores, the table they stand for, its loadings, scores)."""
-    t, rng = case(seed, n, p1, levels, **more), np.random.default_rng(seed)
-    column, variable, first_state = t.columns[:3]
-    low, scale, fill = rng.normal(size=p1), rng.gamma(2.0, 1.0, p1), rng.random(p1)
-    loading, of_cell = rng.random((p1, k)), rng.random((t.C, k))
-    gram = rng.random((k, k + 2))
-    gram = gram @ gram.T
-    if k > 2:
-        gram[1] = gram[:, 1] = 0.0  # a factor that nothing loads on stays where it is
-    arguments = (t.block, column, low, scale, fill, t.codes, variable, first_state, loading, of_cell, gram)
-    return t, arguments, rng.random((n, k))
-
-
-@pytest.mark.parametrize("k", [1, 3, 8, 20, 43])
-@pytest.mark.parametrize(("n", "p1", "levels"), SHAPES)
-def test_a_sweep_of_the_scores(n, p1, levels, k):
-    for dtype, runs in ((np.float64, 1), (np.float32, 3)):
-        t, arguments, scores = factor_case(9, n, p1, levels, k, dtype=dtype, holes=0.2)
-        block, column, low, scale, fill, codes, variable, first_state, loading, of_cell, gram = arguments
-        W = scores.copy()
-        square, by_column, by_cell = np.zeros((k, k)), np.zeros((p1, k)), np.zeros((t.C, k))
-        for i in range(n):
-            x = (block[i, column].astype(np.float64) - low) * scale
-            x = np.where(np.isnan(x), fill, x)
-            cells = first_state + codes[i, variable]
-            wanted = x @ loading + of_cell[cells].sum(axis=0)
-            for a in range(k):
-                if gram[a, a] > 0.0:
-                    W[i, a] = max(0.0, W[i, a] + (wanted[a] - W[i] @ gram[a]) / gram[a, a])
-            square += np.outer(W[i], W[i])
-            by_column += np.outer(x, W[i])
-            for cell in cells:
-                by_cell[cell] += W[i]
-        out, sums = scores.copy(), np.empty((k + p1 + t.C, k))
-        hals_rows(*arguments, out, sums, runs, 1)
-        np.testing.assert_allclose(out, W, rtol=1e-9, atol=1e-10)
-        np.testing.assert_allclose(sums, np.concatenate([square, by_column, by_cell]), rtol=1e-9, atol=1e-9)
-        assert k < 3 or np.array_equal(out[:, 1], scores[:, 1])
-
-
-def test_sweeps_have_the_same_bits_on_any_number_of_threads():
-    t, arguments, scores = factor_case(10, 999, 3, [3, 2, 6], 5)
-    size, results = 5 + 3 + t.C, []
-    for n_threads in (1, 2, 3, 8):
-        out, sums = scores.copy(), np.empty((size, 5))
-        hals_rows(*arguments, out, sums, 7, n_threads)
-        results.append((out, sums))
-    for out, sums in results[1:]:
-        np.testing.assert_array_equal(out, results[0][0])
-        np.testing.assert_array_equal(sums, results[0][1])
-
-
 # ---- instruction sets ----
 
 
@@ -456,18 +400,13 @@ def test_sweeps_have_the_same_bits_on_any_number_of_threads():
 def test_the_same_bits_on_every_instruction_set():
     script = (
         "import hashlib, numpy as np\n"
-        "from tests.kernels.test_spectral_kernels import SHAPES, case, conditionals_of, factor_case, hals_rows, sums_of\n"
+        "from tests.kernels.test_spectral_kernels import SHAPES, case, conditionals_of, sums_of\n"
         "h = hashlib.sha256()\n"
         "for seed, (n, p1, levels) in enumerate(SHAPES):\n"
         "    more = {'dense': seed % 3 == 2, 'softmax': seed % 2 == 0, 'dtype': [np.float32, np.float64][seed % 2]}\n"
         "    t = case(seed, 3 * n, p1, levels, holes=0.1, runs=1 + seed % 3, sd=[0.5, 5.0, 300.0][seed % 3], **more)\n"
         "    for array in (*sums_of(t).values(), *conditionals_of(t).observed(1)):\n"
         "        h.update(np.ascontiguousarray(array).tobytes())\n"
-        "    for k in (1, 2, 3, 4, 7, 8, 9, 20):\n"
-        "        t, arguments, scores = factor_case(seed, n, p1, levels, k, dtype=more['dtype'])\n"
-        "        sums = np.empty((k + p1 + t.C, k))\n"
-        "        hals_rows(*arguments, scores, sums, 2, 1)\n"
-        "        h.update(scores.tobytes() + sums.tobytes())\n"
         "from craftc._kernels import parallel\n"
         "print(h.hexdigest(), parallel.simd())\n"
     )

@@ -1,4 +1,4 @@
-"""Tables of combinations of states, and loadings of a factorisation, against plain loops."""
+"""Tables of combinations of states, and sweeps of a factorisation, against plain loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from craftc._kernels.spectral import LANES, hals_loadings
+from craftc._kernels.spectral import LANES
+from craftc._kernels.spectral_factor import hals
 from tests.common import ROOT
 from tests.kernels.test_spectral_kernels import SHAPES, case, conditionals_of
 
@@ -35,10 +36,11 @@ def nodes_of(t, s, values):
 def test_tables_of_nodes_and_indicators(n, p1, levels, few):
     t, (start, term), off, rise, rng = terms_case(3, n, p1, levels, few=min(few, p1))
     first, n_nodes = t.columns[3], t.columns[9]
-    weight, visits, theta = rng.normal(size=(p1, t.p2)), rng.random((t.R, p1, t.M)), rng.normal(size=(t.P + t.p2, t.p2))
+    weight, theta, by_row = rng.normal(size=(p1, t.p2)), rng.normal(size=(t.P + t.p2, t.p2)), rng.normal(size=(t.R, t.p2))
     energy, similar = np.zeros((t.R, p1, t.M)), np.zeros((p1, t.p2))
     table, sums = np.zeros((t.R, t.p2)), np.zeros((t.P + t.p2, t.p2))
-    by_row = rng.normal(size=(t.R, t.p2))
+    model = conditionals_of(t)
+    visits, similarities = model.sums(**t.weights, n_threads=2, terms=(start, term, off, rise, weight))[3::4]
     for r in range(t.R):
         for index in term[start[r] : start[r + 1]]:
             table[r] += theta[index]
@@ -49,11 +51,11 @@ def test_tables_of_nodes_and_indicators(n, p1, levels, few):
                     at = nodes_of(t, s, values[indicator])
                     energy[r, s, : n_nodes[s]] += weight[s, indicator] * at
                     similar[s, indicator] += at @ visits[r, s, : n_nodes[s]]
-    model = conditionals_of(t)
-    out = np.zeros((t.R, p1, t.M))
-    model.combine(start, term, off, rise, weight, out)
-    np.testing.assert_allclose(out, energy, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(model.visited(start, term, off, rise, visits), similar, rtol=1e-10, atol=1e-12)
+    for s in range(p1):
+        np.testing.assert_allclose(t.weights["node_table"][:, s, : n_nodes[s]], energy[:, s, : n_nodes[s]], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(similarities, similar, rtol=1e-10, atol=1e-10)
+    for plain in conditionals_of(t).sums(**t.weights, n_threads=1)[3:4]:  # of the same tables, given
+        np.testing.assert_array_equal(plain, visits)
     wide = np.full((t.R, t.p2 + 3), 7.0)
     model.spread(start, term, theta, wide)
     np.testing.assert_allclose(wide[:, : t.p2], table, rtol=1e-10, atol=1e-12)
@@ -63,22 +65,22 @@ def test_tables_of_nodes_and_indicators(n, p1, levels, few):
 
 def test_terms_that_do_not_fit():
     t, (start, term), off, rise, _ = terms_case(4, 5, 2, [3, 2, 4])
-    model, out, weight = conditionals_of(t), np.zeros((t.R, 2, t.M)), np.zeros((2, t.p2))
-    right = {"start": start, "term": term, "off": off, "rise": rise, "weight": weight, "out": out}
-    model.combine(**right)
+    model, weight = conditionals_of(t), np.zeros((2, t.p2))
+    right = {"start": start, "term": term, "off": off, "rise": rise, "mixed": weight}
+    model.sums(**t.weights, n_threads=1, terms=tuple(right.values()))
     beyond, falling = term.copy(), start.copy()
     beyond[0] = t.P + t.p2
     falling[1] = falling[-1] + 1
     wrong = {
         "start": [start[:-1], falling, start + 1], "term": [term[:-1], beyond, -1 - term], "off": [off[1:], off[:, LANES:]],
-        "rise": [rise[1:]], "weight": [weight[:, 1:], weight[1:]], "out": [out[1:], out[:, :, LANES:]],
+        "rise": [rise[1:]], "mixed": [weight[:, 1:], weight[1:]],
     }  # fmt: skip
     for name, values in wrong.items():
         for value in values:
             with pytest.raises(ValueError, match="kernel"):
-                model.combine(**(right | {name: np.ascontiguousarray(value)}))
+                model.sums(**t.weights, n_threads=1, terms=tuple((right | {name: np.ascontiguousarray(value)}).values()))
     with pytest.raises(ValueError, match="kernel"):
-        model.visited(start, term, off, rise, out[1:])
+        model.sums(**(t.weights | {"node_table": None}), n_threads=1, terms=tuple(right.values()))
     with pytest.raises(ValueError, match="kernel"):
         model.spread(start, term, np.zeros((t.P, 3)), np.zeros((t.R, 3)))
     with pytest.raises(ValueError, match="kernel"):
@@ -87,46 +89,92 @@ def test_terms_that_do_not_fit():
         model.collect(start, term, np.zeros((t.R + 1, 3)))
 
 
-def loadings_case(seed, p, k):
-    rng = np.random.default_rng(seed)
-    scores = rng.random((k + 3, k))
-    gram = scores.T @ scores
+def factor_case(seed, n, p1, levels, k, **more):
+    """(case, arguments of hals up to the root, scores, loadings)."""
+    t, rng = case(seed, n, p1, levels, **more), np.random.default_rng(seed)
+    column, variable, first_state, first, indicator = t.columns[:5]
+    state_of = np.flatnonzero(indicator >= 0)[np.argsort(indicator[indicator >= 0], kind="stable")]
+    missing = np.append(first_state[1:], t.C)[: t.P] - 1
+    low, scale, fill, shares = rng.normal(size=p1), rng.gamma(2.0, 1.0, p1), rng.random(p1), rng.random(t.p2)
+    arguments = (t.block, column, low, scale, fill, t.codes, variable, first_state, first, state_of, missing, shares, 0.7)
+    loadings = rng.random((p1 + t.p2, k))
     if k > 2:
-        gram[1] = gram[:, 1] = 0.0  # a factor without scores stays where it is
-    return rng.normal(size=(p, k)), gram, rng.random((p, k))
+        loadings[:, 1] = 0.0  # a factor that nothing loads on keeps its scores in the first sweep
+    return t, arguments, rng.random((n, k)), loadings
 
 
-@pytest.mark.parametrize("k", [0, 1, 3, 8, 20])
-@pytest.mark.parametrize("p", [0, 1, 7, 8, 23])
-def test_loadings_of_a_sweep(p, k):
-    product, gram, loadings = loadings_case(5, p, k)
-    expected = loadings.copy()
-    for j in range(k):
-        if gram[j, j] > 0.0:
-            expected[:, j] = np.maximum(0.0, expected[:, j] + (product[:, j] - expected @ gram[j]) / gram[j, j])
-    before = loadings.copy()
-    hals_loadings(product, gram, loadings)
-    np.testing.assert_allclose(loadings, expected, rtol=1e-9, atol=1e-10)
-    assert k < 3 or np.array_equal(loadings[:, 1], before[:, 1])
-    for wrong in ((product[1:], gram, loadings), (product, gram[1:], loadings)) if p and k else ():
-        with pytest.raises(ValueError, match="kernel"):
-            hals_loadings(*wrong)
+def hals_by_loops(t, arguments, W, H):
+    """One sweep: scores, loadings, sums of the kernel, squared error less the sum of squares of the table."""
+    block, column, low, scale, fill, codes, variable, first_state, first, state_of, missing, shares, root = arguments
+    p1, k = len(column), W.shape[1]
+    x = (block[:, column].astype(np.float64) - low) * scale
+    of_state = np.zeros((t.C, t.p2))
+    of_state[state_of, np.arange(t.p2)] = root
+    for v, state in enumerate(missing):
+        of_state[state, first[v] : first[v + 1]] = root * shares[first[v] : first[v + 1]]
+    states = first_state + codes[:, variable]
+    A = np.hstack([np.where(np.isnan(x), fill, x), of_state[states].sum(axis=1)])
+    W, H = W.copy(), H.copy()
+    for factors, other, products in ((W, H, A), (H, W, A.T)):
+        for a in range(k):
+            own = other[:, a] @ other[:, a]
+            if own > 0.0:
+                left = products @ other[:, a] - factors @ (other.T @ other[:, a])
+                factors[:, a] = np.maximum(0.0, factors[:, a] + left / own)
+    by_state = np.zeros((t.C, k))
+    np.add.at(by_state, states, W[:, None])
+    return W, H, np.concatenate([W.T @ W, A[:, :p1].T @ W, by_state]), ((A - W @ H.T) ** 2).sum() - (A**2).sum()
+
+
+@pytest.mark.parametrize("k", [1, 3, 8, 20, 43])
+@pytest.mark.parametrize(("n", "p1", "levels"), SHAPES)
+def test_sweeps_of_the_factors(n, p1, levels, k):
+    for dtype, runs in ((np.float64, 1), (np.float32, 3)):
+        t, arguments, scores, loadings = factor_case(9, n, p1, levels, k, dtype=dtype, holes=0.2)
+        W, H, expected, error = hals_by_loops(t, arguments, scores, loadings)
+        before, sums, errors = scores.copy(), np.empty((k + p1 + t.C, k)), np.empty(1)
+        hals(*arguments, scores, loadings, sums, errors, runs, 1)
+        np.testing.assert_allclose(scores, W, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(sums, expected, rtol=1e-8, atol=1e-8)
+        assert k < 3 or np.array_equal(scores[:, 1], before[:, 1])
+        if n > k:  # few rows: scores of factors that nearly coincide
+            np.testing.assert_allclose(loadings, H, rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(errors[0], error, rtol=1e-7, atol=1e-7)
+
+
+def test_many_sweeps_are_single_ones_on_any_number_of_threads():
+    t, arguments, scores, loadings = factor_case(10, 999, 3, [3, 2, 6], 5)
+    sums, errors, results = np.empty((5 + 3 + t.C, 5)), np.empty(4), []
+    for n_threads in (1, 2, 3, 8):
+        out = scores.copy(), loadings.copy()
+        hals(*arguments, *out, sums, errors, 7, n_threads)
+        results.append((*out, sums.copy(), errors.copy()))
+    out = scores.copy(), loadings.copy()
+    for sweep in range(4):
+        hals(*arguments, *out, sums, errors[sweep : sweep + 1], 7, 1)
+    for result in results:
+        for mine, other in zip(result, (*out, sums, errors), strict=True):
+            np.testing.assert_array_equal(mine, other)
+    assert (np.diff(errors) < 0.0).all()
 
 
 @pytest.mark.slow
 def test_the_same_bits_on_every_instruction_set():
     script = (
         "import hashlib, numpy as np\n"
-        "from tests.kernels.test_spectral_tables import SHAPES, conditionals_of, hals_loadings, loadings_case, terms_case\n"
+        "from tests.kernels.test_spectral_tables import SHAPES, conditionals_of, factor_case, hals, terms_case\n"
         "h = hashlib.sha256()\n"
         "for seed, (n, p1, levels) in enumerate(SHAPES):\n"
         "    t, terms, off, rise, rng = terms_case(seed, n, p1, levels, few=min(p1, seed % 2))\n"
-        "    out = np.zeros((t.R, p1, t.M))\n"
-        "    conditionals_of(t).combine(*terms, off, rise, rng.normal(size=(p1, t.p2)), out)\n"
-        "    h.update(out.tobytes() + conditionals_of(t).visited(*terms, off, rise, rng.random(out.shape)).tobytes())\n"
-        "    product, gram, loadings = loadings_case(seed, 3 * seed, 1 + seed)\n"
-        "    hals_loadings(product, gram, loadings)\n"
-        "    h.update(loadings.tobytes())\n"
+        "    weight = rng.normal(size=(p1, t.p2))\n"
+        "    for array in conditionals_of(t).sums(**t.weights, n_threads=1, terms=(*terms, off, rise, weight)):\n"
+        "        h.update(np.ascontiguousarray(array).tobytes())\n"
+        "    for k in (1, 2, 3, 4, 7, 8, 9, 20):\n"
+        "        t, arguments, *factors = factor_case(seed, n, p1, levels, k, dtype=[np.float32, np.float64][seed % 2])\n"
+        "        sums, errors = np.empty((k + p1 + t.C, k)), np.empty(2)\n"
+        "        hals(*arguments, *factors, sums, errors, 2, 1)\n"
+        "        for array in (*factors, sums, errors):\n"
+        "            h.update(array.tobytes())\n"
         "from craftc._kernels import parallel\n"
         "print(h.hexdigest(), parallel.simd())\n"
     )
