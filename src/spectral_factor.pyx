@@ -44,7 +44,7 @@ cdef struct Factors:
     double root
     const Py_ssize_t *first         # (P + 1)
     const Py_ssize_t *state_of      # (p2)
-    const Py_ssize_t *missing_state # (P)
+    const Py_ssize_t *missing_state     # (P)
     const double *shares            # (p2)
     double *scores                  # (n, k)
     double *loadings                # (p1 + p2, k)
@@ -62,23 +62,23 @@ cdef struct Factors:
 
 cdef void spread_loadings(Factors *f) noexcept nogil:
     """Loadings of the states, of a missing one the mean of its variable's, and the Gram matrix of all loadings."""
-    cdef Py_ssize_t k = f.t.k, width = f.t.width, p1 = f.t.rows.p1, p = p1 + f.p2, i, v, l, a
+    cdef Py_ssize_t k = f.t.k, width = f.t.width, p1 = f.t.rows.p1, p = p1 + f.p2, i, v, at, a
     cdef double *of_state = f.padded + p * width
     cdef double *row
     for i in range(p):
         for a in range(k):
             f.padded[i * width + a] = f.loadings[i * k + a]
-    for l in range(f.p2):
-        row = of_state + f.state_of[l] * width
+    for at in range(f.p2):
+        row = of_state + f.state_of[at] * width
         for a in range(k):
-            row[a] = f.root * f.loadings[(p1 + l) * k + a]
+            row[a] = f.root * f.loadings[(p1 + at) * k + a]
     for v in range(f.t.rows.P):
         row = of_state + f.missing_state[v] * width
         for a in range(k):
             row[a] = 0.0
-        for l in range(f.first[v], f.first[v + 1]):
+        for at in range(f.first[v], f.first[v + 1]):
             for a in range(k):
-                row[a] += f.shares[l] * (f.root * f.loadings[(p1 + l) * k + a])
+                row[a] += f.shares[at] * (f.root * f.loadings[(p1 + at) * k + a])
     nf_gram(k, width, p, f.padded, f.gram)
     for i in range(k):
         for a in range(k):
@@ -109,15 +109,15 @@ cdef void add_runs(Factors *f) noexcept nogil:
 
 cdef void multiply(Factors *f) noexcept nogil:
     """The columns of the table times the scores, from sums by numeric column and by state."""
-    cdef Py_ssize_t k = f.t.k, p1 = f.t.rows.p1, i, v, l, a
+    cdef Py_ssize_t k = f.t.k, p1 = f.t.rows.p1, i, v, at, a
     cdef const double *by_state = f.sums + (k + p1) * k
     for i in range(p1 * k):
         f.product[i] = f.sums[k * k + i]
     for v in range(f.t.rows.P):
-        for l in range(f.first[v], f.first[v + 1]):
+        for at in range(f.first[v], f.first[v + 1]):
             for a in range(k):
-                f.product[(p1 + l) * k + a] = f.root * (
-                    by_state[f.state_of[l] * k + a] + f.shares[l] * by_state[f.missing_state[v] * k + a])
+                f.product[(p1 + at) * k + a] = f.root * (
+                    by_state[f.state_of[at] * k + a] + f.shares[at] * by_state[f.missing_state[v] * k + a])
 
 
 cdef double error_of(const Factors *f) noexcept nogil:

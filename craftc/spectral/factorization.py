@@ -147,8 +147,8 @@ class Factoriser:
         threads, at_once = threads_for(self.n_threads, work), max(1, _UNINTERRUPTED // work)
         for done in range(0, sweeps, at_once):
             _kernel.hals(
-                self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state, e.first, e.state_of,
-                e.missing_state, e.shares, self.root, scores, loadings, sums, errors[done : done + at_once], runs, threads,
+                self.table.numeric, e.column, e.low, self.scale, self.fill, self.table.codes, e.variable, e.first_state, e.first,
+                e.state_of, e.missing_state, e.shares, self.root, scores, loadings, sums, errors[done : done + at_once], runs, threads,
             )  # fmt: skip
         return Factors(scores, loadings, sums[k + e.p1 :].copy(), 1.0 + errors / self._sum_of_squares())
 
