@@ -383,8 +383,8 @@ cdef class Conditionals:
         tuple of seven arrays, with terms of eight
             log_z, sum of log-normalisers of observed cells (1,); node, expected visits of the nodes (p1, M); pair, expected similarities
             (p1, seen, LANES), to be summed over lanes; node_table, visits by combination (R, p1, M); bias, residuals y - q of the
-            indicators (L,), bias_table, by combination (R, L), and cross, times the change of similarity (p1, L); mixed, similarities of the
-            indicators to the nodes of the numeric columns, times their visits (p1, p2).
+            indicators (L,), bias_table, by combination (R, L), and cross, times the change of similarity (p1, L); mixed, similarities
+            of the indicators to the nodes of the numeric columns, times their visits (p1, p2).
         """
         cdef double[::1] out
         cdef Pass *p = &self.p

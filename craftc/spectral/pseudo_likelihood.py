@@ -287,9 +287,7 @@ class PseudoLikelihood:
         pair = np.ascontiguousarray(theta[:p1] if self._dense else theta[:p1, :p1])
         node_table, terms = (None, None) if self._dense else (self._node_table, (*self._joints.terms, self._off, self._rise, mixed))
         expected = ExpectedStatistics(
-            *self._conditionals.sums(
-                self._unary, pair, node_table, self._bias, self._bias_table, self._cross, self.n_threads, terms
-            )
+            *self._conditionals.sums(self._unary, pair, node_table, self._bias, self._bias_table, self._cross, self.n_threads, terms)
         )
         value = float((self._own * theta[:p1]).sum() + (c * self._basis_sums).sum() - expected.log_z[0])
         R = np.zeros_like(theta)
