@@ -55,22 +55,3 @@ class Conditionals:
     def observed(self, n_threads: int) -> tuple[_Floats, _Floats]: ...
     def spread(self, start: _Positions, term: _Positions, by_term: _Floats, out: _Floats) -> None: ...
     def collect(self, start: _Positions, term: _Positions, by_row: _Floats) -> _Floats: ...
-
-def hals_rows(
-    numeric: NDArray[Any],
-    column: _Positions,
-    low: _Floats,
-    scale: _Floats,
-    fill: _Floats,
-    codes: NDArray[Any],
-    variable: _Positions,
-    first_state: _Positions,
-    loading: _Floats,
-    state_loading: _Floats,
-    gram: _Floats,
-    scores: _Floats,
-    sums: _Floats,
-    runs: int,
-    n_threads: int,
-) -> None: ...
-def hals_loadings(product: _Floats, gram: _Floats, loadings: _Floats) -> None: ...
