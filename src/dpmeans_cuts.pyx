@@ -11,17 +11,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 
 from craftc._kernels._common cimport check, check_indices, omp_get_thread_num
+from craftc._kernels._team cimport team, team_end, team_help, team_start, team_step
 from craftc._kernels.dpmeans cimport Sums, check_sums, dp_cut_rows, dp_sums, places_of
 from craftc._kernels.moments cimport rows_of, table_rows
-
-cdef extern from "_team.h":
-    ctypedef struct team:
-        pass
-
-    void team_start(team *) noexcept nogil
-    void team_step(team *, void (*)(void *, int, int) noexcept nogil, void *, int) noexcept nogil
-    void team_end(team *) noexcept nogil
-    void team_help(team *, int) noexcept nogil
 
 cdef enum:
     ROWS = 1024     # that a thread cuts at once

@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
+from craftc._kernels._team cimport team, team_end, team_help, team_start, team_step
 from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_updates cimport (
     GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise,
@@ -74,16 +75,6 @@ cdef extern from "_mixture.h":
 
 cdef extern from "_simd.h":
     Py_ssize_t simd_lines(Py_ssize_t) noexcept nogil
-
-cdef extern from "_team.h":
-    ctypedef struct team:
-        pass
-
-    ctypedef void (*team_job)(void *, int, int) noexcept nogil
-    void team_start(team *) noexcept nogil
-    void team_step(team *, team_job, void *, int) noexcept nogil
-    void team_end(team *) noexcept nogil
-    void team_help(team *, int) noexcept nogil
 
 cdef enum:
     FEW_ROWS = 512              # of a segment, at least; every segment has its own partial sums

@@ -14,6 +14,7 @@ from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 
 from craftc._kernels._common cimport check, check_threads, doubles_in, doubles_out, omp_get_thread_num
+from craftc._kernels._team cimport team, team_end, team_help, team_start, team_step
 
 cdef extern from "_spectral.h":
     enum:
@@ -89,16 +90,6 @@ cdef extern from "_spectral.h":
     void sp_observe(const sp_table *, Py_ssize_t, Py_ssize_t, double *, double *, sp_scratch *) noexcept nogil
     void sp_combine(const sp_table *, const sp_terms *, Py_ssize_t, const double *, double *, double *) noexcept nogil
     void sp_visited(const sp_table *, const sp_terms *, Py_ssize_t, const double *, double *, double *) noexcept nogil
-
-cdef extern from "_team.h":
-    ctypedef struct team:
-        pass
-
-    ctypedef void (*team_job)(void *, int, int) noexcept nogil
-    void team_start(team *) noexcept nogil
-    void team_step(team *, team_job, void *, int) noexcept nogil
-    void team_end(team *) noexcept nogil
-    void team_help(team *, int) noexcept nogil
 
 MISSING = SP_MISSING    # `indicator` of a missing state
 CUT = SP_LARGE          # energies are clipped to +-CUT

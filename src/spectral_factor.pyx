@@ -10,6 +10,7 @@ from cython.parallel cimport parallel
 from libc.string cimport memset
 
 from craftc._kernels._common cimport check, check_threads, doubles_in, doubles_out, omp_get_thread_num
+from craftc._kernels._team cimport team, team_end, team_help, team_start, team_step
 from craftc._kernels.spectral cimport SP_LANES, check_positions, line_start, mixed_rows, numbers, read_rows
 
 cdef extern from "_spectral_factor.h":
@@ -26,16 +27,6 @@ cdef extern from "_spectral_factor.h":
                  double *, double *) noexcept nogil
     void nf_loadings(Py_ssize_t, Py_ssize_t, const double *, const double *, double *, double *) noexcept nogil
     void nf_gram(Py_ssize_t, Py_ssize_t, Py_ssize_t, const double *, double *) noexcept nogil
-
-cdef extern from "_team.h":
-    ctypedef struct team:
-        pass
-
-    ctypedef void (*team_job)(void *, int, int) noexcept nogil
-    void team_start(team *) noexcept nogil
-    void team_step(team *, team_job, void *, int) noexcept nogil
-    void team_end(team *) noexcept nogil
-    void team_help(team *, int) noexcept nogil
 
 
 cdef struct Factors:
