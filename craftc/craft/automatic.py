@@ -175,23 +175,41 @@ def best_of_starts(
 def search_starts(
     search: MergeSplitSearch, start_configs: Sequence[FitConfig], given: list[Any] | None, init: str
 ) -> list[Partition]:
-    """The result of every start; `search` learns which splits they rejected."""
+    """The distinct results of the starts; `search` learns which splits they rejected.
+
+    All starts split their clusters and merge once, then again. One that comes to a partition to which another has come ends there: what
+    follows is the same for both.
+    """
+    config, meter = start_configs[0], search.config.meter
     n_starts = len(start_configs) if given is None else len(given)
-    one_by_one = n_parallel_starts(start_configs[0], n_starts) == 1
+    one_by_one = n_parallel_starts(config, n_starts) == 1
 
-    def run(start: int) -> tuple[MergeSplitSearch, Partition]:
-        config = start_configs[start]
-        own = search.again(config) if one_by_one else search_of(config, 1)
-        labels, soft = start_partition(config, init, start) if given is None else (given[start], False)
-        part = own.run(labels, soft)
-        config.meter.part_done(start, part.K, config.background.cost + part.objective, own.n_passes)
-        return own, part
+    def begin(start: int) -> tuple[MergeSplitSearch, Partition]:
+        own = search.again(start_configs[start]) if one_by_one else search_of(start_configs[start], 1)
+        labels, soft = start_partition(start_configs[start], init, start) if given is None else (given[start], False)
+        return own, own.begin(labels, soft)
 
-    ends = []
-    for own, part in run_starts(run, n_starts, start_configs[0]):
+    def split_once(start: int) -> bool:
+        return searches[start].split_once(parts[start])
+
+    searches, parts = zip(*run_starts(begin, range(n_starts), config), strict=True)
+    came: dict[bytes, int] = {}  # the start that has come to a partition first
+    ends: set[bytes] = set()
+    going = list(range(n_starts))
+    while going:
+        apart = [start for start in going if came.setdefault(parts[start].key, start) == start]
+        fell = dict(zip(apart, run_starts(split_once, apart, config), strict=True))
+        ends |= {parts[start].key for start in apart if not fell[start]}
+        for start in going:
+            if not fell.get(start):
+                meter.part_done(start, parts[start].K, config.background.cost + parts[start].objective, searches[start].n_passes)
+        going = [start for start in apart if fell[start]]
+    distinct: dict[bytes, Partition] = {}
+    for own, part in zip(searches, parts, strict=True):
         search.learn_from(own)
-        ends.append(part)
-    return ends
+        if part.key in ends:
+            distinct.setdefault(part.key, part)
+    return list(distinct.values())
 
 
 def start_partition(config: FitConfig, init: str, start: int) -> tuple[Labels, bool]:

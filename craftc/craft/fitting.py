@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
@@ -186,6 +186,6 @@ def n_parallel_starts(config: FitConfig, n_starts: int) -> int:
     return config.n_threads if _WORTH_A_THREAD <= cells <= _WORTH_ALL_THREADS else 1
 
 
-def run_starts(run: Callable[[int], T], n_starts: int, config: FitConfig) -> list[T]:
+def run_starts(run: Callable[[int], T], starts: Sequence[int], config: FitConfig) -> list[T]:
     """The result of every start, in order; after an interrupt the other starts end at their next pass."""
-    return parallel_map(run, range(n_starts), n_parallel_starts(config, n_starts), config.stop)
+    return parallel_map(run, starts, n_parallel_starts(config, len(starts)), config.stop)

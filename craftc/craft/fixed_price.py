@@ -64,7 +64,7 @@ def fixed_price_fit(configs: Sequence[FitConfig], given: list[Labels] | None, in
         config.meter.part_done(start, result.moments.n_clusters, result.objective, result.n_iter)
         return result
 
-    results = run_starts(run, n_starts, configs[0])
+    results = run_starts(run, range(n_starts), configs[0])
     meter.begin("diagnostics")
     best, lowest = results[0], math.inf
     for result in results:

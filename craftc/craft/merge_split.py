@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -64,6 +65,12 @@ class Partition:
     def objective(self) -> float:
         """J less the cost of the whole table's distribution, nats: the sum of the cluster costs, or what a joint choice of masks gives."""
         return float(np.add.reduce(self.cost[: self.K])) if self.shared is None else self.excess
+
+    @property
+    def key(self) -> bytes:
+        """Equal for partitions of the same clusters and masks, however they are numbered."""
+        clusters = [self.groups[k].tobytes() + self.mask[k].tobytes() for k in range(self.K)]
+        return blake2b(b"".join(sorted(clusters))).digest()
 
     def copy(self) -> Partition:
         labels = None if self.labels is None else self.labels.copy()
@@ -218,20 +225,25 @@ class MergeSplitSearch:
         price_kernel.price_groups(part.groups[one], self.pricing, self.selection, False, self._work[:1], part.mask[one], part.cost[one])
 
     def split_while_cheaper(self, part: Partition) -> None:
-        """Split all clusters whose best split lowers J, merge until stable, and repeat until no such cluster is left."""
-        while True:
-            splits = sorted(self._accepted_splits(part), key=lambda entry: entry[:2])
-            splits = splits[: max(self.config.max_clusters - part.K, 0)]
-            if not splits:
-                return
-            before = part.copy() if self.config.spec.selection == "threshold" else None
-            for _, k, split in splits:
-                self.apply_split(part, k, split)
-            self.merge_until_stable(part)
-            # the masks of "threshold" do not minimise J, and passes may undo a split
-            if before is not None and part.objective >= before.objective - 1e-9:
-                vars(part).update(vars(before))
-                return
+        """Split clusters and merge until stable, in turn, while that lowers J."""
+        while self.split_once(part):
+            pass
+
+    def split_once(self, part: Partition) -> bool:
+        """Split all clusters whose best split lowers J, and merge until stable; returns whether J fell."""
+        splits = sorted(self._accepted_splits(part), key=lambda entry: entry[:2])
+        splits = splits[: max(self.config.max_clusters - part.K, 0)]
+        if not splits:
+            return False
+        before = part.copy() if self.config.spec.selection == "threshold" else None
+        for _, k, split in splits:
+            self.apply_split(part, k, split)
+        self.merge_until_stable(part)
+        # the masks of "threshold" do not minimise J, and passes may undo a split
+        if before is not None and part.objective >= before.objective - 1e-9:
+            vars(part).update(vars(before))
+            return False
+        return True
 
     def _accepted_splits(self, part: Partition) -> list[tuple[float, int, Split]]:
         """J, number and split of the clusters whose best split lowers J; a cluster that has none is not tried again."""
@@ -440,8 +452,8 @@ class MergeSplitSearch:
 
     # ---- the search ----
 
-    def run(self, labels: Any, soft: bool) -> Partition:
-        """Merges and splits from a start partition.
+    def begin(self, labels: Any, soft: bool) -> Partition:
+        """Passes and merges from a start partition; splits may follow.
 
         `soft` first runs passes at no price, for a random partition, which would collapse to one cluster at once under prices.
         """
@@ -450,7 +462,6 @@ class MergeSplitSearch:
             self.passes(part, price_kernel.SELECTIONS["soft"], _SOFT_PASSES)
             self.price(part)
         self.merge_until_stable(part)
-        self.split_while_cheaper(part)
         return part
 
     def clusters(self, part: Partition) -> Clusters:

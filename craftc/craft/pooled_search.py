@@ -197,22 +197,23 @@ class PooledSearch(MergeSplitSearch):
                 done.add(k)
         return done
 
-    def split_while_cheaper(self, part: Partition) -> None:
-        """Split clusters while that lowers J, merge until stable, and repeat until no such cluster is left."""
-        while self.config.max_clusters > part.K:
-            tried = {k: part.groups[k].tobytes() for k in self.splittable(part)}
-            proposed = [
-                (split.delta, k, split)
-                for k, splits in zip(tried, self.splits(part, list(tried)), strict=True)
-                for split in sorted(splits, key=lambda split: split.delta)[:_TRIED_SPLITS]
-                if split.delta < _HOPELESS
-            ]
-            proposed.sort(key=lambda entry: entry[:2])
-            done = self._split(part, [entry[1:] for entry in proposed], self._split_tolerance)
-            self._rejected |= {key for k, key in tried.items() if k not in done}
-            if not done:
-                return
+    def split_once(self, part: Partition) -> bool:
+        """Split clusters while that lowers J, each at most once, and merge until stable; returns whether J fell."""
+        if self.config.max_clusters <= part.K:
+            return False
+        tried = {k: part.groups[k].tobytes() for k in self.splittable(part)}
+        proposed = [
+            (split.delta, k, split)
+            for k, splits in zip(tried, self.splits(part, list(tried)), strict=True)
+            for split in sorted(splits, key=lambda split: split.delta)[:_TRIED_SPLITS]
+            if split.delta < _HOPELESS
+        ]
+        proposed.sort(key=lambda entry: entry[:2])
+        done = self._split(part, [entry[1:] for entry in proposed], self._split_tolerance)
+        self._rejected |= {key for k, key in tried.items() if k not in done}
+        if done:
             self.merge_until_stable(part)
+        return bool(done)
 
     def clusters(self, part: Partition) -> Clusters:
         """The clusters of a partition, with the masks that the search has found."""
