@@ -192,18 +192,19 @@ def search_starts(
     def split_once(start: int) -> bool:
         return searches[start].split_once(parts[start])
 
-    searches, parts = zip(*run_starts(begin, range(n_starts), config), strict=True)
+    begun = run_starts(begin, range(n_starts), config)
+    searches, parts = [own for own, _ in begun], [part for _, part in begun]
     came: dict[bytes, int] = {}  # the start that has come to a partition first
     ends: set[bytes] = set()
-    going = list(range(n_starts))
+    going, n_done = list(range(n_starts)), 0
     while going:
         apart = [start for start in going if came.setdefault(parts[start].key, start) == start]
         fell = dict(zip(apart, run_starts(split_once, apart, config), strict=True))
         ends |= {parts[start].key for start in apart if not fell[start]}
-        for start in going:
-            if not fell.get(start):
-                meter.part_done(start, parts[start].K, config.background.cost + parts[start].objective, searches[start].n_passes)
         going = [start for start in apart if fell[start]]
+        n_reported, n_done = n_done, min(going, default=n_starts)  # reports come in the order of the starts
+        for start in range(n_reported, n_done):
+            meter.part_done(start, parts[start].K, config.background.cost + parts[start].objective, searches[start].n_passes)
     distinct: dict[bytes, Partition] = {}
     for own, part in zip(searches, parts, strict=True):
         search.learn_from(own)

@@ -115,7 +115,7 @@ class MergeSplitSearch:
         self.n_passes, self.excess = 0, 0.0  # of all passes; J less the cost of the whole table's distribution after the last
 
     def again(self, config: FitConfig) -> Self:
-        """The search of another start of the same table, in the same buffers, once this one has ended."""
+        """The search of another start of the same table, in the same buffers; of two such searches one makes a step at a time."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         other.config, other._rejected, other.n_passes = config, set(), 0

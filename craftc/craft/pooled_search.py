@@ -50,7 +50,7 @@ class PooledSearch(MergeSplitSearch):
         self.local_selection = price_kernel.SELECTIONS["free"]  # two weak halves may differ before the codes of their masks pay
 
     def again(self, config: FitConfig) -> Self:
-        """The search of another start of the same table, in the same buffers, once this one has ended."""
+        """The search of another start of the same table, in the same buffers; of two such searches one makes a step at a time."""
         other = super().again(config)
         other._improved = {}
         return other
