@@ -225,3 +225,15 @@ def test_crossed_starts_find_ten_clusters_where_the_best_start_has_seven():
     from_truth = CRAFT(init=[made.target], n_threads=1).fit(table)
     assert model.n_clusters_ == 10
     assert model.objective_ < from_truth.objective_ + 1.0
+
+
+@pytest.mark.parametrize("background", ["pooled", "table"])
+def test_a_start_with_other_numbers_changes_nothing(background, capsys):
+    table, rng = structured(3), np.random.default_rng(0)
+    labels = rng.integers(0, 4, len(table))
+    one = CRAFT(init=[labels], background=background, n_threads=1).fit(table)
+    both = CRAFT(init=[labels, 3 - labels], background=background, n_threads=1, verbose=1).fit(table)
+    assert np.array_equal(one.labels_, both.labels_)
+    assert (one.objective_, one.n_iter_) == (both.objective_, both.n_iter_)
+    lines = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines[:2] == ["CRAFT start 1/2", "CRAFT start 2/2"]
