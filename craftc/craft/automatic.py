@@ -194,22 +194,27 @@ def search_starts(
 
     begun = run_starts(begin, range(n_starts), config)
     searches, parts = [own for own, _ in begun], [part for _, part in begun]
+    keys = [part.key for part in parts]
     came: dict[bytes, int] = {}  # the start that has come to a partition first
     ends: set[bytes] = set()
     going, n_done = list(range(n_starts)), 0
     while going:
-        apart = [start for start in going if came.setdefault(parts[start].key, start) == start]
-        fell = dict(zip(apart, run_starts(split_once, apart, config), strict=True))
-        ends |= {parts[start].key for start in apart if not fell[start]}
-        going = [start for start in apart if fell[start]]
+        apart = [start for start in going if came.setdefault(keys[start], start) == start]
+        going = []
+        for start, fell in zip(apart, run_starts(split_once, apart, config), strict=True):
+            if fell:
+                keys[start] = parts[start].key
+                going.append(start)
+            else:
+                ends.add(keys[start])
         n_reported, n_done = n_done, min(going, default=n_starts)  # reports come in the order of the starts
         for start in range(n_reported, n_done):
             meter.part_done(start, parts[start].K, config.background.cost + parts[start].objective, searches[start].n_passes)
     distinct: dict[bytes, Partition] = {}
-    for own, part in zip(searches, parts, strict=True):
+    for own, part, key in zip(searches, parts, keys, strict=True):
         search.learn_from(own)
-        if part.key in ends:
-            distinct.setdefault(part.key, part)
+        if key in ends:
+            distinct.setdefault(key, part)
     return list(distinct.values())
 
 

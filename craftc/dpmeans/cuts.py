@@ -73,7 +73,7 @@ class _Halves:
 
     def from_planes(self, origins: Floats, directions: Floats) -> Cuts:
         """The cuts from these planes (K, D) on, the first of which keep their origins; both arrays are overwritten."""
-        return self._swept(origins, directions, _AT_THE_MEAN)
+        return self._swept(origins, directions, given=True)
 
     def from_rows(self, rows: NDArray[np.intp]) -> Cuts:
         """The cuts from these rows alone on the second sides."""
@@ -82,14 +82,15 @@ class _Halves:
         self.sums.clear()
         _kernel.accumulate(self.data.X, 2 * self.labels + self.sides, self.sums, self.data.threads_of_pass)
         origins, directions = np.empty((2, len(self.sums.counts) // 2, self.data.n_columns))
-        return self._swept(origins, directions, None)
+        return self._swept(origins, directions, given=False)
 
-    def _swept(self, origins: Floats, directions: Floats, kept: int | None) -> Cuts:
-        """The cuts after sweeps of 2-means; `kept`: sweeps that keep the origins of the planes, None: there are no planes yet."""
+    def _swept(self, origins: Floats, directions: Floats, *, given: bool) -> Cuts:
+        """The cuts after sweeps of 2-means, from planes that are given or from the present sides."""
         data = self.data
         _cuts.two_means(
             data.X, self.labels, origins, directions, self.sides.view(np.uint8), self.sums, data.middle, data.step,
-            kept is not None, kept or 0, _SWEEPS, _FEW * data.total / data.unit, threads_for(data.n_threads, 2 * data.X.size * _SWEEPS),
+            given, _AT_THE_MEAN if given else 0, _SWEEPS, _FEW * data.total / data.unit,
+            threads_for(data.n_threads, 2 * data.X.size * _SWEEPS),
         )  # fmt: skip
         return Cuts(self._gains(), self.sides)
 

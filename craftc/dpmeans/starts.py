@@ -112,16 +112,17 @@ class Starts:
         model, rows = self.model, self.rows
         if rows.n_counted <= ROWS_SEARCHED or model.mode != "auto" or model.init not in ("auto", "single"):
             return None
+        leaders: Floats | None = None
         if self.mode == "delayed":
             sample = sample_of(rows, ROWS_SEARCHED, self.seed)
-            descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
         else:
-            centers: Floats = rows.leaders(limit_of(rows.table, penalty), self.cap)
-            sample = some_rows(rows, self.seed, len(centers))
-            if len(centers) == 1 or len(sample) == rows.n_counted:
-                return centers
-            descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
-            descent.rows.replace_centers(centers)
+            leaders = rows.leaders(limit_of(rows.table, penalty), self.cap)
+            sample = some_rows(rows, self.seed, len(leaders))
+            if len(leaders) == 1 or len(sample) == rows.n_counted:
+                return leaders
+        descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
+        if leaders is not None:
+            descent.rows.replace_centers(leaders)
         descent.run(descent.sweep(self.mode), [], int(model.max_iter), tolerance=_TOLERANCE)
         return descent.rows.mu
 
