@@ -260,7 +260,8 @@ def accumulate(
                 _accumulate_run(&rows, labels, grid, r * MOMENTS_RUN, min((r + 1) * MOMENTS_RUN, n), groups)
         return
     for r in prange(n_runs, nogil=True, schedule="static", num_threads=n_threads):
-        _accumulate_run(&rows, labels, grid, r * MOMENTS_RUN, min((r + 1) * MOMENTS_RUN, n), partial[omp_get_thread_num()])
+        _accumulate_run(&rows, labels, grid, r * MOMENTS_RUN, min((r + 1) * MOMENTS_RUN, n),
+                        partial[omp_get_thread_num(), :groups.shape[0]])
     merge_partial(partial, groups, grid.first_numeric)
 
 
