@@ -144,7 +144,7 @@ static inline double dp_distance(const void *x, int single, const double *mu, pt
     return SIMD_DISPATCH(dp_distance, (x, single, mu, D));
 }
 
-/* squared distances of rows [start, stop) to the centres of their clusters */
+/* squared distances of rows [start, stop) to the centres of their clusters, 0 where the label is -1 */
 static inline void dp_own_distances(const void *X, int single, ptrdiff_t D, const double *mu, const int32_t *labels, double *squared,
                                     ptrdiff_t start, ptrdiff_t stop)
 {
@@ -200,7 +200,8 @@ static inline void dp_add_rows(const dp_sums *sums, const void *X, int single, p
     SIMD_DISPATCH(dp_add_rows, (sums, X, single, D, labels, start, stop));
 }
 
-/* rows [start, stop) to the sides of their clusters, and into the sums of these; returns the counts of those that change sides */
+/* rows [start, stop) to the sides of their clusters, by planes unless directions are NULL, and into the sums of these; returns the counts of
+ * those that change sides */
 static inline int64_t dp_cut_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D, const int32_t *labels, const double *origins,
                                   const double *directions, uint8_t *sides, ptrdiff_t start, ptrdiff_t stop)
 {

@@ -63,7 +63,7 @@ TARGET static void THIS(dp_own_distances)(const void *X, int single, ptrdiff_t D
                                           ptrdiff_t start, ptrdiff_t stop)
 {
     for (ptrdiff_t i = start; i < stop; i++)
-        squared[i] = THIS(dp_distance)(dp_row_in_order(X, single, D, i), single, mu + labels[i] * D, D);
+        squared[i] = labels[i] < 0 ? 0.0 : THIS(dp_distance)(dp_row_in_order(X, single, D, i), single, mu + labels[i] * D, D);
 }
 
 /* nearest of `n` centres, those named in `some` or (NULL) the first n, without centre `own`; -1 where no distance is finite */

@@ -276,15 +276,15 @@ def distances(
 def own_distances(
     X not None,                             # IN  (n, D)
     const double[:, ::1] mu not None,       # IN  (K, D)
-    const int32_t[::1] labels not None,     # IN  (n,)
-    double[::1] squared not None,           # OUT (n,)
+    const int32_t[::1] labels not None,     # IN  (n,) -1 = none
+    double[::1] squared not None,           # OUT (n,) 0 where there is none
     int n_threads,
 ):
     """Squared distance of every row to the centre of its cluster."""
     check_threads(n_threads)
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(squared.shape[0] == labels.shape[0], "squared")
-    check_indices(labels, 0, mu.shape[0], "labels")
+    check_indices(labels, -1, mu.shape[0], "labels")
     cdef table_rows table = rows_of(X)
     cdef Py_ssize_t n = table.n, block = block_rows(), b
     for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):

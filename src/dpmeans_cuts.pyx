@@ -16,7 +16,7 @@ from craftc._kernels.dpmeans cimport Sums, check_sums, dp_cut_rows, dp_sums, pla
 from craftc._kernels.moments cimport rows_of, table_rows
 
 cdef enum:
-    ROWS = 1024     # that a thread cuts at once
+    ROWS = 256      # that a thread cuts at once
     MOST = 64       # sweeps of a call, which cannot be interrupted
     APART = 8       # counts between those of two threads, which then share no cache line
 
@@ -33,20 +33,20 @@ cdef struct Halves:
     const dp_sums *places       # sums of every thread, of cluster 2 label + side
     int64_t *changed            # (n_threads, APART) counts that have changed sides
     int n_threads
-    bint keeps_origins
+    bint cuts, keeps_origins    # whether the planes cut, or the rows stay on their sides; whether the planes keep their origins
     team threads
 
 
 def two_means(
     X not None,                                 # IN    (n, D)
-    const int32_t[::1] labels not None,         # IN    (n,) 0..K-1
+    const int32_t[::1] labels not None,         # IN    (n,) 0..K-1, -1 = none
     double[:, ::1] origins not None,            # INOUT (K, D) points of the planes
     double[:, ::1] directions not None,         # INOUT (K, D)
     uint8_t[::1] sides not None,                # INOUT (n,) 1: (x - origin) . direction > 0
-    Sums sums not None,                         # INOUT of cluster 2 label + side; empty where the first cut is given
+    Sums sums not None,                         # INOUT of cluster 2 label + side, empty at first
     const double[::1] middle not None,          # IN    (D,) mean = middle + sum / count * step
     const double[::1] step not None,            # IN    (D,)
-    bint given,                                 # the planes of a first cut are; otherwise the sums are those of the sides
+    bint given,                                 # the planes of a first cut are; otherwise the first cut is that by the present sides
     Py_ssize_t kept,                            # first sweeps whose planes keep their origins
     Py_ssize_t most,                            # sweeps after the first cut
     double few,                                 # the last sweep is that in which at most these counts change sides
@@ -61,7 +61,7 @@ def two_means(
     check(0 <= most <= MOST, "most")
     check(middle.shape[0] == h.table.p and step.shape[0] == h.table.p, "middle or step")
     check_sums(sums, X, 2 * h.K, n_threads)
-    check_indices(labels, 0, h.K, "labels")
+    check_indices(labels, -1, h.K, "labels")
     cdef int64_t[:, ::1] changed = np.zeros((n_threads, APART), np.int64)
     if h.table.n == 0:
         return 0
@@ -82,10 +82,11 @@ def two_means(
 
 
 cdef void search(Halves *h, bint given, Py_ssize_t kept, Py_ssize_t most, double few) noexcept nogil:
-    """The first cut if its planes are given, and the sweeps."""
+    """The first cut, and the sweeps."""
     cdef Py_ssize_t sweep
-    if given:
-        cut(h)
+    h.cuts = given
+    cut(h)
+    h.cuts = True
     for sweep in range(most):
         h.keeps_origins = sweep < kept
         team_step(&h.threads, halve, h, <int> h.K)
@@ -111,8 +112,8 @@ cdef void cut_rows(void *context, int item, int thread) noexcept nogil:
     cdef Halves *h = <Halves *> context
     cdef Py_ssize_t start = item * <Py_ssize_t> ROWS
     h.changed[thread * APART] += dp_cut_rows(
-        &h.places[thread], h.table.numeric, h.table.single, h.table.p, h.labels, h.origins, h.directions, h.sides, start,
-        min(start + ROWS, h.table.n),
+        &h.places[thread], h.table.numeric, h.table.single, h.table.p, h.labels, h.origins, h.directions if h.cuts else NULL, h.sides,
+        start, min(start + ROWS, h.table.n),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,16 +47,17 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
     data : DenseData
         Rows of weight > 0.
     labels : ndarray (n,) of int32
+        -1: the row is left out.
     mu : ndarray (K, D)
         Means of the clusters, none of which is empty.
     """
-    K = len(mu)
+    K, rows = len(mu), np.flatnonzero(labels >= 0)
     squared = np.empty(len(data))
-    _kernel.own_distances(data.X, mu, labels, squared, data.threads_of_pass)
-    far, equal = _furthest(data, squared, labels, K)
-    halves = _Halves(data, labels, K)
+    _kernel.own_distances(data.X, mu, labels, squared, threads_for(data.n_threads, len(rows) * data.n_columns / 2))
+    far, equal = _furthest(data.X, squared, labels, rows, K)
+    total, own = _weights(data, labels, K, rows), _weights(data, labels, K, equal)
+    halves = _Halves(data, labels, K, len(rows), float(total.sum()))
     cuts = halves.from_planes(mu.copy(), data.X[far] - mu)
-    total, own = _weights(data, labels, K, np.arange(len(data))), _weights(data, labels, K, equal)
     alone = np.divide(total * own * squared[far], total - own, out=np.zeros(K), where=total > own)
     if not (alone > cuts.gains).any():
         return cuts
@@ -65,10 +67,10 @@ def best_cuts(data: DenseData, labels: Labels, mu: Floats) -> Cuts:
 
 
 class _Halves:
-    """The two sides of every cluster, with their exact sums."""
+    """The two sides of every cluster, with their exact sums; `n` rows of weight `total` have labels."""
 
-    def __init__(self, data: DenseData, labels: Labels, K: int) -> None:
-        self.data, self.labels = data, labels
+    def __init__(self, data: DenseData, labels: Labels, K: int, n: int, total: float) -> None:
+        self.data, self.labels, self.n, self.total = data, labels, n, total
         self.sums, self.sides = data.no_sums(2 * K), np.zeros(len(data), np.bool_)  # side 1 of cluster k is 2 k + 1
 
     def from_planes(self, origins: Floats, directions: Floats) -> Cuts:
@@ -80,7 +82,6 @@ class _Halves:
         self.sides = np.zeros(len(self.data), np.bool_)
         self.sides[rows] = True
         self.sums.clear()
-        _kernel.accumulate(self.data.X, 2 * self.labels + self.sides, self.sums, self.data.threads_of_pass)
         origins, directions = np.empty((2, len(self.sums.counts) // 2, self.data.n_columns))
         return self._swept(origins, directions, given=False)
 
@@ -89,8 +90,8 @@ class _Halves:
         data = self.data
         _cuts.two_means(
             data.X, self.labels, origins, directions, self.sides.view(np.uint8), self.sums, data.middle, data.step,
-            given, _AT_THE_MEAN if given else 0, _SWEEPS, _FEW * data.total / data.unit,
-            threads_for(data.n_threads, 2 * data.X.size * _SWEEPS),
+            given, _AT_THE_MEAN if given else 0, _SWEEPS, _FEW * self.total / data.unit,
+            threads_for(data.n_threads, 2 * self.n * data.n_columns * _SWEEPS),
         )  # fmt: skip
         return Cuts(self._gains(), self.sides)
 
@@ -102,14 +103,16 @@ class _Halves:
         return np.asarray(np.where((weights > 0).all(axis=1), weights[:, 0] * weights[:, 1] / weights.sum(axis=1), 0.0) * squared)
 
 
-def _furthest(data: DenseData, squared: Floats, labels: Labels, K: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _furthest(
+    X: NDArray[Any], squared: Floats, labels: Labels, rows: NDArray[np.intp], K: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """(K,) the row of every cluster with the largest squared distance (ties: the first), and all rows that are equal to these."""
     most = np.zeros(K)
-    np.maximum.at(most, labels, squared)
-    candidates = np.flatnonzero(squared == most[labels])
+    np.maximum.at(most, labels[rows], squared[rows])
+    candidates = rows[squared[rows] == most[labels[rows]]]
     far = np.zeros(K, np.intp)
     far[labels[candidates[::-1]]] = candidates[::-1]
-    equal = (data.X[candidates] == data.X[far[labels[candidates]]]).all(axis=1)
+    equal = (X[candidates] == X[far[labels[candidates]]]).all(axis=1)
     return far, candidates[equal]
 
 

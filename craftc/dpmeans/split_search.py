@@ -160,11 +160,10 @@ class SplitSearch:
         """(K,) gains of the best cuts; a cut is sought again once a tenth of its cluster has moved."""
         due = self._moved > _STALE * self.sizes
         if due.any():
-            rows = np.flatnonzero(due[self.labels])
-            number = np.cumsum(due, dtype=np.int32) - np.int32(1)
-            data = self.data if len(rows) == len(self.data) else self.data.of_rows(rows)
-            cuts = best_cuts(data, number[self.labels[rows]], self.centers[due])
-            self._gains[due], self._sides[rows], self._moved[due] = cuts.gains, cuts.sides, 0.0
+            number = np.where(due, np.cumsum(due, dtype=np.int32) - np.int32(1), np.int32(-1))
+            cuts = best_cuts(self.data, number[self.labels], self.centers[due])
+            np.copyto(self._sides, cuts.sides, where=due[self.labels])
+            self._gains[due], self._moved[due] = cuts.gains, 0.0
         return self._gains
 
     def grow(self, most: int, least: float = 0.0) -> Floats:

@@ -151,6 +151,9 @@ def test_own_distances(D, dtype):
         kernel.own_distances(X, mu, labels, out[i], n_threads)
     np.testing.assert_array_equal(out[0], out[1])
     np.testing.assert_allclose(out[0], squared(X, mu)[np.arange(2200), labels], rtol=1e-13)
+    some = np.where(labels == 2, np.int32(-1), labels)
+    kernel.own_distances(X, mu, some, out[1], 1)
+    np.testing.assert_array_equal(out[1], np.where(some < 0, 0.0, out[0]))
 
 
 def two_means(data, labels, origins, directions, sides, sums, n_threads, *, given=True, kept=0, most=0, few=0.0):
@@ -200,8 +203,6 @@ def test_two_means_is_that_of_the_reference(D, weighted, given, n_threads, dtype
     weight = rng.integers(0, 3, 3000).astype(float) if weighted else None
     data, sides = DenseData(X, weight, n_threads), rng.random(3000) < 0.5
     origins, directions, sums = rng.normal(size=(K, D)), rng.normal(size=(K, D)), data.no_sums(2 * K)
-    if not given:
-        kernel.accumulate(X, (2 * labels + sides).astype(np.int32), sums, 1)
     expected, changes = ref.two_means(
         X, weight, labels, sides, (origins, directions) if given else None, kept if given else 0, most, few
     )
@@ -211,6 +212,21 @@ def test_two_means_is_that_of_the_reference(D, weighted, given, n_threads, dtype
     of_sides = data.sums_of((2 * labels + sides).astype(np.int32), 2 * K)
     np.testing.assert_array_equal(sums.sums, of_sides.sums[: 2 * K])
     np.testing.assert_array_equal(sums.counts, of_sides.counts[: 2 * K])
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("given", [False, True])
+def test_rows_without_a_label_are_not_cut(given, n_threads):
+    rng = np.random.default_rng(1)
+    X, labels, before = rng.normal(size=(3000, 6)), rng.integers(-1, 3, 3000).astype(np.int32), rng.random(3000) < 0.5
+    of_all, planes, rows = DenseData(X, None, n_threads), rng.normal(size=(2, 3, 6)), np.flatnonzero(labels >= 0)
+    sides, sums, some = before.copy(), of_all.no_sums(6), before[rows]
+    two_means(of_all, labels, *planes.copy(), sides, sums, n_threads, given=given, most=4)
+    np.testing.assert_array_equal(sides[labels < 0], before[labels < 0])
+    part = of_all.of_rows(rows)
+    two_means(part, labels[rows], *planes.copy(), some, part.no_sums(6), 1, given=given, most=4)
+    np.testing.assert_array_equal(sides[rows], some)
+    assert sums.counts[:6].sum() == len(rows)
 
 
 def test_two_means_of_no_rows():
@@ -226,8 +242,8 @@ def test_a_cut_refuses_what_does_not_fit():
     X, labels = np.zeros((5, 2)), np.zeros(5, np.int32)
     data = DenseData(X + np.arange(2), None, 1)
     planes, sides, sums = np.zeros((2, 2)), np.zeros(5, bool), data.no_sums(4)
-    for wrong in (labels + np.int32(2), labels - np.int32(1)):
-        with pytest.raises(ValueError, match="labels from 0 to 1"):
+    for wrong in (labels + np.int32(2), labels - np.int32(2)):
+        with pytest.raises(ValueError, match="labels from -1 to 1"):
             two_means(data, wrong, planes, planes, sides, sums, 1)
     with pytest.raises(ValueError, match="X"):
         two_means(data, labels[:4], planes, planes, sides, sums, 1)
