@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from cython.parallel cimport prange
+from cython.parallel cimport parallel, prange
 from libc.math cimport INFINITY, frexp, ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
+from craftc._kernels._team cimport team_end, team_help, team_job, team_start, team_step
 from craftc._kernels.dpmeans cimport (
-    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Sums, dp_above, dp_add_rows, dp_below,
+    DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Blocks, Sums, dp_above, dp_add_rows, dp_below,
     dp_centres, dp_distance, dp_nearest_places, dp_nearest_rows, dp_own_distances, dp_places, dp_prepare, dp_sums,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
@@ -18,6 +19,8 @@ cdef extern from "float.h":
     const float FLT_MAX
 
 cdef enum:
+    FEWEST = 128    # rows of a block, at least, where several threads share out rows
+    PIECES = 16     # blocks for each of them, at least, of a table that is long enough
     APART = 16      # clusters between the sums of two threads, which then have no pair of cache lines in common
 
 TILE, PAD = DP_TILE, DP_PAD
@@ -132,15 +135,6 @@ cdef class Sums:
         self.sums[:] = 0
         self.counts[:] = 0
 
-    def gather(self):
-        """Add the sums of the other threads."""
-        K = len(self.counts)
-        for t in range(1, self.n_threads):
-            self.sums += self.of_threads[t, :K]
-            self.counts += self.counts_of_threads[t, :K]
-        self.of_threads[1:] = 0
-        self.counts_of_threads[1:] = 0
-
     cdef void at(self, int thread, dp_sums *out) noexcept:
         cdef int64_t[:, ::1] sums = self.of_threads[thread]
         cdef int64_t[::1] counts = self.counts_of_threads[thread]
@@ -163,15 +157,65 @@ cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -
     return 0
 
 
-cdef dp_sums *places_of(Sums sums, int n_threads) except NULL:
-    """The sums that each thread adds to; to be freed."""
-    cdef dp_sums *places = <dp_sums *> calloc(n_threads, sizeof(dp_sums))
+# ---- blocks of rows for several threads ----
+
+cdef int blocks_of(Sums sums, Py_ssize_t K, Py_ssize_t start, Py_ssize_t stop, int n_threads, Blocks *out) except -1:
+    """Blocks of rows for the first K sums; `out.places` is to be freed."""
     cdef int t
-    if places == NULL:
+    out.places = <dp_sums *> calloc(n_threads, sizeof(dp_sums))
+    if out.places == NULL:
         raise MemoryError("No memory is left for the sums of a sweep.")
     for t in range(n_threads):
-        sums.at(t, &places[t])
-    return places
+        sums.at(t, &out.places[t])
+    out.D, out.K, out.start, out.stop, out.n_threads = sums.centre_.shape[0], K, start, stop, n_threads
+    out.rows = max(1, stop - start)
+    if n_threads > 1:
+        out.rows = min(block_rows(), max(FEWEST, out.rows // (PIECES * n_threads)))
+    return 0
+
+
+cdef void share_out(Blocks *b, team_job job, void *context) noexcept nogil:
+    """The leader of a team: job(context, block, thread) for every block of rows, then the sums of all threads."""
+    team_step(&b.threads, job, context, <int> ((b.stop - b.start + b.rows - 1) // b.rows))
+    if b.n_threads > 1:
+        team_step(&b.threads, join_sums, b, <int> b.K)
+
+
+cdef void each_block(Blocks *b, team_job job, void *context) noexcept nogil:
+    """A team of threads that does this alone."""
+    team_start(&b.threads)
+    with parallel(num_threads=b.n_threads, use_threads_if=b.n_threads > 1):
+        if omp_get_thread_num() == 0:
+            share_out(b, job, context)
+            team_end(&b.threads)
+        else:
+            team_help(&b.threads, omp_get_thread_num())
+
+
+cdef void join_sums(void *blocks, int cluster, int thread) noexcept nogil:
+    """The sums of a cluster, in the place of the first thread; those of the others are 0 again."""
+    cdef const Blocks *b = <const Blocks *> blocks
+    cdef Py_ssize_t at
+    cdef int t
+    for t in range(1, b.n_threads):
+        for at in range(cluster * b.D, (cluster + 1) * b.D):
+            b.places[0].sums[at] += b.places[t].sums[at]
+            b.places[t].sums[at] = 0
+        b.places[0].counts[cluster] += b.places[t].counts[cluster]
+        b.places[t].counts[cluster] = 0
+
+
+cdef struct Additions:
+    Blocks blocks
+    table_rows table
+    const int32_t *labels
+
+
+cdef void add_block(void *context, int block, int thread) noexcept nogil:
+    cdef Additions *a = <Additions *> context
+    cdef Py_ssize_t start = block * a.blocks.rows
+    dp_add_rows(&a.blocks.places[thread], a.table.numeric, a.table.single, a.table.p, a.labels, start,
+                min(start + a.blocks.rows, a.blocks.stop))
 
 
 def accumulate(
@@ -184,17 +228,12 @@ def accumulate(
     check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
     check_sums(sums, X, 1, n_threads)
     check_indices(labels, 0, len(sums.counts), "labels")
-    cdef table_rows table = rows_of(X)
-    cdef Py_ssize_t n = table.n, block = block_rows(), b
-    cdef const int32_t *own = &labels[0] if n else NULL
-    cdef dp_sums *places = places_of(sums, n_threads)
-    try:
-        for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-            dp_add_rows(&places[omp_get_thread_num()], table.numeric, table.single, table.p, own, b * block, min((b + 1) * block, n))
-    finally:
-        free(places)
-    if n_threads > 1:
-        sums.gather()
+    cdef Additions a
+    a.table, a.labels = rows_of(X), &labels[0] if labels.shape[0] else NULL
+    blocks_of(sums, len(sums.counts), 0, a.table.n, n_threads, &a.blocks)
+    with nogil:
+        each_block(&a.blocks, add_block, &a)
+    free(a.blocks.places)
 
 
 def farthest(

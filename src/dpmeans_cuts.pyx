@@ -11,12 +11,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 
 from craftc._kernels._common cimport check, check_indices, omp_get_thread_num
-from craftc._kernels._team cimport team, team_end, team_help, team_start, team_step
-from craftc._kernels.dpmeans cimport Sums, check_sums, dp_cut_rows, dp_sums, places_of
+from craftc._kernels._team cimport team_end, team_help, team_start, team_step
+from craftc._kernels.dpmeans cimport Blocks, Sums, blocks_of, check_sums, dp_cut_rows, share_out
 from craftc._kernels.moments cimport rows_of, table_rows
 
 cdef enum:
-    ROWS = 256      # that a thread cuts at once
     MOST = 64       # sweeps of a call, which cannot be interrupted
     APART = 8       # counts between those of two threads, which then share no cache line
 
@@ -30,11 +29,9 @@ cdef struct Halves:
     double *directions          # (K, D)
     const double *middle        # (D,) mean = middle + sum / count step
     const double *step
-    const dp_sums *places       # sums of every thread, of cluster 2 label + side
+    Blocks blocks               # with the sums of every thread, of cluster 2 label + side
     int64_t *changed            # (n_threads, APART) counts that have changed sides
-    int n_threads
     bint cuts, keeps_origins    # whether the planes cut, or the rows stay on their sides; whether the planes keep their origins
-    team threads
 
 
 def two_means(
@@ -66,18 +63,16 @@ def two_means(
     if h.table.n == 0:
         return 0
     h.labels, h.sides, h.origins, h.directions = &labels[0], &sides[0], &origins[0, 0], &directions[0, 0]
-    h.middle, h.step, h.changed, h.n_threads = &middle[0], &step[0], &changed[0, 0], n_threads
-    h.places = places_of(sums, n_threads)
-    team_start(&h.threads)
-    try:
-        with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
-            if omp_get_thread_num() == 0:
-                search(&h, given, kept, most, few)
-                team_end(&h.threads)
-            else:
-                team_help(&h.threads, omp_get_thread_num())
-    finally:
-        free(<void *> h.places)
+    h.middle, h.step, h.changed = &middle[0], &step[0], &changed[0, 0]
+    blocks_of(sums, 2 * h.K, 0, h.table.n, n_threads, &h.blocks)
+    team_start(&h.blocks.threads)
+    with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
+        if omp_get_thread_num() == 0:
+            search(&h, given, kept, most, few)
+            team_end(&h.blocks.threads)
+        else:
+            team_help(&h.blocks.threads, omp_get_thread_num())
+    free(h.blocks.places)
     return int(np.sum(changed))
 
 
@@ -89,7 +84,7 @@ cdef void search(Halves *h, bint given, Py_ssize_t kept, Py_ssize_t most, double
     h.cuts = True
     for sweep in range(most):
         h.keeps_origins = sweep < kept
-        team_step(&h.threads, halve, h, <int> h.K)
+        team_step(&h.blocks.threads, halve, h, <int> h.K)
         if cut(h) <= few:
             break
 
@@ -98,37 +93,21 @@ cdef int64_t cut(Halves *h) noexcept nogil:
     """All rows to their sides, and into the sums of these; returns the counts that change sides."""
     cdef int64_t changed = 0
     cdef int t
-    for t in range(h.n_threads):
+    for t in range(h.blocks.n_threads):
         h.changed[t * APART] = 0
-    team_step(&h.threads, cut_rows, h, <int> ((h.table.n + ROWS - 1) // ROWS))
-    if h.n_threads > 1:
-        team_step(&h.threads, join_sums, h, <int> h.K)
-    for t in range(h.n_threads):
+    share_out(&h.blocks, cut_block, h)
+    for t in range(h.blocks.n_threads):
         changed += h.changed[t * APART]
     return changed
 
 
-cdef void cut_rows(void *context, int item, int thread) noexcept nogil:
+cdef void cut_block(void *context, int block, int thread) noexcept nogil:
     cdef Halves *h = <Halves *> context
-    cdef Py_ssize_t start = item * <Py_ssize_t> ROWS
+    cdef Py_ssize_t start = block * h.blocks.rows
     h.changed[thread * APART] += dp_cut_rows(
-        &h.places[thread], h.table.numeric, h.table.single, h.table.p, h.labels, h.origins, h.directions if h.cuts else NULL, h.sides,
-        start, min(start + ROWS, h.table.n),
+        &h.blocks.places[thread], h.table.numeric, h.table.single, h.table.p, h.labels, h.origins, h.directions if h.cuts else NULL, h.sides,
+        start, min(start + h.blocks.rows, h.table.n),
     )
-
-
-cdef void join_sums(void *context, int item, int thread) noexcept nogil:
-    """The sums of a cluster, in the place of the first thread."""
-    cdef Halves *h = <Halves *> context
-    cdef Py_ssize_t D = h.table.p, first = 2 * item, at
-    cdef int t
-    for t in range(1, h.n_threads):
-        for at in range(first * D, (first + 2) * D):
-            h.places[0].sums[at] += h.places[t].sums[at]
-            h.places[t].sums[at] = 0
-        for at in range(first, first + 2):
-            h.places[0].counts[at] += h.places[t].counts[at]
-            h.places[t].counts[at] = 0
 
 
 cdef void halve(void *context, int item, int thread) noexcept nogil:
@@ -137,8 +116,8 @@ cdef void halve(void *context, int item, int thread) noexcept nogil:
     cdef Py_ssize_t D = h.table.p, d
     cdef double *origin = h.origins + item * D
     cdef double *direction = h.directions + item * D
-    cdef int64_t *sums = h.places[0].sums + 2 * item * D
-    cdef int64_t *counts = h.places[0].counts + 2 * item
+    cdef int64_t *sums = h.blocks.places[0].sums + 2 * item * D
+    cdef int64_t *counts = h.blocks.places[0].counts + 2 * item
     cdef bint both = counts[0] > 0 and counts[1] > 0
     cdef double one = 0.0, other = 0.0
     for d in range(D):

@@ -12,18 +12,68 @@ import numpy as np
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabsf, sqrt, sqrtf
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 
-from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads
+from craftc._kernels._team cimport team_job
 from craftc._kernels.dpmeans cimport (
-    DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Centres,
-    Sums, check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_drift, dp_not_kept,
-    dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, places_of,
+    DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Blocks,
+    Centres, Sums, blocks_of, check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_drift,
+    dp_not_kept, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, each_block,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
 cdef extern from "float.h":
     const float FLT_MAX
+
+
+cdef enum:
+    MOVED, BEYOND, SCANNED      # counts of a thread
+    APART = 8                   # counts between those of two threads, which then share no cache line
+
+
+cdef struct Sweep:
+    Blocks blocks
+    const dp_centres *c
+    const void *X
+    dp_rows rows
+    dp_drift drift              # of bounds
+    const int32_t *some         # new centres, those from `first` on
+    const float *gap
+    const int32_t *order
+    Py_ssize_t first
+    float *tile                 # (n_threads, width)
+    Py_ssize_t width
+    Py_ssize_t *tally           # (n_threads, APART)
+
+
+cdef int prepare(
+    Sweep *s, Centres centres, const table_rows *table, Sums sums, Py_ssize_t start, Py_ssize_t stop, float *tile, Py_ssize_t width,
+    int n_threads,
+) except -1:
+    """What all sweeps over rows [start, stop) need; `finished` frees it."""
+    blocks_of(sums, centres.c.K, start, stop, n_threads, &s.blocks)
+    s.tally = <Py_ssize_t *> calloc(n_threads * APART, sizeof(Py_ssize_t))
+    if s.tally == NULL:
+        free(s.blocks.places)
+        raise MemoryError("No memory is left for the counts of a sweep.")
+    s.c, s.X, s.tile, s.width = &centres.c, table.numeric, tile, width
+    return 0
+
+
+cdef tuple finished(Sweep *s, team_job job):
+    """All blocks of a sweep; returns (rows of weight > 0 that moved, rows beyond the limit, rows scanned)."""
+    cdef Py_ssize_t moved = 0, beyond = 0, scanned = 0
+    cdef int t
+    with nogil:
+        each_block(&s.blocks, job, s)
+        for t in range(s.blocks.n_threads):
+            moved += s.tally[t * APART + MOVED]
+            beyond += s.tally[t * APART + BEYOND]
+            scanned += s.tally[t * APART + SCANNED]
+        free(s.tally)
+        free(s.blocks.places)
+    return moved, beyond, scanned
 
 
 # ---- rows to their nearest centres ----
@@ -68,60 +118,47 @@ def assign(
     check_indices(labels[start:stop], 0, centres.c.K, "labels")
     check_indices(moved_centers, 0, centres.c.K, "moved_centers")
     cdef table_rows table = rows_of(X)
-    cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
-    cdef Py_ssize_t[:, ::1] tally = np.zeros((n_threads, 8), np.intp)       # a cache line for each thread
-    cdef dp_rows rows
-    cdef dp_drift d
-    cdef dp_sums *places
-    rows.labels = &labels[0]
-    rows.upper = &upper[0] if upper.shape[0] else NULL
-    rows.lower = &lower[0] if lower.shape[0] else NULL
-    d.own = d.others = d.half_gap = d.moved_gap = NULL
-    d.moved, d.n_moved = &moved_centers[0] if moved_centers.shape[0] else NULL, moved_centers.shape[0]
-    d.root = sqrtf(centres.c.inside) * DP_ROOT_DOWN if centres.c.inside < FLT_MAX else <float> INFINITY
+    cdef Sweep s
+    prepare(&s, centres, &table, sums, start, stop, &tile[0, 0], tile.shape[1], n_threads)
+    s.rows.labels = &labels[0]
+    s.rows.upper = &upper[0] if upper.shape[0] else NULL
+    s.rows.lower = &lower[0] if lower.shape[0] else NULL
+    s.drift.own = s.drift.others = s.drift.half_gap = s.drift.moved_gap = NULL
+    s.drift.moved, s.drift.n_moved = &moved_centers[0] if moved_centers.shape[0] else NULL, moved_centers.shape[0]
+    s.drift.root = sqrtf(centres.c.inside) * DP_ROOT_DOWN if centres.c.inside < FLT_MAX else <float> INFINITY
     if drift.shape[0]:
-        d.own, d.others, d.half_gap, d.moved_gap = &drift[0], &drift_others[0], &half_gap[0], &moved_gap[0]
-    places = places_of(sums, n_threads)
-    try:
-        for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-            moved += _assign(
-                &centres.c, table.numeric, rows, &places[omp_get_thread_num()], &d, start + b * block, min(start + (b + 1) * block, stop),
-                &tile[omp_get_thread_num(), 0], &tally[omp_get_thread_num(), 0],
-            )
-    finally:
-        free(places)
-    if n_threads > 1:
-        sums.gather()
-    return moved, int(np.sum(tally[:, 0])), int(np.sum(tally[:, 1]))
+        s.drift.own, s.drift.others, s.drift.half_gap, s.drift.moved_gap = &drift[0], &drift_others[0], &half_gap[0], &moved_gap[0]
+    return finished(&s, assign_block)
 
 
-cdef Py_ssize_t _assign(
-    const dp_centres *c, const void *X, dp_rows rows, const dp_sums *sums, const dp_drift *drift, Py_ssize_t start, Py_ssize_t stop,
-    float *tile, Py_ssize_t *tally,
-) noexcept nogil:
+cdef void assign_block(void *context, int block, int thread) noexcept nogil:
     """Rows that the bounds cannot keep where they are, a tile at a time."""
+    cdef Sweep *s = <Sweep *> context
     cdef int32_t listed[DP_BOUNDED + DP_TILE]
-    cdef Py_ssize_t size = dp_tile_rows(), moved = 0, n = 0, m, r
-    if drift.own == NULL:
-        tally[1] += stop - start
+    cdef Py_ssize_t start = s.blocks.start + block * s.blocks.rows, stop = min(start + s.blocks.rows, s.blocks.stop)
+    cdef Py_ssize_t size = dp_tile_rows(), n = 0, m, r
+    cdef Py_ssize_t *tally = &s.tally[thread * APART]
+    cdef const dp_sums *sums = &s.blocks.places[thread]
+    cdef float *tile = s.tile + thread * s.width
+    if s.drift.own == NULL:
+        tally[SCANNED] += stop - start
         while start < stop:
             n = min(size, stop - start)
             for r in range(n):
                 listed[r] = <int32_t> (start + r)
-            moved += dp_assign_tile(c, X, rows, sums, listed, n, tile, &tally[0])
+            tally[MOVED] += dp_assign_tile(s.c, s.X, s.rows, sums, listed, n, tile, &tally[BEYOND])
             start += n
-        return moved
+        return
     while start < stop:
         m = min(DP_BOUNDED, stop - start)
-        m, start = _not_kept(c, X, rows, drift, start, m, &listed[n]), start + m
-        tally[1] += m
+        m, start = _not_kept(s.c, s.X, s.rows, &s.drift, start, m, &listed[n]), start + m
+        tally[SCANNED] += m
         n += m
         while n >= size:
             n -= size
-            moved += dp_assign_tile(c, X, rows, sums, &listed[n], size, tile, &tally[0])
+            tally[MOVED] += dp_assign_tile(s.c, s.X, s.rows, sums, &listed[n], size, tile, &tally[BEYOND])
     if n:
-        moved += dp_assign_tile(c, X, rows, sums, listed, n, tile, &tally[0])
-    return moved
+        tally[MOVED] += dp_assign_tile(s.c, s.X, s.rows, sums, listed, n, tile, &tally[BEYOND])
 
 
 cdef Py_ssize_t _not_kept(
@@ -195,24 +232,21 @@ def reassign_to_new(
     if first == centres.c.K:
         return 0
     cdef table_rows table = rows_of(X)
-    cdef Py_ssize_t block = block_rows(), b, moved = 0, n_blocks = (stop - start + block - 1) // block
     cdef const int32_t[::1] new = np.arange(first, centres.c.K, dtype=np.int32)
-    cdef dp_rows rows
-    cdef dp_sums *places
-    rows.labels, rows.upper, rows.lower = &labels[0], &upper[0], &lower[0]
-    places = places_of(sums, n_threads)
-    try:
-        for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-            moved += dp_reassign_to_new(
-                &centres.c, &new[0], first, &gap[0], table.numeric, rows, &places[omp_get_thread_num()],
-                &order[0] if order.shape[0] else NULL, start + b * block, min(start + (b + 1) * block, stop),
-                &tile[omp_get_thread_num(), 0],
-            )
-    finally:
-        free(places)
-    if n_threads > 1:
-        sums.gather()
-    return moved
+    cdef Sweep s
+    prepare(&s, centres, &table, sums, start, stop, &tile[0, 0], tile.shape[1], n_threads)
+    s.rows.labels, s.rows.upper, s.rows.lower = &labels[0], &upper[0], &lower[0]
+    s.some, s.first, s.gap, s.order = &new[0], first, &gap[0], &order[0] if order.shape[0] else NULL
+    return finished(&s, reassign_block)[MOVED]
+
+
+cdef void reassign_block(void *context, int block, int thread) noexcept nogil:
+    cdef Sweep *s = <Sweep *> context
+    cdef Py_ssize_t start = s.blocks.start + block * s.blocks.rows
+    s.tally[thread * APART + MOVED] += dp_reassign_to_new(
+        s.c, s.some, s.first, s.gap, s.X, s.rows, &s.blocks.places[thread], s.order, start, min(start + s.blocks.rows, s.blocks.stop),
+        s.tile + thread * s.width,
+    )
 
 
 def bound_new(

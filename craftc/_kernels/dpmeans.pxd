@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from craftc._kernels._team cimport team, team_job
+
 cdef extern from "_dpmeans.h" nogil:
     ctypedef struct dp_centres:
         Py_ssize_t D, K
@@ -114,4 +116,13 @@ cdef class Sums:
 cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1
 
 
-cdef dp_sums *places_of(Sums sums, int n_threads) except NULL
+cdef struct Blocks:             # of rows [start, stop), shared out among threads with sums of their own
+    dp_sums *places             # of every thread; in the end the first are those of all
+    Py_ssize_t D, K, start, stop, rows
+    int n_threads
+    team threads
+
+
+cdef int blocks_of(Sums sums, Py_ssize_t K, Py_ssize_t start, Py_ssize_t stop, int n_threads, Blocks *out) except -1
+cdef void share_out(Blocks *blocks, team_job job, void *context) noexcept nogil
+cdef void each_block(Blocks *blocks, team_job job, void *context) noexcept nogil
