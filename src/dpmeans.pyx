@@ -4,7 +4,7 @@ import numpy as np
 
 from cython.parallel cimport parallel, prange
 from libc.math cimport INFINITY, frexp, ldexp, sqrt
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
@@ -167,11 +167,16 @@ cdef int blocks_of(Sums sums, Py_ssize_t K, Py_ssize_t start, Py_ssize_t stop, i
         raise MemoryError("No memory is left for the sums of a sweep.")
     for t in range(n_threads):
         sums.at(t, &out.places[t])
-    out.D, out.K, out.start, out.stop, out.n_threads = sums.centre_.shape[0], K, start, stop, n_threads
-    out.rows = max(1, stop - start)
+    out.D, out.K = sums.centre_.shape[0], K
+    set_blocks(out, start, stop, n_threads)
+    return 0
+
+
+cdef void set_blocks(Blocks *out, Py_ssize_t start, Py_ssize_t stop, int n_threads) noexcept nogil:
+    """As many rows in a block as keep all threads busy to the end; one block for one thread."""
+    out.start, out.stop, out.n_threads, out.rows = start, stop, n_threads, max(1, stop - start)
     if n_threads > 1:
         out.rows = min(block_rows(), max(FEWEST, out.rows // (PIECES * n_threads)))
-    return 0
 
 
 cdef void share_out(Blocks *b, team_job job, void *context) noexcept nogil:
@@ -312,6 +317,34 @@ def distances(
             out[i, k] = dp_distance(rows_numeric(&table, i), table.single, &mu[k, 0], D)
 
 
+def pair_distances(
+    const double[:, ::1] mu not None,       # IN  (K, D)
+    double[:, ::1] out not None,            # OUT (K, K) squared
+):
+    """Squared distances of all pairs of centres."""
+    check(out.shape[0] == mu.shape[0] and out.shape[1] == mu.shape[0], "out")
+    cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k
+    with nogil:
+        for k in range(K):
+            out[k, k] = 0.0
+            for j in range(k):
+                out[k, j] = out[j, k] = dp_distance(&mu[j, 0], False, &mu[k, 0], D)
+
+
+cdef struct Own:
+    Blocks blocks
+    table_rows table
+    const double *mu
+    const int32_t *labels
+    double *squared
+
+
+cdef void own_block(void *context, int block, int thread) noexcept nogil:
+    cdef const Own *o = <const Own *> context
+    cdef Py_ssize_t start = block * o.blocks.rows
+    dp_own_distances(o.table.numeric, o.table.single, o.table.p, o.mu, o.labels, o.squared, start, min(start + o.blocks.rows, o.blocks.stop))
+
+
 def own_distances(
     X not None,                             # IN  (n, D)
     const double[:, ::1] mu not None,       # IN  (K, D)
@@ -324,10 +357,14 @@ def own_distances(
     check(X.ndim == 2 and X.shape[0] == labels.shape[0] and X.shape[1] == mu.shape[1], "X")
     check(squared.shape[0] == labels.shape[0], "squared")
     check_indices(labels, -1, mu.shape[0], "labels")
-    cdef table_rows table = rows_of(X)
-    cdef Py_ssize_t n = table.n, block = block_rows(), b
-    for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-        dp_own_distances(table.numeric, table.single, table.p, &mu[0, 0], &labels[0], &squared[0], b * block, min((b + 1) * block, n))
+    cdef Own o
+    o.table = rows_of(X)
+    if o.table.n == 0:
+        return
+    o.mu, o.labels, o.squared, o.blocks.K = &mu[0, 0], &labels[0], &squared[0], 0
+    set_blocks(&o.blocks, 0, o.table.n, n_threads)
+    with nogil:
+        each_block(&o.blocks, own_block, &o)
 
 
 def update_nearest(
@@ -354,16 +391,43 @@ def gaps(
     """How near the nearest of some centres is to every centre."""
     check(out.shape[0] == mu.shape[0], "out")
     check_indices(some, 0, mu.shape[0], "numbers of centres")
-    cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k
-    cdef double nearest, distance
+    cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k, one
+    cdef double distance
+    cdef double[::1] nearest = np.full(K, INFINITY)
+    cdef uint8_t[::1] among = np.zeros(K, np.uint8)
     with nogil:
+        for j in range(some.shape[0]):
+            among[some[j]] = True
+        for j in range(some.shape[0]):
+            one = some[j]
+            for k in range(K):
+                if k < one if among[k] else k != one:       # each pair of them once
+                    distance = dp_distance(&mu[one, 0], False, &mu[k, 0], D)
+                    nearest[k] = min(nearest[k], distance)
+                    if among[k]:
+                        nearest[one] = min(nearest[one], distance)
         for k in range(K):
-            nearest = INFINITY
-            for j in range(some.shape[0]):
-                if some[j] != k:
-                    distance = dp_distance(&mu[some[j], 0], False, &mu[k, 0], D)
-                    nearest = min(nearest, distance)
-            out[k] = dp_below(sqrt(nearest) * factor)
+            out[k] = dp_below(sqrt(nearest[k]) * factor)
+
+
+def means(
+    const int64_t[:, ::1] sums not None,    # IN  (K or more, D)
+    const int64_t[::1] counts not None,     # IN  (K or more,)
+    const double[::1] middle not None,      # IN  (D,) mean = middle + sum / count * step
+    const double[::1] step not None,        # IN  (D,)
+    double[:, ::1] out not None,            # OUT (K, D) the middle where there are no rows
+):
+    """Means of clusters from their sums."""
+    check(sums.shape[0] >= out.shape[0] and sums.shape[1] == out.shape[1], "sums")
+    check(counts.shape[0] >= out.shape[0], "counts")
+    check(middle.shape[0] == out.shape[1] and step.shape[0] == out.shape[1], "middle or step")
+    cdef Py_ssize_t k, d
+    cdef double count
+    with nogil:
+        for k in range(out.shape[0]):
+            count = <double> max(counts[k], 1)
+            for d in range(out.shape[1]):
+                out[k, d] = middle[d] + <double> sums[k, d] / count * step[d]
 
 
 def drifts(

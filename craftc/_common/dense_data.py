@@ -133,7 +133,9 @@ class NumberTable:
 
     def means(self, sums: _kernel.Sums, K: int) -> Floats:
         """(K, D) means of the first K clusters; the middle of the table where one is empty."""
-        return np.asarray(self.middle + sums.sums[:K] / np.maximum(sums.counts[:K, None], 1) * self.step)
+        means = np.empty((K, self.n_columns))
+        _kernel.means(sums.sums, sums.counts, self.middle, self.step, means)
+        return means
 
     @cached_property
     def _whole(self) -> _kernel.Sums:

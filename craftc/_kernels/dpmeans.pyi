@@ -67,6 +67,10 @@ def distances(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
+def pair_distances(
+    mu: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None: ...
 def own_distances(
     X: NDArray[Any],
     mu: NDArray[np.float64],
@@ -85,6 +89,13 @@ def gaps(
     some: NDArray[np.int32],
     factor: float,
     out: NDArray[np.float32],
+) -> None: ...
+def means(
+    sums: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    middle: NDArray[np.float64],
+    step: NDArray[np.float64],
+    out: NDArray[np.float64],
 ) -> None: ...
 def drifts(
     before: NDArray[np.float64],

@@ -87,7 +87,7 @@ class BoundedRows:
         Bounds that are not kept take no time, and no memory as long as none has been.
         """
         upper, lower = (self.upper, self.lower) if keep else (_NO_FLOATS, _NO_FLOATS)
-        threads = threads_for(self.n_threads, self.X.size * (2 + len(moves.mu) / 8))
+        threads = threads_for(self.n_threads, self.X.size * (1 + len(moves.mu) / 16))
         moved = beyond = scanned = 0
         step = rows_at_once(moves.mu.size)
         for first in range(0, len(self.X), step):

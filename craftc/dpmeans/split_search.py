@@ -71,7 +71,7 @@ class Merge:
 def merge_costs(centers: Floats, sizes: Floats) -> Floats:
     """(K, K) by how much merges of two clusters raise the inertia; inf on the diagonal."""
     costs = np.empty((len(sizes), len(sizes)))
-    _kernel.distances(np.ascontiguousarray(centers), centers, costs, 1)
+    _kernel.pair_distances(np.ascontiguousarray(centers), costs)
     costs *= sizes * sizes[:, None] / (sizes + sizes[:, None])
     np.fill_diagonal(costs, np.inf)
     return costs
