@@ -341,8 +341,8 @@ cdef struct Own:
 
 cdef void own_block(void *context, int block, int thread) noexcept nogil:
     cdef const Own *o = <const Own *> context
-    cdef Py_ssize_t start = block * o.blocks.rows
-    dp_own_distances(o.table.numeric, o.table.single, o.table.p, o.mu, o.labels, o.squared, start, min(start + o.blocks.rows, o.blocks.stop))
+    cdef Py_ssize_t start = block * o.blocks.rows, stop = min(start + o.blocks.rows, o.blocks.stop)
+    dp_own_distances(o.table.numeric, o.table.single, o.table.p, o.mu, o.labels, o.squared, start, stop)
 
 
 def own_distances(

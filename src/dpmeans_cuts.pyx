@@ -103,10 +103,10 @@ cdef int64_t cut(Halves *h) noexcept nogil:
 
 cdef void cut_block(void *context, int block, int thread) noexcept nogil:
     cdef Halves *h = <Halves *> context
-    cdef Py_ssize_t start = block * h.blocks.rows
+    cdef Py_ssize_t start = block * h.blocks.rows, stop = min(start + h.blocks.rows, h.table.n)
     h.changed[thread * APART] += dp_cut_rows(
-        &h.blocks.places[thread], h.table.numeric, h.table.single, h.table.p, h.labels, h.origins, h.directions if h.cuts else NULL, h.sides,
-        start, min(start + h.blocks.rows, h.table.n),
+        &h.blocks.places[thread], h.table.numeric, h.table.single, h.table.p, h.labels, h.origins, h.directions if h.cuts else NULL,
+        h.sides, start, stop,
     )
 
 
