@@ -30,8 +30,7 @@ def lowest(data: DenseData, price: float, cap: int, centers: Floats, free: bool)
     free : bool
         Whether the number of clusters may change.
     """
-    search, before = SplitSearch(data), float("inf")
-    search.relabel(compact(nearest(data.X, centers, data.n_threads)[0]))
+    search, before = SplitSearch(data, labels=compact(nearest(data.X, centers, data.n_threads)[0])), float("inf")
     for _ in range(_CYCLES):
         if free:
             while len(search.grow(cap, price)):

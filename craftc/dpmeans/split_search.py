@@ -24,6 +24,7 @@ _TRIALS = 12  # of these, one by one
 _PATIENCE = 16  # clusters beyond twice the best number that are tried though the description does not become shorter
 _UNCERTAIN = 64  # clusters up to which the cuts of very many clusters may gain as little as those of noise
 _CLEAR = 8.0  # cheapest merge over best cut above which clusters are clear: the ratio of equal pieces of a line
+_FEWEST = 4  # rows, or weight, of a cluster that is clear
 #: Clusters up to which all pairs are compared.
 MOST_PAIRED = 1024
 #: Clusters that the description length may choose although they are not clear.
@@ -78,18 +79,20 @@ def merge_costs(centers: Floats, sizes: Floats) -> Floats:
 
 
 class SplitSearch:
-    """A partition that starts with one cluster.
+    """A partition that changes by cuts, merges and sweeps.
 
     Parameters
     ----------
     data : DenseData
         Rows of weight > 0.
     schedule : Schedule
+    labels : ndarray (n,) of int32, optional
+        Partition to start with, 0..K-1, which changes in place; one cluster by default.
     """
 
-    def __init__(self, data: DenseData, schedule: Schedule = FAST) -> None:
+    def __init__(self, data: DenseData, schedule: Schedule = FAST, labels: Labels | None = None) -> None:
         self.data, self._schedule = data, schedule
-        self._start(data.one_cluster())
+        self._start(data.one_cluster() if labels is None else labels)
         self._forget_cuts()
         self._sides = np.zeros(len(data), np.bool_)
 
@@ -191,6 +194,24 @@ class SplitSearch:
         self._gains = np.concatenate([self._gains, np.zeros(m)])
         self._moved = np.concatenate([self._moved, np.full(m, np.inf)])
         self._moved[clusters] = np.inf
+
+    def cut_clear(self, most: int, price: float) -> None:
+        """Cut clusters that are clearly two, up to `most` clusters: the cut gains more than the price, and much more than further cuts."""
+        for _ in range(_ROUNDS):
+            gains, before, K = self.gains(), self._present(), self.K
+            chosen = np.flatnonzero(gains > price * _PAYS)
+            self._cut(chosen)
+            if K + len(chosen) > self.K:  # rows have moved since the cuts were sought, and left one side
+                return self._return_to(before)
+            sides = np.stack([chosen, np.arange(K, self.K)])
+            clear = (gains[chosen] >= _CLEAR * self.gains()[sides].max(axis=0)) & (self.sizes[sides].min(axis=0) >= _FEWEST)
+            self._return_to(before)
+            chosen = chosen[clear][np.argsort(-gains[chosen][clear], kind="stable")][: max(most - K, 0)]
+            if not len(chosen):
+                return None
+            self._cut(chosen)
+            self.sweep(_SWEEPS)
+        return None
 
     # ---- merges ----
 

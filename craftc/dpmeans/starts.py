@@ -17,7 +17,7 @@ from craftc._common.validation import check_choice
 from craftc.dpmeans.descent import Descent, SphericalFit, Sweeps, limit_of
 from craftc.dpmeans.lowest import lowest
 from craftc.dpmeans.penalty import ROWS_SEARCHED, choose_by_sample, paper_mode, sample_of, searched_centers, some_rows
-from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, merge_costs
+from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, SplitSearch, merge_costs
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
 NO_CAP = np.iinfo(np.int32).max
@@ -93,7 +93,7 @@ class Starts:
         penalty, chosen = self.penalty()
         self.limit = penalty
         self.mode = paper_mode(self.rows, penalty, self.seed) if self.model.mode == "auto" else self.model.mode
-        centers = self.sampled_centers(penalty) if given is None and chosen is None else None
+        centers = self.first_centers(penalty) if given is None and chosen is None else None
         scatter = self.rows.table.scatter
         best: SphericalFit | None = None
         for start in range(int(self.model.n_init) if given is None else 1):
@@ -104,17 +104,20 @@ class Starts:
         assert best is not None
         return penalty, best
 
-    def sampled_centers(self, penalty: float) -> Floats | None:
-        """In mode "auto", the centres of sweeps over a sample, from which those over a large table start.
+    def first_centers(self, penalty: float) -> Floats | None:
+        """In mode "auto", the centres from which the sweeps over all rows start.
 
-        Delayed sweeps open a cluster each, most of them in the sample. The first clusters of serial sweeps open at rows of the table.
+        Delayed sweeps open a cluster each, most of them in a sample of a large table. Two clusters may stay together, with all rows within
+        lambda of their mean: clear cuts part them. The first clusters of serial sweeps of a large table open at its rows, and sweeps over
+        a sample move their centres.
         """
         model, rows = self.model, self.rows
-        if rows.n_counted <= ROWS_SEARCHED or model.mode != "auto" or model.init not in ("auto", "single"):
+        large = rows.n_counted > ROWS_SEARCHED
+        if model.mode != "auto" or model.init not in ("auto", "single") or not (large or self.mode == "delayed"):
             return None
         leaders: Floats | None = None
         if self.mode == "delayed":
-            sample = sample_of(rows, ROWS_SEARCHED, self.seed)
+            sample = sample_of(rows, ROWS_SEARCHED, self.seed) if large else rows.counted()
         else:
             leaders = rows.leaders(limit_of(rows.table, penalty), self.cap)
             sample = some_rows(rows, self.seed, len(leaders))
@@ -124,7 +127,11 @@ class Starts:
         if leaders is not None:
             descent.rows.replace_centers(leaders)
         descent.run(descent.sweep(self.mode), [], int(model.max_iter), tolerance=_TOLERANCE)
-        return descent.rows.mu
+        if self.mode == "serial":
+            return descent.rows.mu
+        search = SplitSearch(sample, labels=descent.rows.labels)
+        search.cut_clear(self.cap, penalty * sample.total / rows.table.total)
+        return search.centers
 
     def penalty(self) -> tuple[float, Any]:
         """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""

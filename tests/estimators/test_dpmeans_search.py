@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
 
 from craftc import DPMeans, load_model, save_model
 from craftc._common.dense_data import DenseData
@@ -299,6 +300,35 @@ def test_the_mode_of_the_paper(seed):
     assert [paper_mode(rows, penalty, 0) for penalty in (170.0, 300.0, np.inf)] == ["delayed", "serial", "serial"]
     assert DPMeans(170.0).fit(X).n_clusters_ < 12
     assert DPMeans(170.0, mode="serial").fit(X).n_clusters_ > 100
+
+
+@pytest.mark.parametrize(("n", "kind"), [(1_000, "none"), (1_000, "whole"), (1_000, "real"), (20_000, "none")])
+def test_clear_cuts_after_delayed_sweeps(n, kind):
+    """Delayed sweeps leave two clusters together whose rows are within lambda of the mean of all."""
+    rng = np.random.default_rng(3)
+    centers = 4.0 * rng.normal(size=(8, 64))
+    centers[7] = centers[6] + np.sqrt(40.0 / 64)
+    truth = np.arange(n, dtype=np.int32) % 8
+    X, weight, penalty = (centers[truth] + rng.normal(size=(n, 64))).astype(np.float32), weights(kind, n), 2.0 * 64
+    assert paper_mode(LocalRows(DenseData(X, weight, 1)), penalty, 0) == "delayed"
+    delayed = DPMeans(penalty, mode="delayed").fit(X, sample_weight=weight)
+    model = DPMeans(penalty, random_state=0).fit(X, sample_weight=weight)
+    agreement = [adjusted_rand_score(truth, each.labels_) for each in (delayed, model)]
+    assert agreement[0] < 0.95 < 0.995 < agreement[1]
+    assert model.n_clusters_ <= delayed.n_clusters_ + 1
+    assert model.objective_ < 0.99 * delayed.objective_
+
+
+def test_clusters_are_cut_where_they_are_clearly_two():
+    X, truth = clouds(2, 1_200, 5, 3, 30.0)
+    search = SplitSearch(DenseData(X, None, 1))
+    search.cut_clear(2, 0.0)
+    assert search.K == 1  # neither is a cut of three clusters much better than the next, nor one of a single cluster
+    search.relabel(np.where(truth == 2, 0, truth).astype(np.int32))
+    for most, price, K in ((2, 0.0, 2), (9, 1e9, 2), (9, 0.0, 3)):
+        search.cut_clear(most, price)
+        assert search.K == K
+    assert len(set(zip(truth, search.labels, strict=True))) == 3
 
 
 # ---- the lowest J ----
