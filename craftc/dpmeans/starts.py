@@ -6,6 +6,7 @@ bounded or open. With lambda^2 alone it is the paper's algorithm.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
@@ -93,28 +94,28 @@ class Starts:
         penalty, chosen = self.penalty()
         self.limit = penalty
         self.mode = paper_mode(self.rows, penalty, self.seed) if self.model.mode == "auto" else self.model.mode
-        centers = self.first_centers(penalty) if given is None and chosen is None else None
+        centers, path = self.first_centers(penalty) if given is None and chosen is None else (None, [])
         scatter = self.rows.table.scatter
         best: SphericalFit | None = None
         for start in range(int(self.model.n_init) if given is None else 1):
             labels = given if given is not None else copy(chosen) if chosen is not None else self.labels(start)
-            fit = self.descend(penalty, labels, start, centers if start == 0 else None)
+            fit = self.descend(penalty, labels, start, *((centers, path) if start == 0 else ()))
             if best is None or fit.objective < best.objective - 1e-12 * scatter:
                 best = fit
         assert best is not None
         return penalty, best
 
-    def first_centers(self, penalty: float) -> Floats | None:
-        """In mode "auto", the centres from which the sweeps over all rows start.
+    def first_centers(self, penalty: float) -> tuple[Floats | None, list[float]]:
+        """In mode "auto", the centres from which the sweeps over all rows start, and J after every sweep over all rows before.
 
         Delayed sweeps open a cluster each, most of them in a sample of a large table. Two clusters may stay together, with all rows within
         lambda of their mean: clear cuts part them. The first clusters of serial sweeps of a large table open at its rows, and sweeps over
         a sample move their centres.
         """
         model, rows = self.model, self.rows
-        large = rows.n_counted > ROWS_SEARCHED
-        if model.mode != "auto" or model.init not in ("auto", "single") or not (large or self.mode == "delayed"):
-            return None
+        large, most = rows.n_counted > ROWS_SEARCHED, int(model.max_iter)
+        if model.mode != "auto" or model.init not in ("auto", "single") or not (large or (self.mode == "delayed" and most > 1)):
+            return None, []
         leaders: Floats | None = None
         if self.mode == "delayed":
             sample = sample_of(rows, ROWS_SEARCHED, self.seed) if large else rows.counted()
@@ -122,16 +123,19 @@ class Starts:
             leaders = rows.leaders(limit_of(rows.table, penalty), self.cap)
             sample = some_rows(rows, self.seed, len(leaders))
             if len(leaders) == 1 or len(sample) == rows.n_counted:
-                return leaders
+                return leaders, []
         descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
         if leaders is not None:
             descent.rows.replace_centers(leaders)
-        descent.run(descent.sweep(self.mode), [], int(model.max_iter), tolerance=_TOLERANCE)
-        if self.mode == "serial":
-            return descent.rows.mu
+        path: list[float] = []
+        converged = descent.run(descent.sweep(self.mode), path, most if large else most - 1, tolerance=_TOLERANCE)[1]
+        if large:  # these are sweeps over a sample
+            path = []
+        if self.mode == "serial" or not converged:
+            return descent.rows.mu, path
         search = SplitSearch(sample, labels=descent.rows.labels)
         search.cut_clear(self.cap, penalty * sample.total / rows.table.total)
-        return search.centers
+        return search.centers, path
 
     def penalty(self) -> tuple[float, Any]:
         """lambda^2: given, by the heuristic, or chosen; for a large table also the partition to start from."""
@@ -160,17 +164,20 @@ class Starts:
         seeds, cells, _ = rows.farthest_first(K)
         return rows.nearest_labels(cells[np.unique(seeds, return_index=True)[1]])
 
-    def descend(self, penalty: float, labels: Any, start: int, centers: Floats | None = None) -> SphericalFit:
-        """One start until convergence; with `centers`, the first sweep compares the rows with these."""
+    def descend(self, penalty: float, labels: Any, start: int, centers: Floats | None = None, path: Sequence[float] = ()) -> SphericalFit:
+        """One start until convergence.
+
+        With `centers`, the first sweep compares the rows with these; `path` has J after the sweeps over all rows that led to them.
+        """
         model = self.model
         descent: Sweeps = self.rows.sweeps(penalty, self.cap, labels, self.seed, start)
-        path: list[float] = []
+        path = list(path)
 
         def callback(n_iter: int, objective: float) -> None:
             if model.verbose > 1:
                 print(f"start {start}, sweep {n_iter}: {descent.rows.K} clusters, J {objective:.6g}")
 
-        left, before = int(model.max_iter), 0
+        left, before = int(model.max_iter) - len(path), len(path)
         if centers is not None:
             descent.rows.replace_centers(centers)
         if isinstance(model.init, str) and model.init == "random-row":

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from craftc import DPMeans, load_model, save_model
@@ -317,6 +318,12 @@ def test_clear_cuts_after_delayed_sweeps(n, kind):
     assert agreement[0] < 0.95 < 0.995 < agreement[1]
     assert model.n_clusters_ <= delayed.n_clusters_ + 1
     assert model.objective_ < 0.99 * delayed.objective_
+    assert len(model.objective_path_) == model.n_iter_
+    assert (np.diff(model.objective_path_) <= 1e-12 * model.objective_).all()
+    for most in (1, 2, 5) if n < ROWS_SEARCHED else ():  # the sweeps over a sample do not count
+        with pytest.warns(ConvergenceWarning):
+            few = DPMeans(penalty, max_iter=most, random_state=0).fit(X, sample_weight=weight)
+        assert (few.n_iter_, few.converged_) == (most, False)
 
 
 def test_clusters_are_cut_where_they_are_clearly_two():
