@@ -30,6 +30,15 @@ ROOT = Path(__file__).resolve().parents[2]
 MACHINE_C = r"""
 #include <stddef.h>
 #include <omp.h>
+#if defined(__AVX512F__)
+#define BYTES 64
+#elif defined(__AVX__)
+#define BYTES 32
+#else
+#define BYTES 16
+#endif
+#define LANES (BYTES / 8)
+int lanes(void) { return LANES; }
 double read_all(const double *a, ptrdiff_t n, int threads) {
     double s = 0;
     #pragma omp parallel for simd num_threads(threads) reduction(+:s) schedule(static)
@@ -40,13 +49,13 @@ double multiply_add(ptrdiff_t turns, int threads) {
     double out = 0;
     #pragma omp parallel num_threads(threads) reduction(+:out)
     {
-        typedef double lane __attribute__((vector_size(64)));
+        typedef double lane __attribute__((vector_size(BYTES)));
         lane sum[12], m, d;
-        for (int i = 0; i < 8; i++) { m[i] = 1.0000001; d[i] = 1e-7; }
+        for (int i = 0; i < LANES; i++) { m[i] = 1.0000001; d[i] = 1e-7; }
         for (int j = 0; j < 12; j++) sum[j] = d * (double)(j + 1);
         for (ptrdiff_t t = 0; t < turns; t++)
             for (int j = 0; j < 12; j++) sum[j] = sum[j] * m + d;
-        for (int j = 0; j < 12; j++) for (int i = 0; i < 8; i++) out += sum[j][i];
+        for (int j = 0; j < 12; j++) for (int i = 0; i < LANES; i++) out += sum[j][i];
     }
     return out;
 }
@@ -69,7 +78,7 @@ def machine_limits(threads: int) -> tuple[float, float]:
     lib.multiply_add.argtypes = [ctypes.c_ssize_t, ctypes.c_int]
     data, turns = np.ones(32_000_000), 10_000_000
     read = data.nbytes / best_of(lambda: lib.read_all(data.ctypes.data, data.size, threads), 7)
-    flops = threads * turns * 12 * 8 * 2 / best_of(lambda: lib.multiply_add(turns, threads), 5)
+    flops = threads * turns * 12 * lib.lanes() * 2 / best_of(lambda: lib.multiply_add(turns, threads), 5)
     return read, flops
 
 
