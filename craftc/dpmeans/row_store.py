@@ -86,14 +86,14 @@ class LocalRows:
         """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the limit (Hartigan 1975)."""
         data, centers, start, size = self.data, self.data.mean[None], 0, WINDOW
         while start < len(data) and len(centers) < cap:
-            X = data.X[start : start + size]
-            share = data.unit_weight[start : start + size] if len(data.unit_weight) else np.ones(len(X))
-            beyond = nearest(X, centers, data.n_threads)[1] * share > limit
-            start, size = start + size, WINDOW if np.count_nonzero(beyond) > WINDOW else min(2 * size, _ROWS_AT_ONCE)
+            rows = slice(start, start + size)
+            X, share = data.X[rows], data.unit_weight[rows] if len(data.unit_weight) else None
+            beyond = _beyond(X, share, centers, limit, data.n_threads)
+            start, size = start + size, WINDOW if len(beyond) > WINDOW else min(2 * size, _ROWS_AT_ONCE)
             found = [centers]
-            while beyond.any() and len(centers) + len(found) <= cap:
-                found.append(X[beyond.argmax()][None].astype(np.float64))
-                beyond[beyond] = nearest(X[beyond], found[-1], 1)[1] * share[beyond] > limit
+            while len(beyond) and len(centers) + len(found) <= cap:
+                found.append(X[beyond[0]][None].astype(np.float64))
+                beyond = beyond[_beyond(X[beyond], None if share is None else share[beyond], found[-1], limit, 1)]
             centers = np.concatenate(found)
         return centers
 
@@ -132,6 +132,14 @@ class LocalRows:
         """The labels."""
         labels: Labels = fit.labels
         return labels
+
+
+def _beyond(X: NDArray[Any], share: Floats | None, centers: Floats, limit: float, n_threads: int) -> NDArray[np.intp]:
+    """Rows whose squared distance to the nearest centre, times their share if they have one, exceeds the limit."""
+    squared = nearest(X, centers, n_threads)[1]
+    if share is not None:
+        squared *= share
+    return np.flatnonzero(squared > limit)
 
 
 def _farthest_candidates(
