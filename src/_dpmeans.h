@@ -19,6 +19,14 @@
 #include <string.h>
 #include "_simd.h"
 
+#if defined(__GNUC__) && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define DP_SHUFFLES 1           /* vectors without intrinsics can be transposed */
+#endif
+#endif
+#ifndef DP_SHUFFLES
+#define DP_SHUFFLES 0
+#endif
 #define DP_TILE 64              /* rows of a tile at most */
 #define DP_BOUNDED 256          /* rows at most whose bounds are compared at once */
 #define DP_CHECKED 4            /* centres of a quick check: the row's own and up to three others */

@@ -218,6 +218,45 @@ TARGET ALWAYS_INLINE void THIS(dp_read)(const dp_centres *c, const char *const x
         READ(double, c->ref)
 }
 #undef READ
+#elif DP_SHUFFLES
+/* 4 x 4 cells: rows in, columns out */
+TARGET static inline void THIS(dp_transpose)(FLOATS cells[WF])
+{
+    FLOATS a = __builtin_shufflevector(cells[0], cells[1], 0, 4, 1, 5), b = __builtin_shufflevector(cells[0], cells[1], 2, 6, 3, 7);
+    FLOATS e = __builtin_shufflevector(cells[2], cells[3], 0, 4, 1, 5), f = __builtin_shufflevector(cells[2], cells[3], 2, 6, 3, 7);
+    cells[0] = __builtin_shufflevector(a, e, 0, 1, 4, 5);
+    cells[1] = __builtin_shufflevector(a, e, 2, 3, 6, 7);
+    cells[2] = __builtin_shufflevector(b, f, 0, 1, 4, 5);
+    cells[3] = __builtin_shufflevector(b, f, 2, 3, 6, 7);
+}
+
+/* a run of m <= 4 cells of a row, centred and scaled, zeros behind them */
+TARGET static inline FLOATS THIS(dp_cells_float)(const float *x, const float *ref, double scale, ptrdiff_t m)
+{
+    FLOATS cells = ALL(FLOATS, 0.0f), middle = ALL(FLOATS, 0.0f);
+    memcpy(&cells, x, sizeof(float) * (size_t)m);
+    memcpy(&middle, ref, sizeof(float) * (size_t)m);
+    return (cells - middle) * (float)scale;
+}
+
+TARGET static inline FLOATS THIS(dp_cells_double)(const double *x, const double *ref, double scale, ptrdiff_t m)
+{
+    FLOATS cells = ALL(FLOATS, 0.0f);
+    for (ptrdiff_t j = 0; j < m; j++)
+        cells[j] = (float)((x[j] - ref[j]) * scale);
+    return cells;
+}
+
+/* 4 rows, a run of m <= 4 cells of each from column d on, centred and scaled */
+TARGET ALWAYS_INLINE void THIS(dp_read)(const dp_centres *c, const char *const x[WF], ptrdiff_t d, ptrdiff_t m, FLOATS cells[WF])
+{
+    if (c->single)
+        for (int r = 0; r < 4; r++)
+            cells[r] = THIS(dp_cells_float)((const float *)x[r] + d, c->ref_single + d, c->scale, m);
+    else
+        for (int r = 0; r < 4; r++)
+            cells[r] = THIS(dp_cells_double)((const double *)x[r] + d, c->ref + d, c->scale, m);
+}
 #endif
 
 /* tile[d * ROWS + r] = (x_r[d] - ref[d]) * scale and the squared norms; rows beyond n repeat the last. The row as many
@@ -229,7 +268,7 @@ TARGET static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32
     const ptrdiff_t D = c->D, cell = c->single ? 4 : 8, ahead = ROWS * D * cell;
     (void)ahead;
     for (ptrdiff_t v = 0; v < NV; v++) {
-#if LEVEL
+#if LEVEL || DP_SHUFFLES
         const char *x[WF];
         FLOATS squares[4] = {ALL(FLOATS, 0.0f), ALL(FLOATS, 0.0f), ALL(FLOATS, 0.0f), ALL(FLOATS, 0.0f)};
         for (ptrdiff_t r = 0; r < WF; r++)
