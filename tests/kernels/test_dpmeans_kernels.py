@@ -103,6 +103,18 @@ def test_bounds_skip_only_rows_that_stay(seed):
     assert scanned < len(X)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("D", [*range(1, 21), 31, 32, 33, 65])
+def test_the_scan_finds_the_nearest_in_rows_of_any_width(D, dtype):
+    rng = np.random.default_rng(D)
+    for K in range(1, 14):
+        X, mu = rng.normal(size=(70, D)).astype(dtype), rng.normal(size=(K, D))
+        labels, least = np.empty(70, np.int32), np.empty(70)
+        kernel.nearest(X, mu, labels, least, 1)
+        np.testing.assert_array_equal(labels, squared(X, mu).argmin(axis=1))
+        np.testing.assert_allclose(least, squared(X, mu).min(axis=1), rtol=1e-12)
+
+
 @pytest.mark.parametrize("n_new", [1, 2, 4])
 def test_reassign_to_new_compares_with_the_new_centres_alone(n_new):
     X, mu, middle, reach, sums = setting(3, np.float32)
