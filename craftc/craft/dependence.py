@@ -31,6 +31,7 @@ from craftc.craft.fitting import LARGE, FitConfig
 MOST_WIDTH, MOST_LEVELS = 1024, 256  # cells of a row of the design, and levels of a column that takes part
 _STEPS, _FARTHEST, _HEAVIEST = 2.0**8, 2.0**14, 2.0**24  # integers: to a standard deviation, of the largest cell, of all weights
 _ROWS = 1 << 11  # of the design at a time
+_FEW_PRODUCTS = 1 << 22  # up to which BLAS is not used: its threads spin for longer than a small table takes
 _ALIKE, _BANDS = 0.5, 8  # share of the information of two columns; levels as which a numeric column counts there
 _NO_COLUMNS = np.empty(0, np.intp)
 _IMPLIED, _LEADING = 0.9, 30  # share of the rows with a level; columns of which levels are compared
@@ -230,7 +231,7 @@ class _Design:
             cells = np.zeros((len(z), len(products)))
             cells[:, : 3 * self.p] = np.hstack([~np.isnan(z), np.nan_to_num(z), np.nan_to_num(z) ** 2])
             np.put_along_axis(cells, 3 * self.p + self.start + table.codes[part][:, categorical].astype(np.intp), 1.0, axis=1)
-            products += (cells * weight[part, None]).T @ cells if len(config.weight) else cells.T @ cells
+            products += _products(cells * weight[part, None] if len(config.weight) else cells, cells)
         products[:, 3 * self.p + ends - 1] = products[3 * self.p + ends - 1] = 0.0  # missing values
         products *= self.weight / weight.sum()
         kinds = [slice(k * self.p, (k + 1) * self.p) for k in range(3)]
@@ -280,6 +281,12 @@ class _Design:
         for axis in axes:
             values = np.add.reduceat(values, self.start, axis=axis)
         return values
+
+
+def _products(a: Floats, b: Floats) -> Floats:
+    """a' b, of integers."""
+    few = a.size * b.shape[1] <= _FEW_PRODUCTS
+    return np.asarray(np.einsum("ni,nj->ij", a, b) if few else a.T @ b)
 
 
 def _x_log_x(x: Floats) -> Floats:

@@ -146,6 +146,15 @@ def test_links_are_named_by_input_columns_and_kept_in_a_file(tmp_path):
     assert again.dependence_ratio_ == model.dependence_ratio_
 
 
+def test_sums_have_the_same_bits_with_and_without_blas(monkeypatch):
+    table, weight = dependent(4), np.arange(150) % 4
+    for given in (None, weight):
+        without = of_table(table, given)
+        with monkeypatch.context() as patch:
+            patch.setattr(dependence, "_FEW_PRODUCTS", 0)
+            assert of_table(table, given) == without
+
+
 def test_where_clusters_save_nothing():
     rng = np.random.default_rng(0)
     noise = CRAFT(random_state=0).fit(rng.normal(size=(300, 6)))
