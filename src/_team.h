@@ -1,6 +1,6 @@
-/* A leader and its helpers, threads of one parallel region, share out the items of one step after another. Waking a thread takes longer
- * than a short step: helpers are there for many steps, look for work for some microseconds, then let other threads have the processor.
- * The leader waits only for items that a helper has begun, never for a helper that is not awake. */
+/* A leader and its helpers, threads of one parallel region or Python's, share out the items of one step after another. Waking a thread takes
+ * longer than a short step: helpers are there for many steps, look for work for some microseconds, then let other threads have the
+ * processor. The leader waits only for items that a helper has begun, never for a helper that is not awake. */
 #ifndef CRAFTC_TEAM_H
 #define CRAFTC_TEAM_H
 
@@ -31,6 +31,7 @@ typedef int64_t team_int;
 
 #define TEAM_ITEMS(first, stop) ((int64_t)(stop) << 32 | (int64_t)(first))
 #define TEAM_PATIENCE 5000      /* readings before the processor is given up */
+#define TEAM_SPELL 100000       /* readings and works of a helper before it may be interrupted */
 
 typedef void (*team_job)(void *context, int item, int thread);
 
@@ -38,6 +39,8 @@ typedef struct {
     team_int items;             /* of the step that nobody has begun, [first, stop): the leader begins the first, a helper the last */
     team_int done;              /* items that are done */
     team_int over;              /* whether there are no more steps */
+    team_int led;               /* of a team that outlives a call: whether a call leads it */
+    team_int helpers;           /* and the threads that have joined it */
     int cpu;                    /* where the leader runs, if that is known */
     team_job job;
     void *context;
@@ -116,13 +119,45 @@ static inline void team_end(team *t)
     TEAM_WRITE(&t->over, 1);
 }
 
+/* another thread, for a while; returns whether the leader has ended */
+static inline int team_help_some(team *t, int thread)
+{
+    int readings = 0;
+    for (int i = 0; i < TEAM_SPELL && !TEAM_READ(&t->over); i++, team_wait(&readings))
+        if (team_work(t, thread))
+            readings = 0;
+    return TEAM_READ(&t->over) != 0;
+}
+
 /* another thread, until the leader ends */
 static inline void team_help(team *t, int thread)
 {
     team_leave(t);
-    for (int readings = 0; !TEAM_READ(&t->over); team_wait(&readings))
-        if (team_work(t, thread))
-            readings = 0;
+    while (!team_help_some(t, thread)) {
+    }
+}
+
+/* the number of a thread that joins a team of at most `most`; 0 if there is no room */
+static inline int team_join(team *t, int most)
+{
+    for (;;) {
+        const team_int helpers = TEAM_READ(&t->helpers);
+        if (helpers + 1 >= most)
+            return 0;
+        if (TEAM_REPLACE(&t->helpers, helpers, helpers + 1))
+            return (int)helpers + 1;
+    }
+}
+
+/* whether this call leads from now on: no other one does */
+static inline int team_lead(team *t)
+{
+    return TEAM_REPLACE(&t->led, 0, 1);
+}
+
+static inline void team_rest(team *t)
+{
+    TEAM_WRITE(&t->led, 0);
 }
 
 #endif

@@ -1,7 +1,8 @@
 """Mixture with feature selection: the E-step, one pass over the rows that computes responsibilities and their sufficient statistics.
 
 The pass itself is C (_mixture_rows.h: SIMD over rows and columns); here is what surrounds it: the present q as lists of selected columns,
-segments of rows, their partial sums, and whole sweeps. A team of threads shares out the segments; it is woken once for many sweeps.
+segments of rows, their partial sums, and whole sweeps. A team of threads shares out the segments: that of the `Rows`, or one that is
+woken once for many sweeps.
 """
 
 import numpy as np
@@ -17,6 +18,7 @@ from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_updates cimport (
     GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise,
     update_shares, update_sticks)
+from craftc._kernels.team cimport Team
 
 cdef extern from "_mixture.h":
     enum:
@@ -89,6 +91,7 @@ cdef struct Pass:               # over all rows
     mx_table t
     mx_lists lists
     Model *m
+    double *pooled
     const mx_request *request
     bint linear, gather
     Py_ssize_t n, K             # rows, components there is room for
@@ -97,7 +100,7 @@ cdef struct Pass:               # over all rows
     Py_ssize_t size
     double *scratch             # (threads, room)
     Py_ssize_t room
-    team threads
+    team *threads
 
 
 cdef Py_ssize_t rows_of_segment(Py_ssize_t n, Py_ssize_t K, Py_ssize_t size) noexcept nogil:
@@ -212,10 +215,10 @@ cdef void all_rows(Pass *p) noexcept nogil:
     cdef Py_ssize_t segment
     cdef mx_sums part
     list_components(p)
-    team_step(&p.threads, list_columns, p, <int> p.lists.K)
-    team_step(&p.threads, segment_sums, p, <int> p.segments)
+    team_step(p.threads, list_columns, p, <int> p.lists.K)
+    team_step(p.threads, segment_sums, p, <int> p.segments)
     if p.gather:
-        team_step(&p.threads, add_segments, p, <int> p.K)
+        team_step(p.threads, add_segments, p, <int> p.K)
         p.m.entropy[0] = 0.0
         for segment in range(p.segments):
             places(p, p.sums + segment * p.size, &part)
@@ -261,17 +264,26 @@ cdef void fit_component(void *context, int k, int thread) noexcept nogil:
         update_masks_of(m, k)
 
 
+cdef void fit_shared(void *context, int part, int thread) noexcept nogil:
+    """One of the factors that all components share and that do not depend on each other: the noise, q(lambda), q(v)."""
+    cdef Pass *p = <Pass *> context
+    if part == 0:
+        update_noise(p.m, p.pooled)
+    elif part == 1:
+        update_shares(p.m)
+    else:
+        update_sticks(p.m)
+
+
 cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *elbo, Py_ssize_t most, Py_ssize_t *made) noexcept nogil:
     """At most so many sweeps, until one raises the ELBO by no more than `least`; how many it made."""
     cdef Model *m = &mixture.m
     cdef double gain = INFINITY
     while made[0] < most and gain > least:
-        team_step(&p.threads, fit_component, p, <int> m.K)
+        team_step(p.threads, fit_component, p, <int> m.K)
         if m.tied:
             update_masks(m)
-        update_noise(m, mixture.pooled)
-        update_shares(m)
-        update_sticks(m)
+        team_step(p.threads, fit_shared, p, 3)
         all_rows(p)
         sort_by_size(m, mixture.order, mixture.work)
         elbo[made[0]] = evidence_lower_bound(m)
@@ -297,10 +309,17 @@ cdef class Rows:
         Components there is room for.
     weight : ndarray (n,) of float64, optional
         Weights of the rows in all sums.
+
+    Attributes
+    ----------
+    team : Team or None
+        Threads that help all calls; they have no `n_threads` of their own then.
     """
 
     cdef Pass p
+    cdef team woken             # for one call
     cdef int threads
+    cdef public Team team
     cdef readonly object X, column, centre, scale, exposure, weight
     cdef object sums, arrays, scratch
 
@@ -355,17 +374,25 @@ cdef class Rows:
         """What passes need: partial sums of all segments, scratch for the threads; raises if the mixture has another shape."""
         cdef Py_ssize_t block = mx_block(self.p.t.D)
         check_threads(n_threads)
+        check(self.team is None or n_threads == 1, "n_threads")
         check(mixture.m.K == self.p.K and mixture.m.D == self.p.t.D, "mixture")
         if gather and self.sums is None:
             self.sums = cache_lines(self.p.segments, self.p.size)
             self.p.sums = at_line(self.sums)
+        n_threads = n_threads if self.team is None else self.team.n_threads
         if n_threads > self.threads:
             self.scratch = cache_lines(
                 n_threads, block * (self.p.t.stride + self.p.K + 2 + (self.p.t.D if self.p.t.missing else 0)) + MX_COLUMNS * MX_TILE)
             self.p.scratch, self.p.room, self.threads = at_line(self.scratch), self.scratch.shape[1], n_threads
-        self.p.m, self.p.request, self.p.linear, self.p.gather = &mixture.m, request, linear, gather
-        team_start(&self.p.threads)
+        self.p.m, self.p.pooled, self.p.request, self.p.linear, self.p.gather = &mixture.m, mixture.pooled, request, linear, gather
+        team_start(&self.woken)
+        self.p.threads = &self.woken if self.team is None else self.team.lead()
         return 0
+
+    cdef void _rest(self) noexcept:
+        """After the passes."""
+        if self.team is not None:
+            self.team.rest()
 
     def __len__(self):
         return self.p.n
@@ -470,9 +497,10 @@ cdef class Rows:
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
                 all_rows(&self.p)
-                team_end(&self.p.threads)
+                team_end(&self.woken)
             else:
-                team_help(&self.p.threads, omp_get_thread_num())
+                team_help(&self.woken, omp_get_thread_num())
+        self._rest()
 
     def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads):
         """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators, the likeliest rates.
@@ -497,9 +525,10 @@ cdef class Rows:
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
                 improve_centres(&self.p, mixture, passes, &changed)
-                team_end(&self.p.threads)
+                team_end(&self.woken)
             else:
-                team_help(&self.p.threads, omp_get_thread_num())
+                team_help(&self.woken, omp_get_thread_num())
+        self._rest()
         return changed
 
     def sweep(self, Mixture mixture not None, double before, double least, double[::1] elbo not None, bint linear, int n_threads):
@@ -529,7 +558,8 @@ cdef class Rows:
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
                 ascend(&self.p, mixture, before, least, &elbo[0] if most else NULL, most, &made)
-                team_end(&self.p.threads)
+                team_end(&self.woken)
             else:
-                team_help(&self.p.threads, omp_get_thread_num())
+                team_help(&self.woken, omp_get_thread_num())
+        self._rest()
         return made

@@ -12,8 +12,10 @@ from libc.stdint cimport int8_t, int32_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in
+from craftc._kernels._team cimport team, team_step
 from craftc._kernels.mixture_moves cimport group_gain, stick_elbo
 from craftc._kernels.mixture_updates cimport POISSON, Mixture, Model, update_components, update_masks, update_sticks
+from craftc._kernels.team cimport Team
 
 cdef enum:
     TURNS = 3                   # of the power iteration; a rough axis is enough
@@ -267,14 +269,29 @@ cdef double find_halves(const Model *whole, const Cells *t, Py_ssize_t k, const 
             + sizes_gain(whole, k, h))
 
 
-cdef void split_component(const Model *whole, const Cells *t, Py_ssize_t k, const Py_ssize_t *row, Py_ssize_t n, int8_t *half,
-                          double *room, double *gain, double *size, double *sums) noexcept nogil:
+cdef struct Splits:             # of all components
+    const Model *whole
+    const Cells *t
+    const Py_ssize_t *order     # (n) rows by component
+    const Py_ssize_t *first     # (K + 1) where those of each start
+    int8_t *half                # (n)
+    double *scratch             # (threads, room)
+    Py_ssize_t room
+    double *gain                # (K)
+    double *size                # (K, 2)
+    double *sums                # (K, 3, 2, D)
+
+
+cdef void split_component(void *context, int k, int thread) noexcept nogil:
+    """The halves of one component, if there are any."""
+    cdef const Splits *s = <const Splits *> context
+    cdef Py_ssize_t start = s.first[k], table = 2 * s.whole.D
+    cdef double *sums = s.sums + 3 * table * k
     cdef Halves h
-    cdef Py_ssize_t table = 2 * whole.D
-    prepare(&h, whole, k, room)
-    gain[0] = find_halves(whole, t, k, row, n, half, &h)
-    if gain[0] != 0.0:
-        memcpy(size, h.m.size, sizeof(double) * 2)
+    prepare(&h, s.whole, k, s.scratch + thread * s.room)
+    s.gain[k] = find_halves(s.whole, s.t, k, s.order + start, s.first[k + 1] - start, s.half + start, &h)
+    if s.gain[k] != 0.0:
+        memcpy(s.size + 2 * k, h.m.size, sizeof(double) * 2)
         memcpy(sums, h.m.reach, sizeof(double) * table)
         memcpy(sums + table, h.m.s1, sizeof(double) * table)
         memcpy(sums + 2 * table, h.m.s2, sizeof(double) * table)
@@ -289,6 +306,7 @@ def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] o
     mixture : Mixture
         After updates of its components; one of them is empty.
     rows : Rows
+        Their team, if they have one, shares out the components.
     order : ndarray (n,) of intp
         Rows by component.  # IN
     first : ndarray (K + 1,) of intp
@@ -305,11 +323,16 @@ def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] o
     """
     cdef Model *m = &mixture.m
     cdef Cells t
-    cdef Py_ssize_t k, K = m.K, D = m.D, n = order.shape[0], room = scratch_size(K, D)
+    cdef Splits s
+    cdef Team helpers = rows.team
+    cdef team *threads
+    cdef int k
+    cdef Py_ssize_t K = m.K, D = m.D, n = order.shape[0], room = scratch_size(K, D)
     cdef const int32_t[::1] column = rows.column
     cdef bint many = n_threads > 1
     X = rows.X
     check_threads(n_threads)
+    check(helpers is None or n_threads == 1, "n_threads")
     check(column.shape[0] == D, "rows")
     check_indices(column, 0, X.shape[1], "columns")
     check(K > 0 and first.shape[0] == K + 1 and first[0] == 0 and first[K] == n > 0, "first")
@@ -326,16 +349,18 @@ def split_gains(Mixture mixture not None, rows not None, const Py_ssize_t[::1] o
         t.exposure = doubles_in(rows.exposure)
     if rows.weight is not None:
         t.weight = doubles_in(rows.weight)
-    half, scratch = np.empty(n, np.int8), np.empty((n_threads, room))
+    half, scratch = np.empty(n, np.int8), np.empty((n_threads if helpers is None else helpers.n_threads, room))
     cdef int8_t[::1] half_ = half
-    cdef const Py_ssize_t *order_ = &order[0]
-    cdef double *gain_ = doubles_out(gain)
-    cdef double *size_ = doubles_out(size)
-    cdef double *sums_ = doubles_out(sums)
-    cdef double *scratch_ = doubles_out(scratch)
-    for k in prange(K, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="dynamic"):
-        split_component(m, &t, k, order_ + first[k], first[k + 1] - first[k], &half_[0] + first[k],
-                        scratch_ + (omp_get_thread_num() if many else 0) * room, gain_ + k, size_ + 2 * k, sums_ + 6 * k * D)
+    s.whole, s.t, s.order, s.first, s.half = m, &t, &order[0], &first[0], &half_[0]
+    s.scratch, s.room, s.gain, s.size, s.sums = doubles_out(scratch), room, doubles_out(gain), doubles_out(size), doubles_out(sums)
+    if helpers is not None:
+        threads = helpers.lead()
+        with nogil:
+            team_step(threads, split_component, &s, <int> K)
+        helpers.rest()
+        return gain, size, sums
+    for k in prange(<int> K, nogil=True, num_threads=n_threads, use_threads_if=many, schedule="dynamic"):
+        split_component(&s, k, omp_get_thread_num() if many else 0)
     return gain, size, sums
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
@@ -128,36 +127,6 @@ def parallel_map(function: Callable[[S], T], items: Iterable[S], n_threads: int,
             for future in futures:
                 future.cancel()
             raise
-
-
-def parallel_turns(runs: Iterable[Iterator[object]], n_threads: int, stop: Event | None = None) -> None:
-    """Exhaust iterators on up to `n_threads` Python threads, one step of each in turn, so that threads stay busy to the end.
-
-    If a step fails or is interrupted, `stop` is set so that the others can end early; the pool waits for them.
-    """
-    waiting = deque(runs)
-    if n_threads == 1:
-        for run in waiting:
-            deque(run, maxlen=0)
-        return
-    failed = Event()
-
-    def work(_: int) -> None:
-        while waiting and not failed.is_set():
-            try:
-                run = waiting.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            try:
-                next(run)
-            except StopIteration:
-                continue
-            except BaseException:
-                failed.set()
-                raise
-            waiting.append(run)
-
-    parallel_map(work, range(min(n_threads, len(waiting))), n_threads, stop)
 
 
 def aligned(shape: tuple[int, ...]) -> NDArray[np.float64]:

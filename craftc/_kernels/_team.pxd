@@ -1,4 +1,4 @@
-"""Threads of one parallel region that share out the items of many steps."""
+"""Threads that share out the items of many steps."""
 
 cdef extern from "_team.h" nogil:
     ctypedef struct team:
@@ -9,3 +9,7 @@ cdef extern from "_team.h" nogil:
     void team_step(team *, team_job, void *, int) noexcept
     void team_end(team *) noexcept
     void team_help(team *, int) noexcept
+    int team_help_some(team *, int) noexcept
+    int team_join(team *, int) noexcept
+    int team_lead(team *) noexcept
+    void team_rest(team *) noexcept

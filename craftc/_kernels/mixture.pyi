@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 from craftc._kernels.mixture_updates import Mixture
+from craftc._kernels.team import Team
 
 _Floats = NDArray[np.float64]
 
@@ -16,6 +17,7 @@ class Rows:
     scale: _Floats
     exposure: _Floats | None
     weight: _Floats | None
+    team: Team | None
     def __init__(
         self,
         X: NDArray[Any],

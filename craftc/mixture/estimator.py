@@ -18,7 +18,7 @@ from craftc._common.labels import chunks, number_by_appearance
 from craftc._common.magnitudes import check_ranges, column_ranges
 from craftc._common.random import rng_of, seed_of
 from craftc._common.shown import array_of
-from craftc._common.threads import SMALL_WORK, effective_n_threads, one_blas_thread, parallel_turns, threads_for
+from craftc._common.threads import SMALL_WORK, effective_n_threads, one_blas_thread, threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import (
     Choice,
@@ -31,6 +31,7 @@ from craftc._common.validation import (
     check_weight,
 )
 from craftc._common.warn import warn_user
+from craftc._kernels.team import Team
 from craftc.distributed.collections import rowwise
 from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
@@ -265,14 +266,14 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     def _best_start(self, data: ScaledData, priors: Priors, given: Floats | None) -> MixtureResult:
         """The start that is ahead once all have roughly converged, continued to the end.
 
-        Starts run in parallel if a sweep is too short to be divided among threads. The one that is ahead has all threads for itself.
+        Starts run in parallel if a sweep is too short to wake threads for it. The one that is ahead has all threads for itself.
         """
         seed = seed_of(self.random_state)
         starts = range(1 if given is not None else int(self.n_init))
         small = data.X.size * priors.K <= _PARALLEL_STARTS * SMALL_WORK
         side = threads_for(data.n_threads, data.X.size * priors.K * len(starts)) if small and len(starts) > 1 else 1
         config = FitConfig(int(self.max_iter), float(self.tol), bool(self.merge), Event())
-        race = Race(len(starts), side)
+        race = Race(side, Team(1 if priors.full else side), config.stop)
 
         def run(start: int) -> Iterator[None]:
             n_threads = 1 if side > 1 else data.n_threads
@@ -285,14 +286,11 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
             yield
             yield from race.follow(start, ascent)
             self._report_start(start, ascent)
-            yield from race.continue_ahead(start)
 
         # one BLAS thread for the small products of covariances, so that their bits do not depend on the number of threads
         with one_blas_thread() if priors.full else nullcontext():
-            parallel_turns([run(start) for start in starts], side, config.stop)
-            best = race.ahead
-            result = race.finish(data.n_threads)
-        self._report_start(best, race.ascents[best])
+            result = race.run(run(start) for start in starts)
+        self._report_start(race.ahead, race.ascents[race.ahead])
         return result
 
     def _report_sweep(self, start: int, model: ComponentModel, n_iter: int, elbo: float) -> None:

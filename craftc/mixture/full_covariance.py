@@ -21,6 +21,7 @@ from craftc._common.labels import chunks, renumber
 from craftc._common.row_products import row_products, row_sums
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import mixture_full, mixture_moves
+from craftc._kernels.team import Team
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import NORMAL, Priors
 from craftc.mixture.scaling import ScaledData
@@ -240,6 +241,9 @@ class FullModel:
         self._e_step(label)
         renumber(label, alive.astype(np.int32))
         return label
+
+    def share(self, team: Team) -> None:
+        """The rows are read in slices, one after the other."""
 
     def pause(self) -> None:
         """Nothing to free: the products of the columns are needed by the next sweep."""

@@ -2,59 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Lock
 
+from craftc._kernels.team import Team
 from craftc.mixture.variational import Ascent, MixtureResult
 
 
 class Race:
-    """Starts that take turns on some threads. A thread without a start of its own continues the one that is ahead so far.
-
-    That work is lost if a later start passes it; the result does not depend on it.
+    """Starts that take turns on some threads. A thread without a start helps the kernels of the last one, then those of the end.
 
     Parameters
     ----------
-    n_starts : int
-    side : int
-        Threads that take turns.
+    n_threads : int
+    team : Team
+        Of as many threads, or of one: nobody helps.
+    stop : Event
+        Set if the race is interrupted, so that starts end early.
     """
 
-    def __init__(self, n_starts: int, side: int) -> None:
-        self.n_starts, self.side = n_starts, side
+    def __init__(self, n_threads: int, team: Team, stop: Event) -> None:
+        self.n_threads, self.team, self.stop = n_threads, team, stop
         self.ascents: dict[int, Ascent] = {}
         self._elbo: dict[int, float] = {}  # of the starts that have roughly converged
-        self._endings: dict[int, Iterator[None]] = {}
-        self._continued: dict[int, int] = {}  # by which start's turns
+        self._waiting: deque[Iterator[None]] = deque()
+        self._busy = n_threads  # threads that take turns
+        self._lock, self._one_left, self._over = Lock(), Event(), Event()
+        self._results: list[MixtureResult] = []
 
     @property
     def ahead(self) -> int:
         """The start with the largest ELBO of those that have roughly converged, the first of those that tie."""
-        elbo = dict(self._elbo)  # other threads add to it
-        return max(sorted(elbo), key=elbo.__getitem__)
+        return max(sorted(self._elbo), key=self._elbo.__getitem__)
 
     def follow(self, start: int, ascent: Ascent) -> Iterator[None]:
         """Turns of a start, until it has roughly converged."""
         self.ascents[start] = ascent
-        yield from ascent.rough()
+        for _ in ascent.rough():
+            yield
+            if self._one_left.is_set():
+                ascent.model.share(self.team)
         ascent.model.pause()
-        self._endings[start] = ascent.ending()
         self._elbo[start] = ascent.elbo
 
-    def continue_ahead(self, start: int) -> Iterator[None]:
-        """Further turns of a start that has roughly converged: for the one that is ahead, while there are more threads than starts left."""
-        ahead, left = self.ahead, self.n_starts - len(self._elbo)
-        if not 0 < left < self.side or self._continued.setdefault(ahead, start) != start:
-            return
-        for _ in self._endings[ahead]:
-            if len(self._elbo) == self.n_starts or self.ahead != ahead:
-                break
-            yield
-        self.ascents[ahead].model.pause()
+    def run(self, starts: Iterable[Iterator[None]]) -> MixtureResult:
+        """The start that is ahead after the turns of all, continued to the end."""
+        self._waiting.extend(starts)
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            try:
+                others = [pool.submit(self._work) for _ in range(self.n_threads - 1)]
+                self._work()
+            except BaseException:
+                self.stop.set()
+                self._end()
+                raise
+            for other in others:
+                other.result()
+        return self._results[0]
 
-    def finish(self, n_threads: int) -> MixtureResult:
-        """The start that is ahead, continued to the end."""
-        best = self.ahead
-        self.ascents[best].model.n_threads = n_threads
-        for _ in self._endings[best]:
-            pass
-        return self.ascents[best].result()
+    def _work(self) -> None:
+        """Turns of starts while any waits. The last thread to leave continues the start that is ahead; the others help."""
+        try:
+            while (turns := self._next()) is not None:
+                for _ in turns:
+                    self._waiting.append(turns)
+                    break
+            if self._leave() == 0:
+                best = self.ascents[self.ahead]
+                if self.n_threads > 1:
+                    best.model.share(self.team)
+                self._results.append(best.finish())
+                self._end()
+            else:
+                self._one_left.wait()
+                self.team.help()
+        except BaseException:
+            self._end()
+            raise
+
+    def _next(self) -> Iterator[None] | None:
+        with self._lock:
+            return self._waiting.popleft() if self._waiting and not self._over.is_set() else None
+
+    def _leave(self) -> int:
+        """The number of threads that still take turns, without this one."""
+        with self._lock:
+            self._busy -= 1
+            if self._busy == 1:
+                self._one_left.set()
+            return self._busy
+
+    def _end(self) -> None:
+        """Nobody waits any longer, for turns or as a helper."""
+        self._over.set()
+        self._one_left.set()
+        self.team.end()

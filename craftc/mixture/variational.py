@@ -25,6 +25,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels import mixture_moves, mixture_split, mixture_start, parallel
 from craftc._kernels.mixture import Rows
+from craftc._kernels.team import Team
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import LEAST_KAPPA, Priors, fraction_interval
 from craftc.mixture.scaling import ScaledData
@@ -80,6 +81,9 @@ class ComponentModel(Protocol):
 
     def restore(self, state: Any) -> None:
         """Return to a `state`."""
+
+    def share(self, team: Team) -> None:
+        """From now on a team helps the kernels; the model has no threads of its own."""
 
     def pause(self) -> None:
         """Free what only the next sweep needs, which makes it again."""
@@ -176,13 +180,20 @@ class DiagonalModel:
         self.factors = Factors(data, priors)
         self.mixture = self.factors.mixture
         self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
+        self.team: Team | None = None
 
     @cached_property
     def rows(self) -> Rows:
-        return self.data.rows(self.priors.K)
+        rows = self.data.rows(self.priors.K)
+        rows.team = self.team
+        return rows
+
+    def share(self, team: Team) -> None:
+        self.team, self.n_threads = team, 1
+        self.rows.team = team
 
     def _threads(self, passes: int = 1) -> int:
-        """Threads for some passes over the rows, for which they are woken once."""
+        """Threads for some passes over the rows, for which they are woken once; a team is awake."""
         return threads_for(self.n_threads, passes * self.data.visits(self.priors.K))
 
     def start_from(self, responsibilities: Floats) -> None:

@@ -69,6 +69,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "multinomial": ["covariates.SparseLoss"],
     "spectral": ["spectral.Likelihood"],
     "spectral_factor": ["spectral.Factorisation", "spectral.HalsSweeps"],
+    "team": ["mixture.Fit"],
 }
 NOTHING_HOT = {"craft_shared", "parallel"}  # holds arrays; answers questions about the build
 

@@ -1,9 +1,13 @@
-"""The race of the starts: who wins, what it costs in ELBO, and the iterators that share threads."""
+"""The race of the starts: who wins, what it costs in ELBO, and the threads it runs on."""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import threading
-from collections import deque
+import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +15,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from craftc import FeatureSelectionMixture
-from craftc._common.threads import parallel_turns
 from craftc._common.validation import check_weight
+from craftc._kernels.team import Team
 from craftc.mixture import variational
 from craftc.mixture.priors import checked_priors
 from craftc.mixture.race import Race
@@ -82,91 +86,94 @@ def test_a_race_of_fits_cut_short():
     assert (model.n_iter_, model.converged_) == (2, False)
 
 
-# ---- threads without a start of their own ----
+# ---- threads ----
 
 
 class Steps:
-    """A start that takes `n_rough` turns, then is at `elbo`, and takes `n_ending` more to its end."""
+    """A start that takes `n_rough` turns, then is at `elbo`. It notes the team it shares its steps with."""
 
-    def __init__(self, n_rough, elbo, n_ending):
-        self.n_rough, self.elbo, self.n_ending, self.made, self.model = n_rough, elbo, n_ending, 0, SimpleNamespace(pause=lambda: None)
+    def __init__(self, n_rough, elbo, turn=lambda: None):
+        self.n_rough, self.elbo, self.turn, self.made, self.ended, self.team = n_rough, elbo, turn, 0, False, None
+        self.model = SimpleNamespace(pause=lambda: None, share=self.share)
+
+    def share(self, team):
+        self.team = team
 
     def rough(self):
-        yield from range(self.n_rough)
-
-    def ending(self):
-        for _ in range(self.n_ending):
+        for _ in range(self.n_rough):
+            self.turn()
             self.made += 1
             yield
 
-    def result(self):
+    def finish(self):
+        self.ended = True
         return self
 
 
-def turns(race, start, ascent):
-    yield from race.follow(start, ascent)
-    yield from race.continue_ahead(start)
-
-
-@pytest.mark.parametrize(
-    ("side", "continued"),
-    [
-        pytest.param(1, [False, False, False], id="one thread follows every start"),
-        pytest.param(2, [False, True, False], id="the second is continued until the last passes it"),
-        pytest.param(3, [True, True, False], id="so is the first, until the second passes it"),
-    ],
-)
-def test_a_thread_without_a_start_continues_the_one_ahead(side, continued):
-    """Starts of 1, 2 and 5 turns, each ahead of the ones before; here their turns alternate in one thread."""
-    ascents = [Steps(1, 1.0, 9), Steps(2, 2.0, 9), Steps(5, 3.0, 9)]
-    race = Race(3, side)
-    waiting = deque(turns(race, start, ascent) for start, ascent in enumerate(ascents))
-    while waiting:
-        turn = waiting.popleft()
-        if next(turn, "ended") != "ended":
-            waiting.append(turn)
-    assert [ascent.made > 0 for ascent in ascents] == continued
-    assert max(ascent.made for ascent in ascents) < 9  # each until another passed it
-    assert race.finish(7) is ascents[2]
-    assert (ascents[2].made, ascents[2].model.n_threads) == (9, 7)
-
-
-def test_starts_that_tie():
-    race = Race(2, 2)
-    for start in (1, 0):
-        for _ in turns(race, start, Steps(1, 5.0, 2)):
-            pass
-    assert race.ahead == 0
-
-
-# ---- iterators that share threads ----
+def run(n_threads, ascents, stop=None):
+    race = Race(n_threads, Team(n_threads), stop or threading.Event())
+    return race.run(race.follow(start, ascent) for start, ascent in enumerate(ascents))
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
-def test_every_iterator_is_exhausted(n_threads):
-    steps = [[] for _ in range(5)]
+def test_every_start_is_followed_and_one_is_continued(n_threads):
+    ascents = [Steps(3 * k, -abs(k - 3.0)) for k in range(5)]
+    assert run(n_threads, ascents) is ascents[3]
+    assert [ascent.made for ascent in ascents] == [0, 3, 6, 9, 12]
+    assert [ascent.ended for ascent in ascents] == [False, False, False, True, False]
+    assert (ascents[3].team is not None) == (n_threads > 1)  # one thread, or all of the kernels' own
 
-    def run(k):
-        for step in range(3 * k):
-            steps[k].append(step)
-            yield
 
-    parallel_turns([run(k) for k in range(5)], n_threads)
-    assert steps == [list(range(3 * k)) for k in range(5)]
-    parallel_turns([], n_threads)
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_the_last_start_shares_its_steps(n_threads):
+    pause = partial(time.sleep, 0.001)
+    short, long = Steps(2, 1.0, pause), Steps(200, 0.0, pause)
+    assert run(n_threads, [short, long]) is short
+    assert short.team is long.team is not None
+
+
+def test_starts_that_tie():
+    ascents = [Steps(k, 5.0) for k in (5, 1, 3)]
+    for n_threads in (1, 2, 3):
+        assert run(n_threads, ascents) is ascents[0]
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_a_step_that_fails_ends_the_others(n_threads):
-    stop = threading.Event()
-
-    def endless():
-        while not stop.is_set():
-            yield
-
-    def failing():
-        yield
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_start_that_fails_ends_the_others(n_threads, fails):
+    def fail():
         raise ArithmeticError("no result")
 
+    ascents = [Steps(10**6, 0.0) for _ in range(3)]
+    ascents[fails] = Steps(4, 0.0, fail)
     with pytest.raises(ArithmeticError, match="no result"):
-        parallel_turns([failing(), endless(), endless()], n_threads, stop)
+        run(n_threads, ascents)
+    assert max(ascent.made for ascent in ascents) < 10**6
+    assert not any(ascent.ended for ascent in ascents)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_an_end_that_fails_ends_the_race(n_threads, monkeypatch):
+    def fail(_):
+        raise ArithmeticError("no end")
+
+    monkeypatch.setattr(Steps, "finish", fail)
+    with pytest.raises(ArithmeticError, match="no end"):
+        run(n_threads, [Steps(3, 0.0) for _ in range(3)])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a process here")
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_an_interrupted_race(n_threads):
+    """Ctrl-C reaches the calling thread, whether it has a start or helps; the others end at their next turn."""
+    stop, turns = threading.Event(), []
+
+    def turn():
+        if stop.is_set():
+            raise KeyboardInterrupt
+        turns.append(time.sleep(0.001))
+
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(n_threads, [Steps(1, 0.0), Steps(1, 0.0), Steps(10**6, 0.0, turn)], stop)
+    assert len(turns) < 10**5
