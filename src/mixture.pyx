@@ -415,14 +415,15 @@ cdef class Rows:
         ndarray (D, m) of float64
             NaN where a cell is missing.
         """
-        cdef Py_ssize_t start, d, i
+        cdef Py_ssize_t line, d, i
         out = np.empty((self.p.t.D, index.shape[0]))
         cdef double[:, ::1] out_ = out
         self._check_rows(index)
-        for start in range(0, index.shape[0], MX_PAD):  # whole cache lines of some rows
-            for d in range(self.p.t.D):
-                for i in range(start, min(start + MX_PAD, index.shape[0])):
-                    out_[d, i] = cell(&self.p.t, index[i], d)
+        with nogil:
+            for line in range((index.shape[0] + MX_PAD - 1) // MX_PAD):  # whole cache lines of some rows
+                for d in range(self.p.t.D):
+                    for i in range(line * MX_PAD, min((line + 1) * MX_PAD, index.shape[0])):
+                        out_[d, i] = cell(&self.p.t, index[i], d)
         return out
 
     def start(self, Mixture mixture not None, const Py_ssize_t[::1] index not None):

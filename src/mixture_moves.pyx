@@ -9,10 +9,12 @@ from libc.math cimport exp, log
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport check, doubles_out
+from craftc._kernels._team cimport team, team_start, team_step
 from craftc._kernels.mixture_updates cimport (
     CERTAIN, GAUSSIAN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, count, gain_over_noise, log_beta, log_evidence, log_gamma,
     no_counts, own_log_likelihood, pool_scatter, selected, share_of, update_components, update_masks, update_noise, update_shares,
     update_sticks)
+from craftc._kernels.team cimport Team
 
 cdef extern from "_mixture_gain.h":
     enum:
@@ -209,24 +211,37 @@ cdef double fill_factorials(const Model *m, double *out) noexcept nogil:
     return total
 
 
-cdef void fill_pair_gains(const Model *m, Py_ssize_t *order, double *work, double *gain) noexcept nogil:
-    """gain (K, K): upper triangle, 0 where a component is empty; work (3 K)."""
-    cdef Py_ssize_t K = m.K, i, j, k
-    cdef double empty = group_gain(m, -1, 0), apart = stick_elbo(m.size, K, m.concentration), sizes
-    cdef double *factorial = work + 2 * K
-    cdef double factorials = fill_factorials(m, factorial)
-    cdef bint lanes = in_lanes(m)
-    memset(gain, 0, sizeof(double) * K * K)
-    find_order(m, order)
-    for k in range(K):
-        work[k] = group_gain(m, k, k, lanes) if m.size[k] > 0.0 else 0.0
-    for i in range(K):
-        for j in range(i + 1, K):
-            if m.size[i] > 0.0 and m.size[j] > 0.0:
-                sizes = merged_stick_elbo(m, i, j, order, factorials - factorial[i] - factorial[j], work + K) - apart
-                if m.own_fractions:
-                    empty = group_gain(m, -1, j)
-                gain[i * K + j] = group_gain(m, i, j, lanes) + empty - work[i] - work[j] + sizes
+cdef struct Pairs:              # of components that may be merged
+    const Model *m
+    bint lanes                  # `in_lanes`
+    Py_ssize_t *order           # (K) components by falling size
+    double *factorial           # (K) ln Gamma(1 + n_k)
+    double factorials, apart    # their sum; `stick_elbo`
+    double *alone               # (K) gain over the noise of a component
+    double *empty               # (K) and if it were empty
+    double *sizes               # (threads, K)
+    double *gain                # (K, K)
+
+
+cdef void fill_gain_alone(void *context, int i, int thread) noexcept nogil:
+    cdef Pairs *p = <Pairs *> context
+    p.alone[i] = group_gain(p.m, i, i, p.lanes) if p.m.size[i] > 0.0 else 0.0
+    if i == 0 or p.m.own_fractions:
+        p.empty[i] = group_gain(p.m, -1, i)
+
+
+cdef void fill_pair_gains(void *context, int i, int thread) noexcept nogil:
+    """The pairs of component i with later ones; 0 where one is empty."""
+    cdef Pairs *p = <Pairs *> context
+    cdef const Model *m = p.m
+    cdef double *gain = p.gain + i * m.K
+    cdef double sizes
+    cdef Py_ssize_t j
+    memset(gain, 0, sizeof(double) * m.K)
+    for j in range(i + 1, m.K):
+        if m.size[i] > 0.0 and m.size[j] > 0.0:
+            sizes = merged_stick_elbo(m, i, j, p.order, p.factorials - p.factorial[i] - p.factorial[j], p.sizes + thread * m.K) - p.apart
+            gain[j] = group_gain(m, i, j, p.lanes) + p.empty[j if m.own_fractions else 0] - p.alone[i] - p.alone[j] + sizes
 
 
 # ---- columns that every component selects ----
@@ -324,15 +339,27 @@ def sort(Mixture mixture not None):
     return mixture.arrays[0].copy() if changed else None
 
 
-def pair_gains(Mixture mixture not None):
+def pair_gains(Mixture mixture not None, Team helpers=None):
     """(K, K), upper triangle: estimated gain of the ELBO if two components are merged, theta and y refitted, the labels fixed.
 
-    It leaves out the entropy of labels that the two share, so it may be too high.
+    It leaves out the entropy of labels that the two share, so it may be too high. `helpers` share out the components.
     """
-    gain = np.empty((mixture.m.K, mixture.m.K))
-    cdef double *out = doubles_out(gain)
+    cdef Model *m = &mixture.m
+    cdef Pairs p
+    cdef team alone
+    cdef team *threads
+    gain, sizes = np.empty((m.K, m.K)), np.empty((1 if helpers is None else helpers.n_threads, m.K))
+    p.m, p.lanes, p.order, p.gain, p.sizes = m, in_lanes(m), mixture.order, doubles_out(gain), doubles_out(sizes)
+    p.alone, p.factorial, p.empty = mixture.work, mixture.work + m.K, mixture.work + 2 * m.K
+    team_start(&alone)
+    threads = &alone if helpers is None else helpers.lead()
     with nogil:
-        fill_pair_gains(&mixture.m, mixture.order, mixture.work, out)
+        find_order(m, p.order)
+        p.apart, p.factorials = stick_elbo(m.size, m.K, m.concentration), fill_factorials(m, p.factorial)
+        team_step(threads, fill_gain_alone, &p, <int> m.K)
+        team_step(threads, fill_pair_gains, &p, <int> m.K)
+    if helpers is not None:
+        helpers.rest()
     return gain
 
 

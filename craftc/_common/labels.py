@@ -74,7 +74,7 @@ def by_first_row(found: Iterable[dict[int, int]]) -> NDArray[np.intp]:
 
 def number_by_appearance(labels: Labels) -> NDArray[np.intp]:
     """Renumber labels in place by first appearance; returns the old numbers in the new order."""
-    order = first_appearance(labels, len(np.unique(labels)))
+    order = first_appearance(labels, int(np.count_nonzero(np.bincount(labels))))
     number = np.zeros(int(order.max()) + 1, np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     renumber(labels, number)

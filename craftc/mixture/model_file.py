@@ -40,7 +40,7 @@ def state_of(model: FeatureSelectionMixture) -> tuple[dict[str, Any], Arrays]:
         "scale": scaling.scale,
     }
     arrays |= {name: getattr(posterior, name) for name in ("p", "gains", "own", "noise", "weight", "weights")}
-    arrays |= {f"cluster_{name}": np.stack([getattr(columns, name) for columns in posterior.clusters]) for name in _COLUMNS}
+    arrays |= {f"cluster_{name}": getattr(posterior.clusters, name) for name in _COLUMNS}
     arrays |= {f"noise_{name}": getattr(posterior.background, name) for name in _COLUMNS}
     if isinstance(posterior, FullPosterior):
         held = posterior.components
@@ -93,7 +93,7 @@ def _posterior(archive: Archive, K: int, width: int) -> Posterior:
         "noise": noise,
         "weight": archive.floats("weight", (K,)),
         "weights": weights,
-        "clusters": [Columns(kind, *(values[k] for values in clusters)) for k in range(K)],
+        "clusters": Columns(kind, *clusters),
         "background": Columns(kind, *background),
     }
     if not priors.full:

@@ -21,7 +21,7 @@ _CHUNK = 1024  # rows whose densities are computed at a time
 
 @dataclass(frozen=True)
 class Columns:
-    """Posteriors of the columns of one component, or of the noise.
+    """Posteriors of columns: (D,) of the noise or of one component, (K, D) of all components.
 
     Normal(mean, 1 / (kappa tau)) Gamma(a, b), the Gamma(a, b) of a rate, or the Beta(a, b) of a probability.
     """
@@ -34,7 +34,7 @@ class Columns:
 
     @classmethod
     def fitted(cls, prior: Any, kind: str, sums: Floats, common: bool = False) -> Columns:
-        """From the prior (k0, a0, b0) and the sums (3, D) over cells: their reach, x and x^2; `common`: one precision for all columns."""
+        """From the prior (k0, a0, b0) and sums over cells: their reach, x and x^2; `common`: one precision for all columns."""
         (k0, a0, b0), (reach, s1, s2) = prior, sums
         kappa = k0 + reach
         if kind == "bernoulli":
@@ -46,6 +46,10 @@ class Columns:
         if common:
             a, scatter, b0 = np.full_like(a, a.sum()), np.full_like(a, scatter.sum()), b0[:1]
         return cls(kind, s1 / kappa, kappa, a0 + a, b0 + scatter)
+
+    def __getitem__(self, k: int) -> Columns:
+        """Those of one component."""
+        return Columns(self.kind, self.mean[k], self.kappa[k], self.a[k], self.b[k])
 
     def log_density(self, x: Floats, exposure: Floats | None) -> Floats:
         """(n, D) ln of the predictive density of cells: Student's t, negative binomial, or Bernoulli. Missing cells give 0."""
@@ -97,8 +101,7 @@ class Posterior:
         Those of the noise.
     weight, weights : ndarray (K,)
         E ln pi, and the expected shares.
-    clusters : list of Columns
-    background : Columns
+    clusters, background : Columns
     """
 
     scaling: ColumnScaling
@@ -110,7 +113,7 @@ class Posterior:
     noise: Floats
     weight: Floats
     weights: Floats
-    clusters: list[Columns]
+    clusters: Columns
     background: Columns
 
     @classmethod
@@ -119,8 +122,8 @@ class Posterior:
         fractions = (mixture.share[0] / (mixture.share[0] + mixture.share[1]))[found] if priors.own_fractions else None
         broken = mixture.stick[0, :-1] / (mixture.stick[0, :-1] + mixture.stick[1, :-1])  # E v
         share = (np.append(broken, 1.0) * np.append(1.0, np.cumprod(1.0 - broken)))[found]
-        sums = np.stack([mixture.reach, mixture.s1, mixture.s2], axis=1)
-        rest = ((1.0 - mixture.p)[:, None] * sums).sum(axis=0)
+        sums = np.stack([mixture.reach, mixture.s1, mixture.s2])
+        rest = ((1.0 - mixture.p) * sums).sum(axis=1)
         own, noise = mixture.priors[:2]
         return cls(
             scaling=scaling,
@@ -132,7 +135,7 @@ class Posterior:
             noise=mixture.noise.copy(),
             weight=mixture.weight[found],
             weights=share / share.sum(),
-            clusters=[Columns.fitted(own, scaling.kind, part) for part in sums[found]],
+            clusters=Columns.fitted(own, scaling.kind, sums[:, found]),
             background=Columns.fitted(noise, scaling.kind, rest, common=not priors.own_noise),
             **more,
         )
@@ -162,8 +165,7 @@ class Posterior:
         """(K, D) means and variances of the clusters in units of the input; those of the noise where a column is not selected."""
         parts = []
         for part in ("mean", "variance"):
-            own = np.stack([getattr(cluster, part) for cluster in self.clusters])
-            parts.append(np.where(self.p > 0.5, own, getattr(self.background, part)))
+            parts.append(np.where(self.p > 0.5, getattr(self.clusters, part), getattr(self.background, part)))
         mean, variance = parts
         return mean / self.scaling.scale + self.scaling.centre, variance / self.scaling.scale**2
 

@@ -250,7 +250,7 @@ class DiagonalModel:
         return elbo[:made] + self.factors.constant
 
     def pair_gains(self) -> Floats:
-        return mixture_moves.pair_gains(self.mixture)
+        return mixture_moves.pair_gains(self.mixture, self.team)
 
     def merge(self, i: int, j: int) -> None:
         mixture_moves.merge(self.mixture, i, j)
@@ -393,8 +393,9 @@ class Ascent:
         if self.n_iter >= self.config.max_iter:
             return False
         gains = self.model.pair_gains()
-        promising = gains > _SLACK * abs(self.elbo)
-        pairs = np.argwhere(promising)[np.argsort(-gains[promising], kind="stable")].tolist()
+        promising = np.flatnonzero(gains > _SLACK * abs(self.elbo))
+        falling = promising[np.argsort(-gains.flat[promising], kind="stable")].tolist()
+        pairs = [divmod(place, len(gains)) for place in falling]
         apart: list[tuple[int, int]] = []
         taken: set[int] = set()
         for pair in pairs:

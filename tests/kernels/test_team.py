@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from craftc._kernels import mixture_split
+from craftc._kernels import mixture_moves, mixture_split
 from craftc._kernels.team import Team
 from tests.kernels.test_mixture_kernels import halves_arguments, model_and_reference
 
@@ -28,12 +28,13 @@ def awake(n_threads):
     assert [helper.result() for helper in helpers] == [None] * (n_threads - 1)
 
 
+@pytest.mark.parametrize("selection", ["local", "shared", "own fractions"])
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
-def test_calls_in_turn_have_the_bits_of_one_thread(n_threads):
+def test_calls_in_turn_have_the_bits_of_one_thread(n_threads, selection):
     """Sweeps, k-means and responsibilities of one model, one call after another."""
 
     def fit(team):
-        model, _ = model_and_reference(3, "gaussian", "local", K=4, D=9)
+        model, _ = model_and_reference(3, "gaussian", selection, K=4, D=9)
         model.rows.team = team
         q, rows, found = model.mixture, model.rows, []
         rows.start(q, np.arange(4))
@@ -43,7 +44,7 @@ def test_calls_in_turn_have_the_bits_of_one_thread(n_threads):
         for most in (1, 3, 50):
             elbo = np.empty(most)
             rows.sweep(q, 0.0, -np.inf, elbo, False, 1)
-            found += [elbo, *q.state()]
+            found += [elbo, *q.state(), mixture_moves.pair_gains(q, team)]
         label = np.empty(len(rows), np.int32)
         rows.e_step(q, 1, gather=False, label=label)
         return [*found, label]
