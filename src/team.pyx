@@ -5,6 +5,9 @@ from cpython.exc cimport PyErr_CheckSignals
 from craftc._kernels._common cimport check_threads
 from craftc._kernels._team cimport team_end, team_help_some, team_join, team_lead, team_rest, team_start
 
+cdef extern from "_team.h" nogil:
+    void team_leave(const team *) noexcept
+
 
 cdef class Team:
     """Threads that help the calls that are given this team.
@@ -28,6 +31,10 @@ cdef class Team:
 
     cdef void rest(self) noexcept nogil:
         team_rest(&self.shared)
+
+    def leave(self):
+        """The calling thread goes to another processor if it is on that where the team was made."""
+        team_leave(&self.shared)
 
     def help(self):
         """Help whichever call leads, until `end`; not at all if there are enough helpers."""

@@ -52,7 +52,7 @@ class Race:
         self._waiting.extend(starts)
         with ThreadPoolExecutor(self.n_threads) as pool:
             try:
-                others = [pool.submit(self._work) for _ in range(self.n_threads - 1)]
+                others = [pool.submit(self._work_elsewhere) for _ in range(self.n_threads - 1)]
                 self._work()
             except BaseException:
                 self.stop.set()
@@ -81,6 +81,10 @@ class Race:
         except BaseException:
             self._end()
             raise
+
+    def _work_elsewhere(self) -> None:
+        self.team.leave()
+        self._work()
 
     def _next(self) -> Iterator[None] | None:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +73,13 @@ def test_a_full_team_needs_no_helper():
         team.help()
     Team(1).help()
     team.help()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
+def test_a_thread_that_leaves_may_come_back():
+    before = os.sched_getaffinity(0)
+    Team(2).leave()
+    assert os.sched_getaffinity(0) == before
 
 
 def test_rows_of_a_team_have_no_threads_of_their_own():
