@@ -73,6 +73,17 @@ TARGET static void THIS(mx_transpose)(const double *z, ptrdiff_t n, ptrdiff_t st
         }
     if (n == MX_TILE)
         return;
+#elif CRAFTC_CLONES && W == 4
+    for (ptrdiff_t from = 0; n == MX_TILE && from < MX_TILE; from += 4)
+        for (ptrdiff_t d = 0; d < columns; d += 2) {
+            const double *x = z + from * stride + d;
+            const __m256d even = _mm256_set_m128d(_mm_loadu_pd(x + 2 * stride), _mm_loadu_pd(x));
+            const __m256d odd = _mm256_set_m128d(_mm_loadu_pd(x + 3 * stride), _mm_loadu_pd(x + stride));
+            _mm256_storeu_pd(tile + d * MX_TILE + from, _mm256_unpacklo_pd(even, odd));
+            _mm256_storeu_pd(tile + (d + 1) * MX_TILE + from, _mm256_unpackhi_pd(even, odd));
+        }
+    if (n == MX_TILE)
+        return;
 #endif
     for (ptrdiff_t d = 0; d < columns; d++)
         for (ptrdiff_t r = 0; r < n; r++)
@@ -83,8 +94,8 @@ TARGET static void THIS(mx_transpose)(const double *z, ptrdiff_t n, ptrdiff_t st
 TARGET static inline void THIS(mx_add_scores)(const mx_lists *l, ptrdiff_t i, ptrdiff_t stop, int linear, const double *tile, double *out)
 {
     LANE even[VECTORS], odd[VECTORS];
-    memset(even, 0, sizeof even);
-    memset(odd, 0, sizeof odd);
+    for (int v = 0; v < VECTORS; v++)
+        even[v] = odd[v] = ALL(LANE, 0.0);
     if (linear) {
         for (; i + 1 < stop; i += 2) {
             const double *x = tile + l->place[i], *y = tile + l->place[i + 1];
@@ -149,8 +160,8 @@ TARGET ALWAYS_INLINE void THIS(mx_add_some)(const double *z, ptrdiff_t stride, c
                                             int vectors, double *s1, double *s2)
 {
     LANE a[TOGETHER], b[TOGETHER];
-    memset(a, 0, sizeof a);
-    memset(b, 0, sizeof b);
+    for (int v = 0; v < vectors; v++)
+        a[v] = b[v] = ALL(LANE, 0.0);
     for (ptrdiff_t i = 0; i < n; i++)
         for (int v = 0; v < vectors; v++) {
             const LANE x = *(const LANE *)(z + row[i] * stride + v * W), wx = x * w[i];
