@@ -133,8 +133,13 @@ class Newton:
             gradient = datafit.gradient(X, point) + weight * theta
             goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
             gap = node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
-            if gap <= goal and subproblem.ridge > 0:
-                break
+            if gap <= goal and subproblem.ridge > 0:  # the dual bound needs the best intercept, which changes the other gradients
+                best, best_point = datafit.with_best_intercept(X, theta, point)
+                nodes = (datafit.gradient(X, best_point) + weight * best)[:m]
+                gap = node_gap(nodes, best[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
+                if gap <= goal:
+                    theta, point = best, best_point
+                    break
             size = float(np.sqrt((gradient**2).sum()))
             start = start or size
             share = min(_INEXACT, float(np.sqrt(size / max(start, np.finfo(np.float64).tiny))))
