@@ -222,6 +222,18 @@ def test_one_covariate(similarity, nu):
     assert model.transform(X[:, :1]).tolist() == X[:, :1].tolist()
 
 
+def test_one_group_far_from_the_origin():
+    """The best intercept changes the gradients of the coefficients: a gap before it says little."""
+    for seed in range(12, 24):
+        rng = np.random.default_rng(seed)
+        y = np.repeat([0, 1], 40)
+        X = 3 + 2 * y[:, None] + rng.normal(size=(80, 2))
+        for tol in 10.0 ** -np.arange(4, 10):
+            model = ConvexCovariateClustering(1e3, tol=tol).fit(X, y)
+            assert model.duality_gap_ <= tol
+            assert model.n_iter_ < 20
+
+
 def test_enough_sparsity_leaves_the_intercept():
     X, y, S = ref.recipe("dense", 8, 60, 3, 0)
     model = model_of(1.0, S, sparsity=1e4).fit(X, y)
