@@ -129,14 +129,17 @@ class Newton:
         X, m, steps, start = coarsening.X, coarsening.m, 0, 0.0
         point = datafit.at(X, theta)
         value = point.value + 0.5 * float((weight * theta * theta).sum())
+
+        def gap_of(theta: Floats, gradient: Floats) -> float:
+            return node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
+
         while steps < self.max_iter - self.n_iter:
             gradient = datafit.gradient(X, point) + weight * theta
             goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
-            gap = node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
+            gap = gap_of(theta, gradient)
             if gap <= goal and subproblem.ridge > 0:  # the dual bound needs the best intercept, which changes the other gradients
                 best, best_point = datafit.with_best_intercept(X, theta, point)
-                nodes = (datafit.gradient(X, best_point) + weight * best)[:m]
-                gap = node_gap(nodes, best[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
+                gap = gap_of(best, datafit.gradient(X, best_point) + weight * best)
                 if gap <= goal:
                     theta, point = best, best_point
                     break

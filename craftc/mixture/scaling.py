@@ -184,8 +184,7 @@ def _moments(X: NDArray[Any], n_threads: int, weight: Floats | None) -> tuple[Fl
 def _scale(scale: str, variance: Floats) -> Floats:
     """Factors of the columns: one for all, one for each, or 1."""
     if scale == "auto":
-        last = len(variance) - 1
-        low, high = np.sqrt(np.interp([0.1 * last, 0.9 * last], np.arange(last + 1), np.sort(variance)))  # quantiles
+        low, high = np.sqrt(np.quantile(variance, [0.1, 0.9]))
         scale = "scalar" if high <= _COMMENSURATE * low else "standard"
     if scale == "none":
         return np.ones_like(variance)
