@@ -76,6 +76,8 @@ def newton_direction(
         if not 0 < curvature < math.inf:  # underflow: nothing is left to gain; overflow: columns of very different scales
             break
         alpha = product / curvature
+        if not alpha * float(np.abs(direction).max()) < math.inf:
+            break
         solution = solution + alpha * direction
         residual = residual - alpha * image
         if math.sqrt(np.vdot(residual, residual)) <= tolerance:

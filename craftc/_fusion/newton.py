@@ -23,6 +23,7 @@ _SHRINK_SIGMA = 100.0  # and shrinks by this where every step ends at the next k
 _LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrease
 _INEXACT, _PRODUCTS = 0.3, 300  # without edges: share of the gradient that conjugate gradients leave at most, and their products
 _MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
+_SHORTEST_STEP = 1e-10  # of a line search
 _MULTIPLIER_UPDATES = 40
 _SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
 
@@ -99,7 +100,7 @@ class Newton:
                 while True:
                     trial = theta + t * direction
                     new, new_gradient, new_point = lagrangian(trial)
-                    if new <= value - 1e-4 * t * decrease + 1e-14 * abs(value) or t < 1e-10:
+                    if new <= value - 1e-4 * t * decrease + 1e-14 * abs(value) or t < _SHORTEST_STEP:
                         break
                     t *= 0.5
                 theta, value, gradient, point = trial, new, new_gradient, new_point
@@ -152,14 +153,15 @@ class Newton:
             decrease = -float((gradient * direction).sum())
             if decrease <= _LAST_STEP * goal and (gap <= goal or decrease <= 1e-4 * goal):
                 break
-            t = 1.0
-            while True:
+            t, lower = 1.0, False
+            while not lower and t >= _SHORTEST_STEP:
                 trial = theta + t * direction
                 new_point = datafit.at(X, trial)
                 new = new_point.value + 0.5 * float((weight * trial * trial).sum())
-                if new <= value - 1e-4 * t * decrease + 1e-14 * abs(value) or t < 1e-10:
-                    break
+                lower = new <= value - 1e-4 * t * decrease + 1e-14 * abs(value)
                 t *= 0.5
+            if not lower:  # columns of very different scales: rounding is larger than what is left to gain
+                break
             theta, value, point = trial, new, new_point
         theta, point = datafit.with_best_intercept(X, theta, point)
         self.n_iter += steps

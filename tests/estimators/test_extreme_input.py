@@ -158,8 +158,10 @@ def test_covariates_of_very_different_scales(seed, scale, options):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
     X[:, 1] *= scale
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         model = ConvexCovariateClustering(**options).fit(X, y)
+    assert not [each.message for each in said if issubclass(each.category, RuntimeWarning)]
+    assert model.n_iter_ < 1000  # steps from a point that is no number never end
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.predict_proba(X)).all()
