@@ -222,19 +222,19 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         # products of small matrices: more BLAS threads would cost more than they save, and change the last bits
         with one_blas_thread():
             if len(gammas) > 1:
-                gamma, selected, n_iter = self._select(_compact(rows), datafit, gammas)
+                gamma, selected, n_iter = self._select(Covariates.of(rows, self.solver), datafit, gammas)
                 rows = rows[:, selected]
             graph = graph_of(self.similarity, rows, gamma if len(gammas) == 1 else 0.0, selected)
-            rows = _compact(rows)
-            path = self._regularization_path(rows, datafit, graph)
+            covariates = Covariates.of(rows, self.solver)
+            path = self._regularization_path(covariates.centred, datafit, graph)
             if self.ridge == 0:
-                self._warn_of_separation(rows, datafit, graph)
+                self._warn_of_separation(covariates.centred, datafit, graph)
             optima = follow(path, penalties, partial(self._ends, graph.d), verbose=self.verbose, estimator=self)
             # clusters of every optimum by first appearance, that of zero coefficients (of the zero node) last
             parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
             scores, fit = np.full(1, np.nan), None
             if len(penalties) > 1:
-                scores, fit = self._scores(rows, datafit, parts)
+                scores, fit = self._scores(covariates, datafit, parts)
         parts = [_among_all(part, selected) for part in parts]
         optima = [optimum._replace(label=_among_all(optimum.label, selected)) for optimum in optima]
         self.sparsity_ = gamma
@@ -246,6 +246,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         ]
         chosen = 0 if fit is None else int(np.argmax(scores))
         self._set_state(datafit, optima[chosen], parts[chosen], self._points[chosen], fit)
+        self.intercept_ -= self.coef_[:, selected] @ covariates.centre
         return self
 
     def _ends(self, d: int, counts: list[int]) -> bool:
@@ -256,15 +257,15 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         return RegularizationPath(X, datafit, graph, float(self.ridge), float(self.tol), int(self.max_iter), self.solver,
                                   effective_n_threads(self.n_threads))  # fmt: skip
 
-    def _select(self, X: Any, datafit: Multinomial, gammas: Floats) -> tuple[float, NDArray[np.bool_], int]:
+    def _select(self, covariates: Covariates, datafit: Multinomial, gammas: Floats) -> tuple[float, NDArray[np.bool_], int]:
         """The gamma of largest evidence of those that select a covariate, the covariates (d,) that it selects, and the iterations."""
-        path = self._regularization_path(X, datafit, zero_graph(X.shape[1]))
+        path = self._regularization_path(covariates.centred, datafit, zero_graph(len(covariates.centre)))
         optima = follow(path, gammas, lambda counts: False, verbose=self.verbose, estimator=self, name="sparsity")
         parts = [zero_node_last(canonical(optimum.label)) for optimum in optima]
         counts = np.array([int(part[-1]) for part in parts])
         if not counts.any():
             raise ValueError(f"No covariate has a coefficient at sparsity={gammas[-1]:.6g}, the smallest value; continue to smaller ones.")
-        scores = self._scores(X, datafit, parts)[0]
+        scores = self._scores(covariates, datafit, parts)[0]
         self._selection_points = [
             SelectionPoint(o.nu, int(count), o.objective, o.relative_gap, float(score))
             for o, count, score in zip(optima, counts, scores, strict=True)
@@ -283,19 +284,20 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
                 "ridge > 0.",
             )
 
-    def _scores(self, X: Any, datafit: Multinomial, parts: list[Labels]) -> tuple[Floats, MapFit]:
+    def _scores(self, covariates: Covariates, datafit: Multinomial, parts: list[Labels]) -> tuple[Floats, MapFit]:
         """ln evidence of every clustering, each distinct one scored once, and the MAP fit of the best. Zero coefficients stay zero."""
         sizes = [int(part[-1]) for part in parts]
         fine = max((m for m in sizes if m <= _FOLD_CLUSTERS), default=min(sizes))
-        finest = column_sums(X, parts[sizes.index(fine)][:-1], fine)
+        finest = column_sums(covariates.centred, parts[sizes.index(fine)][:-1], fine)
         self.sigma_ = sigma_by_folds(finest, datafit.y, datafit.c, self.selection == "evidence-accuracy", datafit.n_threads)
         known: dict[bytes, tuple[float, MapFit]] = {}
         start, before = None, parts[0]
         for part, m in zip(parts, sizes, strict=True):
             if part.tobytes() not in known:
-                columns = column_sums(X, part[:-1], m)
+                columns = column_sums(covariates.centred, part[:-1], m)
                 fit = map_fit(columns, datafit, self.sigma_, None if start is None else carried(start, before, part))
                 start, before = fit.theta, part
+                columns = columns if covariates.given is covariates.centred else column_sums(covariates.given, part[:-1], m)
                 known[part.tobytes()] = log_evidence(columns, datafit, fit, self.sigma_, self.selection == "evidence-full"), fit
         scores = np.array([known[part.tobytes()][0] for part in parts])
         return scores, known[parts[int(np.argmax(scores))].tobytes()][1]
@@ -411,10 +413,29 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         effective_n_threads(self.n_threads)
 
 
-def _compact(X: Any) -> Any:
-    """A large table of few numbers that are not zero as a sparse one."""
-    few = not issparse(X) and X.size > _LARGE and np.count_nonzero(X) < _SPARSE * X.size
-    return csr_array(X) if few else X
+class Covariates(NamedTuple):
+    """The covariates (n, d) as given and less their means `centre` (d,).
+
+    A free intercept makes up for the means: the optimum has the same coefficients, and steps towards it suffer less from rounding where
+    columns are far from the origin. Evidence is defined by the covariates as given.
+    """
+
+    given: Any
+    centred: Any
+    centre: Floats
+
+    @classmethod
+    def of(cls, X: Any, solver: str) -> Covariates:
+        """A sparse table, whose zeros centring would fill, and the steps of the paper are not centred.
+
+        A large table of few numbers that are not zero becomes a sparse one.
+        """
+        if not issparse(X) and X.size > _LARGE and np.count_nonzero(X) < _SPARSE * X.size:
+            X = csr_array(X)
+        if issparse(X) or solver == "paper":
+            return cls(X, X, np.zeros(X.shape[1]))
+        centre = X.mean(axis=0)
+        return cls(X, X - centre, centre)
 
 
 def _among_all(label: Labels, selected: NDArray[np.bool_]) -> Labels:

@@ -229,9 +229,26 @@ def test_one_group_far_from_the_origin():
         y = np.repeat([0, 1], 40)
         X = 3 + 2 * y[:, None] + rng.normal(size=(80, 2))
         for tol in 10.0 ** -np.arange(4, 10):
-            model = ConvexCovariateClustering(1e3, tol=tol).fit(X, y)
+            model = ConvexCovariateClustering(1e3, tol=tol).fit(sparse.csr_array(X), y)  # a dense table is centred
             assert model.duality_gap_ <= tol
             assert model.n_iter_ < 20
+
+
+@pytest.mark.parametrize("options", [{"fusion_penalty": 0.5}, {"fusion_penalty": 0.5, "sparsity": 0.5}, {"sparsity": [8.0, 1.0]}, {}])
+@pytest.mark.parametrize("solver", ["certified", "admm"])
+def test_columns_far_from_the_origin(solver, options):
+    """Such as times and numbers of accounts: the intercept makes up for where the columns lie."""
+    X, y, S = ref.recipe("dense", 6, 60, 3, 0)
+    X -= X.mean(axis=0)
+    far = np.array([0.0, 1e3, 1e6, 1e9, -1e9, 3.0])
+    options = {"similarity": S, "tol": 1e-12, "solver": solver, **options}
+    near, model = (ConvexCovariateClustering(**options).fit(rows, y) for rows in (X, X + far))
+    assert model.duality_gap_ <= 1e-12
+    assert model.path_.n_clusters.tolist() == near.path_.n_clusters.tolist()
+    np.testing.assert_allclose(model.path_.objective, near.path_.objective, rtol=1e-6)
+    if "fusion_penalty" in options:  # evidence depends on where the columns lie
+        np.testing.assert_allclose(model.coef_, near.coef_, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(model.predict_proba(X + far), near.predict_proba(X), rtol=0, atol=1e-4)
 
 
 def test_enough_sparsity_leaves_the_intercept():
