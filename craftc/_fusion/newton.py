@@ -23,7 +23,7 @@ _SHRINK_SIGMA = 100.0  # and shrinks by this where every step ends at the next k
 _LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrease
 _INEXACT, _PRODUCTS = 0.3, 300  # without edges: share of the gradient that conjugate gradients leave at most, and their products
 _MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
-_SHORTEST_STEP = 1e-10  # of a line search
+_SHORT_STEP, _SHORTEST_STEP = 1e-3, 1e-10  # of a line search: shorter ones must lower the objective; the last one tried
 _MULTIPLIER_UPDATES = 40
 _SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
 
@@ -103,6 +103,9 @@ class Newton:
                     if new <= value - 1e-4 * t * decrease + 1e-14 * abs(value) or t < _SHORTEST_STEP:
                         break
                     t *= 0.5
+                if t < _SHORT_STEP and not new < value:  # columns of very different scales: the rest is rounding
+                    factor = hessian = None
+                    break
                 theta, value, gradient, point = trial, new, new_gradient, new_point
                 # keep the old factor while steps converge fast with it, and the Hessian of the data fit for the next penalty
                 if t < 1.0 or decrease > (_MIN_DECREASE * last_decrease if last_decrease else _NEAR * abs(value)):
