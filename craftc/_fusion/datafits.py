@@ -144,19 +144,27 @@ class Multinomial:
 
     def with_best_intercept(self, X: Any, theta: Floats, point: Evaluation) -> tuple[Floats, Evaluation]:
         """The probabilities of a class then sum to its number of rows."""
+        trial, at, least, step = theta, point, np.inf, np.zeros(self.q)
         for _ in range(_INTERCEPT_STEPS):
-            total = point.proba.sum(axis=0)
+            total = at.proba.sum(axis=0)
             excess = total @ self.basis - self.target_sum
-            if np.abs(excess).max() <= 1e-14 * len(self.y):
-                break
-            hessian = self.basis.T @ (np.diag(total) - point.proba.T @ point.proba) @ self.basis
-            try:
-                step = np.linalg.solve(hessian, excess)
-            except np.linalg.LinAlgError:
-                break  # every fitted probability is 0 or 1: no intercept changes them
-            theta = theta.copy()
-            theta[-1] -= step
-            point = self.at(X, theta)
+            largest = float(np.abs(excess).max())
+            if largest < least:
+                theta, point, least = trial, at, largest
+                if largest <= 1e-14 * len(self.y):
+                    break
+                hessian = self.basis.T @ (np.diag(total) - at.proba.T @ at.proba) @ self.basis
+                try:
+                    step = np.linalg.solve(hessian, excess)
+                except np.linalg.LinAlgError:
+                    break  # every fitted probability is 0 or 1: no intercept changes them
+                if not np.isfinite(step).all():
+                    break
+            else:  # nearly every probability is 0 or 1
+                step = step / 2
+            trial = theta.copy()
+            trial[-1] -= step
+            at = self.at(X, trial)
         return theta, point
 
     def hessian(self, X: Any, point: Evaluation) -> Floats:
