@@ -20,6 +20,7 @@ _CACHED = 20_000  # numbers of a block of rows, whose arrays stay in the cache
 _MAX_BLOCKS = 8  # of the rows of a sparse table, each with its own sums
 _CLASSES = 5  # from which products with a sparse table have kernels of their own
 _ROWS = 1024  # of a part of the table whose products with all classes are stored
+_ROUNDING = 1e-12  # of the objective
 _INTERCEPT_STEPS = 20  # Newton steps of the intercept at most, from a point where it is nearly optimal
 
 
@@ -149,7 +150,7 @@ class Multinomial:
             total = at.proba.sum(axis=0)
             excess = total @ self.basis - self.target_sum
             largest = float(np.abs(excess).max())
-            if largest < least:
+            if largest < least and at.value <= point.value + _ROUNDING * abs(point.value):
                 theta, point, least = trial, at, largest
                 if largest <= 1e-14 * len(self.y):
                     break
