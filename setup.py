@@ -54,6 +54,8 @@ def flags():
     if switch("CRAFTC_NO_OPENMP"):
         openmp = ([], [])
     sanitize = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
+    if DEBUG and sys.platform != "win32":
+        compile_flags += ["-O1"]  # gcc needs half the time
     if SANITIZE:
         compile_flags += ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
     return compile_flags + openmp[0] + sanitize, openmp[1] + sanitize
