@@ -23,6 +23,7 @@ _SHRINK_SIGMA = 100.0  # and shrinks by this where every step ends at the next k
 _LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrease
 _INEXACT, _PRODUCTS = 0.3, 300  # without edges: share of the gradient that conjugate gradients leave at most, and their products
 _MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
+_MIN_SIGMA_SCALE = 1e-12  # below, the dual variables no longer move
 _SHORT_STEP, _SHORTEST_STEP = 1e-3, 1e-10  # of a line search: shorter ones must lower the objective; the last one tried
 _MULTIPLIER_UPDATES = 40
 _SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
@@ -104,6 +105,7 @@ class Newton:
                         break
                     t *= 0.5
                 if t < _SHORT_STEP and not new < value:  # columns of very different scales: the rest is rounding
+                    lagrangian(theta)  # `projected` and `fused`, which are those of the trial
                     factor = hessian = None
                     break
                 theta, value, gradient, point = trial, new, new_gradient, new_point
@@ -115,6 +117,8 @@ class Newton:
             if steps >= max_steps or (converged and subproblem.edge_gap(theta, dual) <= goal):
                 break
             if not converged:
+                if coarsening.sigma_scale < _MIN_SIGMA_SCALE:
+                    break
                 sigma /= _SHRINK_SIGMA
                 coarsening.sigma_scale /= _SHRINK_SIGMA
                 factor = None

@@ -252,6 +252,18 @@ def test_a_row_far_from_all_others(far):
     assert 4 <= ConvexClustering(n_clusters=8).fit(X).n_clusters_ <= 8
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("size", [1e6, 1e10, 1e14])
+def test_an_outlier_costs_few_steps(seed, size):
+    """Next to it the other coordinates are rounding, which no step makes smaller."""
+    X = np.random.default_rng(seed).normal(size=(25, 7))
+    X[3, 2] *= size
+    model = ConvexClustering().fit(X)
+    assert model.n_iter_ < 200
+    assert max(model.path_["gap"]) <= model.tol
+    assert (model.labels_ == np.where(np.arange(25) == 3, 1, 0)).all()
+
+
 @pytest.mark.parametrize("wanted", [1, 2, 3, 5, 45, 99])
 def test_so_many_clusters(wanted):
     X, _ = blobs()
