@@ -252,6 +252,7 @@ def test_a_row_far_from_all_others(far):
     assert 4 <= ConvexClustering(n_clusters=8).fit(X).n_clusters_ <= 8
 
 
+@pytest.mark.filterwarnings("ignore:Columns differ in scale")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("size", [1e6, 1e10, 1e14])
 def test_an_outlier_costs_few_steps(seed, size):
