@@ -24,7 +24,7 @@ _LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrea
 _INEXACT, _PRODUCTS = 0.3, 300  # without edges: share of the gradient that conjugate gradients leave at most, and their products
 _MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
 _MIN_SIGMA_SCALE = 1e-12  # below, the dual variables no longer move
-_SHORT_STEP, _SHORTEST_STEP = 1e-3, 1e-10  # of a line search: shorter ones must lower the objective; the last one tried
+_SHORT_STEP, _SHORTEST_STEP = 1e-3, 1e-10  # of a line search: below the first, the objective must fall; the second is the last one tried
 _MULTIPLIER_UPDATES = 40
 _SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
 

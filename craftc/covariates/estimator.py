@@ -246,7 +246,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         ]
         chosen = 0 if fit is None else int(np.argmax(scores))
         self._set_state(datafit, optima[chosen], parts[chosen], self._points[chosen], fit)
-        self.intercept_ -= self.coef_[:, selected] @ covariates.centre
+        self.intercept_ -= np.einsum("cd,d->c", self.coef_[:, selected], covariates.centre)  # no BLAS: bits do not depend on its threads
         return self
 
     def _ends(self, d: int, counts: list[int]) -> bool:
