@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack
@@ -24,7 +27,7 @@ _LAST_STEP = 0.05  # of the goal: the minimisation ends at this predicted decrea
 _INEXACT, _PRODUCTS = 0.3, 300  # without edges: share of the gradient that conjugate gradients leave at most, and their products
 _MAX_SIGMA_SCALE = 1e4  # beyond, sigma would drown the data fit in rounding
 _MIN_SIGMA_SCALE = 1e-12  # below, the dual variables no longer move
-_SHORT_STEP, _SHORTEST_STEP = 1e-3, 1e-10  # of a line search: below the first, the objective must fall; the second is the last one tried
+_SHORT_STEP, _SHORTEST_STEP = 1e-3, 1e-10  # of a line search: below the first, the objective must fall; below the second, it ends
 _MULTIPLIER_UPDATES = 40
 _SIGMA = 1e4  # sigma at the start, in radii per scale of the coefficients
 
@@ -97,13 +100,7 @@ class Newton:
                 if converged or steps >= max_steps:
                     break
                 last_gap = gap
-                t = 1.0
-                while True:
-                    trial = theta + t * direction
-                    new, new_gradient, new_point = lagrangian(trial)
-                    if new <= value - 1e-4 * t * decrease + 1e-14 * abs(value) or t < _SHORTEST_STEP:
-                        break
-                    t *= 0.5
+                t, _, trial, (new, new_gradient, new_point) = line_search(lagrangian, theta, direction, value, decrease)
                 if t < _SHORT_STEP and not new < value:  # columns of very different scales: the rest is rounding
                     lagrangian(theta)  # `projected` and `fused`, which are those of the trial
                     factor = hessian = None
@@ -135,12 +132,15 @@ class Newton:
         """The smooth problem that remains, by Newton steps of conjugate gradients, which are inexact far from the optimum."""
         coarsening, datafit, weight = subproblem.coarsening, subproblem.coarsening.datafit, subproblem.weight
         X, m, steps, start = coarsening.X, coarsening.m, 0, 0.0
-        point = datafit.at(X, theta)
-        value = point.value + 0.5 * float((weight * theta * theta).sum())
+
+        def objective(theta: Floats) -> tuple[float, Evaluation]:
+            point = datafit.at(X, theta)
+            return point.value + 0.5 * float((weight * theta * theta).sum()), point
 
         def gap_of(theta: Floats, gradient: Floats) -> float:
             return node_gap(gradient[:m], theta[:m], subproblem.ridge, coarsening.size, subproblem.coefficient_scale)
 
+        value, point = objective(theta)
         while steps < self.max_iter - self.n_iter:
             gradient = datafit.gradient(X, point) + weight * theta
             goal = subproblem.accuracy * max(abs(value), subproblem.objective_floor)
@@ -160,16 +160,43 @@ class Newton:
             decrease = -float((gradient * direction).sum())
             if decrease <= _LAST_STEP * goal and (gap <= goal or decrease <= 1e-4 * goal):
                 break
-            t, lower = 1.0, False
-            while not lower and t >= _SHORTEST_STEP:
-                trial = theta + t * direction
-                new_point = datafit.at(X, trial)
-                new = new_point.value + 0.5 * float((weight * trial * trial).sum())
-                lower = new <= value - 1e-4 * t * decrease + 1e-14 * abs(value)
-                t *= 0.5
+            _, lower, trial, (new, new_point) = line_search(objective, theta, direction, value, decrease)
             if not lower:  # columns of very different scales: rounding is larger than what is left to gain
                 break
             theta, value, point = trial, new, new_point
         theta, point = datafit.with_best_intercept(X, theta, point)
         self.n_iter += steps
         return SolverResult(theta, point, dual, np.zeros(0, np.uint8), steps, self.exhausted)
+
+
+def line_search(
+    evaluate: Callable[[Floats], Any], theta: Floats, direction: Floats, value: float, decrease: float
+) -> tuple[float, bool, Floats, Any]:
+    """The step of 1, 1/2, 1/4, ... that first lowers the objective enough, or the last one tried.
+
+    Parameters
+    ----------
+    evaluate : callable
+        The objective at a point, and more that depends on it.
+    theta, direction : ndarray
+    value, decrease : float
+        The objective at theta, and by how much the direction should lower it.
+
+    Returns
+    -------
+    t : float
+    lower : bool
+        Whether it lowers the objective enough.
+    trial : ndarray
+        theta + t direction.
+    found : tuple
+        What `evaluate` gave there.
+    """
+    t = 1.0
+    while True:
+        trial = theta + t * direction
+        found = evaluate(trial)
+        lower = bool(found[0] <= value - 1e-4 * t * decrease + 1e-14 * abs(value))
+        if lower or t < _SHORTEST_STEP:
+            return t, lower, trial, found
+        t *= 0.5

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-from itertools import product
 
 import numpy as np
 import pytest
@@ -23,7 +22,8 @@ from tests.reference import bpmeans as ref
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "penalty"), [(0, 4.0), *product(range(4), [8.0, 40.0, 300.0, 1e9])])
+@pytest.mark.parametrize("penalty", [4.0, 8.0, 40.0, 300.0, 1e9])
+@pytest.mark.parametrize("seed", range(4))
 def test_stepwise_takes_the_best_of_its_path(seed, penalty):
     X = sums(seed, offset=2.0 * (seed % 2))
     model = KFeatures(feature_penalty=penalty, n_init=5, max_iter=50, random_state=seed, n_threads=1)
