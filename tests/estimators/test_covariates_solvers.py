@@ -473,7 +473,7 @@ def test_a_path_of_a_sparse_table(selection):
     for one, other in zip(ours._points, dense._points, strict=True):
         np.testing.assert_array_equal(one.labels, other.labels)
         assert one.objective == pytest.approx(other.objective, rel=1e-6)
-        assert one.evidence == pytest.approx(other.evidence, rel=1e-6)
+        assert one.evidence == pytest.approx(other.evidence, rel=1e-7)
         np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=0, atol=1e-5)
 
 
