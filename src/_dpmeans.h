@@ -63,7 +63,7 @@ typedef struct {
 /* what a row carries from sweep to sweep, scaled, single precision: |upper| >= distance to its centre, lower <= distance to every
  * other; a negative upper says that the row is beyond its limit and may open a cluster */
 typedef struct {
-    int32_t *labels;
+    int32_t *labels;            /* -1: in the first cluster, but not in its sums */
     float *upper, *lower;       /* both NULL: bounds are not kept */
 } dp_rows;
 
@@ -125,6 +125,13 @@ static inline const void *dp_row_in_order(const void *X, int single, ptrdiff_t D
     return x;
 }
 
+/* the first cells of rows that are scanned soon, which lie apart */
+static inline void dp_fetch_rows(const dp_centres *c, const void *X, const int32_t *list, ptrdiff_t n)
+{
+    for (ptrdiff_t r = 0; r < n; r++)
+        SIMD_PREFETCH(dp_row(X, c->single, c->D, list[r]));
+}
+
 static inline float dp_above(double distance)
 {
     return (float)(distance * (1.0 + 0x1p-22)) + FLT_MIN;
@@ -168,6 +175,13 @@ static inline void dp_nearest_rows(const dp_centres *c, ptrdiff_t centre_stride,
     SIMD_DISPATCH(dp_nearest_rows, (c, centre_stride, x, n, x_stride, labels, squared, rows, tile));
 }
 
+/* which of n rows are further than the limit from all centres; a row's squared distance counts times its share, of at most 1, unless share is
+ * NULL */
+static inline void dp_beyond_rows(const dp_centres *c, const void *x, ptrdiff_t n, const double *share, uint8_t *beyond, float *tile)
+{
+    SIMD_DISPATCH(dp_beyond_rows, (c, x, n, share, beyond, tile));
+}
+
 /* rows [start, start + n) of at most DP_BOUNDED: the bounds of those that certainly stay in their clusters and within their limits follow the
  * centres; the others go into `list`, which has room for n, and their number is returned */
 static inline ptrdiff_t dp_not_kept(dp_rows rows, const dp_drift *drift, ptrdiff_t start, ptrdiff_t n, int32_t *list)
@@ -199,6 +213,12 @@ static inline float dp_quick_check(const dp_centres *c, const void *x, const int
 static inline void dp_add(const dp_sums *sums, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i, int sign)
 {
     SIMD_DISPATCH(dp_add, (sums, x, single, D, cluster, i, sign));
+}
+
+/* rows [start, stop) are added to the first cluster */
+static inline void dp_sum_rows(const dp_sums *sums, const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop)
+{
+    SIMD_DISPATCH(dp_sum_rows, (sums, X, single, D, start, stop));
 }
 
 /* rows [start, stop) are added to their clusters */

@@ -151,13 +151,13 @@ TARGET ALWAYS_INLINE void THIS(dp_read)(const dp_centres *c, const char *const x
 }
 #endif
 
-/* tile[d * ROWS + r] = (x_r[d] - ref[d]) * scale and the squared norms; rows beyond n repeat the last. The row as many
+/* tile[d * ROWS + r] = (x_r[d] - ref[d]) * scale and the squared norms; rows beyond n repeat the last. Of rows in order, the row as many
  * rows further on is fetched meanwhile: tiles are pages, and hardware does not look over their edge (to fetch beyond the table is
  * harmless). */
 TARGET static void THIS(dp_fill)(const dp_centres *c, const void *X, const int32_t *list, ptrdiff_t n, float *restrict tile,
                                  float *restrict norm)
 {
-    const ptrdiff_t D = c->D, cell = c->single ? 4 : 8, ahead = ROWS * D * cell;
+    const ptrdiff_t D = c->D, cell = c->single ? 4 : 8, ahead = list[n - 1] - list[0] == n - 1 ? ROWS * D * cell : 0;
     (void)ahead;
     for (ptrdiff_t v = 0; v < NV; v++) {
 #if LEVEL || DP_SHUFFLES

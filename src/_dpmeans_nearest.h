@@ -56,3 +56,30 @@ TARGET static void THIS(dp_nearest_rows)(const dp_centres *c, ptrdiff_t centre_s
     }
 }
 
+/* whether the squared distance of every row to its nearest centre, times its share if it has one (of at most 1), exceeds the limit */
+TARGET static void THIS(dp_beyond_rows)(const dp_centres *c, const char *x, ptrdiff_t n, const double *share, uint8_t *beyond, float *tile)
+{
+    const ptrdiff_t bytes = c->single ? 4 : 8;
+    dp_found found;
+    int32_t list[DP_TILE];
+    for (ptrdiff_t r = 0; r < DP_TILE; r++)
+        list[r] = (int32_t)r;
+    for (ptrdiff_t first = 0; first < n; first += ROWS) {
+        const ptrdiff_t m = n - first < ROWS ? n - first : ROWS;
+        const char *from = x + first * c->D * bytes;
+        THIS(dp_scan_tile)(c, 0, from, list, m, tile, &found);
+        for (ptrdiff_t r = 0; r < m; r++) {
+            const float nearest = found.norm[r] + 2.0f * found.best[r], error = dp_error(c, found.norm[r]);
+            double least;
+            beyond[first + r] = 0;
+            if (nearest + error <= c->inside)
+                continue;
+            if (share || !(nearest - error > c->outside)) {
+                THIS(dp_nearest_exact)(c, c->D, from + r * c->D * bytes, &least);
+                beyond[first + r] = least * (share ? share[first + r] : 1.0) > c->limit;
+            } else {
+                beyond[first + r] = 1;
+            }
+        }
+    }
+}

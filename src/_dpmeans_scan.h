@@ -89,11 +89,14 @@ TARGET static int32_t THIS(dp_nearest_of)(const dp_centres *c, const int32_t *so
     return arg;
 }
 
-/* nearest of all centres; `present` wins a tie, then the lowest number */
+/* nearest of all centres; `present`, -1 = none, wins a tie, then the lowest number */
 TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32_t present, double *least, double *second)
 {
-    const double own = THIS(dp_distance)(x, c->single, c->mu + present * c->D, c->D);
     const int32_t other = THIS(dp_nearest_of)(c, NULL, c->K, x, present, least, second);
+    double own;
+    if (present < 0)
+        return other < 0 ? 0 : other;
+    own = THIS(dp_distance)(x, c->single, c->mu + present * c->D, c->D);
     if (*least < own) {
         *second = own < *second ? own : *second;
         return other;

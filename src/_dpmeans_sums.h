@@ -53,6 +53,54 @@ TARGET ALWAYS_INLINE void THIS(dp_add_row)(const dp_sums *s, const void *x, int 
         THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, 1.0, 1);
 }
 
+/* n rows without weights are added to the first cluster: some columns of a block of rows at a time, whose sums stay in registers */
+#define SUM_COLUMNS 16
+#define SUM_CELLS 4096
+#define SUM_ROWS(type)                                                                                          \
+TARGET ALWAYS_INLINE void THIS(dp_sum_some_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, ptrdiff_t n, ptrdiff_t d,     \
+                                                   const ptrdiff_t m)                                           \
+{                                                                                                               \
+    const double *restrict centre = s->centre + d, *restrict scale = s->scale + d;                              \
+    int64_t sum[SUM_COLUMNS] = {0};                                                                             \
+    for (ptrdiff_t i = 0; i < n; i++)                                                                           \
+        for (ptrdiff_t j = 0; j < m; j++) {                                                                     \
+            union { double real; int64_t bits; } q;                                                             \
+            q.real = ((double)x[i * D + d + j] - centre[j]) * scale[j] + SIMD_MAGIC;                            \
+            sum[j] += q.bits - SIMD_MAGIC_BITS;                                                                 \
+        }                                                                                                       \
+    for (ptrdiff_t j = 0; j < m; j++)                                                                           \
+        s->sums[d + j] += sum[j];                                                                               \
+}                                                                                                               \
+TARGET static void THIS(dp_sum_rows_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, ptrdiff_t n) \
+{                                                                                                               \
+    const ptrdiff_t most = D < SUM_CELLS ? SUM_CELLS / D : 1;                                                   \
+    for (ptrdiff_t first = 0, piece; first < n; first += piece) {                                               \
+        ptrdiff_t d = 0;                                                                                        \
+        piece = n - first < most ? n - first : most;                                                            \
+        for (; d + SUM_COLUMNS <= D; d += SUM_COLUMNS)                                                          \
+            THIS(dp_sum_some_##type)(s, x + first * D, D, piece, d, SUM_COLUMNS);                               \
+        if (d < D)                                                                                              \
+            THIS(dp_sum_some_##type)(s, x + first * D, D, piece, d, D - d);                                     \
+    }                                                                                                           \
+    s->counts[0] += n;                                                                                          \
+}
+SUM_ROWS(float)
+SUM_ROWS(double)
+#undef SUM_COLUMNS
+#undef SUM_CELLS
+#undef SUM_ROWS
+
+TARGET static void THIS(dp_sum_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D, ptrdiff_t start, ptrdiff_t stop)
+{
+    if (s->weight)
+        for (ptrdiff_t i = start; i < stop; i++)
+            THIS(dp_add)(s, dp_row_in_order(X, single, D, i), single, D, 0, i, 1);
+    else if (single)
+        THIS(dp_sum_rows_float)(s, (const float *)dp_row(X, single, D, start), D, stop - start);
+    else
+        THIS(dp_sum_rows_double)(s, (const double *)dp_row(X, single, D, start), D, stop - start);
+}
+
 /* rows [start, stop) are added to their clusters */
 TARGET static void THIS(dp_add_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D, const int32_t *labels, ptrdiff_t start,
                                      ptrdiff_t stop)
@@ -61,10 +109,14 @@ TARGET static void THIS(dp_add_rows)(const dp_sums *s, const void *X, int single
         THIS(dp_add_row)(s, dp_row_in_order(X, single, D, i), single, D, labels[i], i);
 }
 
-/* row i changes its cluster; returns whether it has weight */
+/* row i changes its cluster, or (-1) enters the sums; returns whether it has weight and moved */
 TARGET static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
                                        int32_t to)
 {
+    if (from < 0) {
+        THIS(dp_add_row)(s, x, c->single, c->D, to, i);
+        return to != 0 && (!s->weight || s->weight[i] != 0);
+    }
     if (s->weight) {
         THIS(dp_add)(s, x, c->single, c->D, from, i, -1);
         THIS(dp_add)(s, x, c->single, c->D, to, i, 1);

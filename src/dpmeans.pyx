@@ -11,7 +11,8 @@ from craftc._kernels._common cimport block_rows, check, check_indices, check_thr
 from craftc._kernels._team cimport team_end, team_help, team_job, team_start, team_step
 from craftc._kernels.dpmeans cimport (
     DP_CHECKED, DP_PAD, DP_TILE, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, DP_WORTH_SCAN, Blocks, Sums, dp_above, dp_add_rows, dp_below,
-    dp_centres, dp_distance, dp_nearest_places, dp_nearest_rows, dp_own_distances, dp_places, dp_prepare, dp_sums,
+    dp_beyond_rows, dp_centres, dp_distance, dp_nearest_places, dp_nearest_rows, dp_own_distances, dp_places, dp_prepare, dp_sum_rows,
+    dp_sums,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
@@ -145,6 +146,12 @@ cdef class Sums:
         out.unit_weight = &self.unit_weight_[0] if self.unit_weight_.shape[0] else NULL
 
 
+cdef int check_rows(X, Centres centres) except -1:
+    """Raise unless the rows have the columns and the type for which the centres were made."""
+    check(X.ndim == 2 and X.shape[1] == centres.c.D and rows_of(X).single == centres.c.single, "X")
+    return 0
+
+
 cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1:
     """Raise unless the sums have the columns and the weights of X, and room for so many clusters and threads."""
     cdef Py_ssize_t n = X.shape[0]
@@ -218,23 +225,28 @@ cdef struct Additions:
 
 cdef void add_block(void *context, int block, int thread) noexcept nogil:
     cdef Additions *a = <Additions *> context
-    cdef Py_ssize_t start = block * a.blocks.rows
-    dp_add_rows(&a.blocks.places[thread], a.table.numeric, a.table.single, a.table.p, a.labels, start,
-                min(start + a.blocks.rows, a.blocks.stop))
+    cdef Py_ssize_t start = block * a.blocks.rows, stop = min(start + a.blocks.rows, a.blocks.stop)
+    cdef const dp_sums *place = &a.blocks.places[thread]
+    if a.labels == NULL:
+        dp_sum_rows(place, a.table.numeric, a.table.single, a.table.p, start, stop)
+    else:
+        dp_add_rows(place, a.table.numeric, a.table.single, a.table.p, a.labels, start, stop)
 
 
 def accumulate(
     X not None,                             # IN    (n, D)
-    const int32_t[::1] labels not None,     # IN    (n,)
+    const int32_t[::1] labels,              # IN    (n,) or None: all rows belong to the first cluster
     Sums sums not None,                     # INOUT
     int n_threads,
 ):
     """Add every row to its cluster."""
-    check(X.ndim == 2 and X.shape[0] == labels.shape[0], "X")
+    check(X.ndim == 2 and (labels is None or X.shape[0] == labels.shape[0]), "X")
     check_sums(sums, X, 1, n_threads)
-    check_indices(labels, 0, len(sums.counts), "labels")
     cdef Additions a
-    a.table, a.labels = rows_of(X), &labels[0] if labels.shape[0] else NULL
+    a.table, a.labels = rows_of(X), NULL
+    if labels is not None and labels.shape[0]:
+        check_indices(labels, 0, len(sums.counts), "labels")
+        a.labels = &labels[0]
     blocks_of(sums, len(sums.counts), 0, a.table.n, n_threads, &a.blocks)
     with nogil:
         each_block(&a.blocks, add_block, &a)
@@ -298,6 +310,27 @@ cdef void _nearest(
     dp_nearest_rows(c, c.D, rows_numeric(table, start), stop - start, c.D, &labels[start], &squared[start], NULL, tile)
     for i in range(start, stop):
         labels[i] = max(labels[i], 0)
+
+
+def beyond(
+    X not None,                             # IN  (n, D)
+    Centres centres not None,               # at least one
+    const double[::1] share not None,       # IN  (n,) by which squared distances count, at most 1; or empty
+    uint8_t[::1] out not None,              # OUT (n,)
+    int n_threads,
+):
+    """Whether the rows are further than the limit from all centres."""
+    check_threads(n_threads)
+    check_rows(X, centres)
+    check(centres.c.K >= 1, "centres")
+    check(X.shape[0] == out.shape[0], "out")
+    check(share.shape[0] in (0, out.shape[0]), "share")
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t n = table.n, block = block_rows(), b
+    cdef float[:, ::1] tile = np.empty((n_threads, DP_TILE * table.p), np.float32)
+    for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
+        dp_beyond_rows(&centres.c, rows_numeric(&table, b * block), min(block, n - b * block), &share[b * block] if share.shape[0] else NULL,
+                       &out[b * block], &tile[omp_get_thread_num(), 0])
 
 
 def distances(
@@ -428,6 +461,25 @@ def means(
             count = <double> max(counts[k], 1)
             for d in range(out.shape[1]):
                 out[k, d] = middle[d] + <double> sums[k, d] / count * step[d]
+
+
+def scatter_between(
+    const double[:, ::1] mu not None,       # IN  (K, D)
+    const int64_t[::1] counts not None,     # IN  (K or more,)
+    const double[::1] mean not None,        # IN  (D,)
+):
+    """sum_k count_k |mu_k - mean|^2, summed without loss (Neumaier 1974)."""
+    check(counts.shape[0] >= mu.shape[0], "counts")
+    check(mean.shape[0] == mu.shape[1], "mean")
+    cdef Py_ssize_t k
+    cdef double total = 0.0, lost = 0.0, part, sum
+    with nogil:
+        for k in range(mu.shape[0]):
+            part = <double> counts[k] * dp_distance(&mu[k, 0], False, &mean[0], mu.shape[1])
+            sum = total + part
+            lost += (total - sum) + part if total >= part else (part - sum) + total
+            total = sum
+    return total + lost
 
 
 def drifts(

@@ -18,8 +18,9 @@ from craftc._kernels._common cimport block_rows, check, check_indices, check_thr
 from craftc._kernels._team cimport team_job
 from craftc._kernels.dpmeans cimport (
     DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Blocks,
-    Centres, Sums, blocks_of, check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed, dp_distance, dp_drift,
-    dp_not_kept, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows, each_block,
+    Centres, Sums, blocks_of, check_rows, check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed,
+    dp_distance, dp_drift, dp_fetch_rows, dp_not_kept, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows,
+    each_block,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 
@@ -78,16 +79,10 @@ cdef tuple finished(Sweep *s, team_job job):
 
 # ---- rows to their nearest centres ----
 
-cdef int check_rows(X, Centres centres) except -1:
-    """Raise unless the rows have the columns and the type for which the centres were made."""
-    check(X.ndim == 2 and X.shape[1] == centres.c.D and rows_of(X).single == centres.c.single, "X")
-    return 0
-
-
 def assign(
     X not None,                             # IN    (n, D)
     Centres centres not None,
-    int32_t[::1] labels not None,           # INOUT (n,) 0..K-1
+    int32_t[::1] labels not None,           # INOUT (n,) 0..K-1, or without bounds -1: in the first, but not in its sums
     float[::1] upper not None,              # INOUT (n,) bound on the distance to the own centre, < 0: beyond the limit; empty: not kept
     float[::1] lower not None,              # INOUT (n,) bound on the distance to all others, or empty, too
     Sums sums not None,                     # INOUT
@@ -115,7 +110,7 @@ def assign(
         check(moved_gap.shape[0] >= centres.c.K, "moved_gap")
         check(moved_centers.shape[0] < DP_CHECKED, "moved_centers")
     check(tile.shape[0] >= n_threads and tile.shape[1] >= DP_TILE * centres.c.D, "tile")
-    check_indices(labels[start:stop], 0, centres.c.K, "labels")
+    check_indices(labels[start:stop], 0 if drift.shape[0] else -1, centres.c.K, "labels")
     check_indices(moved_centers, 0, centres.c.K, "moved_centers")
     cdef table_rows table = rows_of(X)
     cdef Sweep s
@@ -167,6 +162,7 @@ cdef Py_ssize_t _not_kept(
     """The rows of [start, start + n) that may leave their clusters or their limits; where scans are long, quick checks keep more."""
     cdef Py_ssize_t m = dp_not_kept(rows, drift, start, n, listed), left = 0, r
     if c.K < DP_WORTH_CLUSTERS or c.D < DP_WORTH_COLUMNS:
+        dp_fetch_rows(c, X, listed, m)
         return m
     for r in range(m):
         if not _stays(c, dp_row(X, c.single, c.D, listed[r]), rows, listed[r], drift):

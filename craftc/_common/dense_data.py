@@ -234,7 +234,7 @@ class DenseData(NumberTable):
     @cached_property
     def _whole(self) -> _kernel.Sums:
         sums = self.no_sums(1)
-        _kernel.accumulate(self.X, np.zeros(len(self), np.int32), sums, self.threads_of_pass)
+        _kernel.accumulate(self.X, None, sums, self.threads_of_pass)
         return sums
 
     def one_cluster(self) -> Labels:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from craftc._common.typing import Labels
 
 CHUNK = 8192  # rows of a slice
+_FEW = 512  # rows among which the first ones of all clusters may be
 
 
 def chunks(n: int) -> Iterator[slice]:
@@ -55,12 +56,12 @@ def first_appearance(labels: Labels, n_clusters: int) -> NDArray[np.intp]:
 def first_rows(labels: Labels, n_clusters: int) -> dict[int, int]:
     """The first row of every cluster that occurs."""
     first: dict[int, int] = {}
-    for rows in chunks(len(labels)):
-        values, places = np.unique(labels[rows], return_index=True)
+    start, size = 0, _FEW
+    while start < len(labels) and len(first) < n_clusters:
+        values, places = np.unique(labels[start : start + size], return_index=True)
         for k, place in zip(values.tolist(), places.tolist(), strict=True):
-            first.setdefault(k, rows.start + place)
-        if len(first) == n_clusters:
-            break
+            first.setdefault(k, start + place)
+        start, size = start + size, min(2 * size, CHUNK)
     return first
 
 

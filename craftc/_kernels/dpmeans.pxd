@@ -63,6 +63,7 @@ cdef extern from "_dpmeans.h" nogil:
         DP_PAD
     const float DP_UP, DP_DOWN, DP_ROOT_UP, DP_ROOT_DOWN
     const void *dp_row(const void *X, int single, Py_ssize_t D, Py_ssize_t i)
+    void dp_fetch_rows(const dp_centres *c, const void *X, const int32_t *some, Py_ssize_t n)
     float dp_above(double distance)
     float dp_below(double distance)
     double dp_distance(const void *x, int single, const double *mu, Py_ssize_t D)
@@ -78,6 +79,7 @@ cdef extern from "_dpmeans.h" nogil:
     void dp_add(const dp_sums *sums, const void *x, int single, Py_ssize_t D, int32_t cluster, Py_ssize_t i, int sign)
     void dp_add_rows(
         const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels, Py_ssize_t start, Py_ssize_t stop)
+    void dp_sum_rows(const dp_sums *sums, const void *X, int single, Py_ssize_t D, Py_ssize_t start, Py_ssize_t stop)
     int64_t dp_cut_rows(
         const dp_sums *sums, const void *X, int single, Py_ssize_t D, const int32_t *labels, const double *origins,
         const double *directions, uint8_t *sides, Py_ssize_t start, Py_ssize_t stop)
@@ -93,6 +95,7 @@ cdef extern from "_dpmeans.h" nogil:
     void dp_nearest_rows(
         const dp_centres *c, Py_ssize_t centre_stride, const void *x, Py_ssize_t n, Py_ssize_t x_stride, int32_t *labels, double *squared,
         double *rows, float *tile)
+    void dp_beyond_rows(const dp_centres *c, const void *x, Py_ssize_t n, const double *share, uint8_t *beyond, float *tile)
 
 
 cdef class Centres:
@@ -113,6 +116,7 @@ cdef class Sums:
     cdef void at(self, int thread, dp_sums *out) noexcept
 
 
+cdef int check_rows(X, Centres centres) except -1
 cdef int check_sums(Sums sums, X, Py_ssize_t n_clusters, int n_threads) except -1
 
 

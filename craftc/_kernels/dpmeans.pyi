@@ -43,7 +43,7 @@ class Sums:
 
 def accumulate(
     X: NDArray[Any],
-    labels: NDArray[np.int32],
+    labels: NDArray[np.int32] | None,
     sums: Sums,
     n_threads: int,
 ) -> None: ...
@@ -59,6 +59,13 @@ def nearest(
     mu: NDArray[np.float64],
     labels: NDArray[np.int32],
     squared: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+def beyond(
+    X: NDArray[Any],
+    centres: Centres,
+    share: NDArray[np.float64],
+    out: NDArray[np.uint8],
     n_threads: int,
 ) -> None: ...
 def distances(
@@ -97,6 +104,11 @@ def means(
     step: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None: ...
+def scatter_between(
+    mu: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    mean: NDArray[np.float64],
+) -> float: ...
 def drifts(
     before: NDArray[np.float64],
     after: NDArray[np.float64],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from craftc._common.convergence import State, iterate_until_converged
 from craftc._common.dense_data import DenseData, NumberTable
 from craftc._common.estimator import FitResult
 from craftc._common.typing import Floats, Labels
+from craftc._kernels import dpmeans as _kernel
 from craftc.dpmeans.assignment import Assignment, LocalAssignment
 from craftc.dpmeans.bounded_rows import nearest
 
@@ -59,13 +59,16 @@ class Sweeps:
     # ---- objective ----
 
     @property
-    def objective(self) -> float:
-        """J from the exact sums: the scatter about the grand mean minus the scatter between the clusters."""
+    def inertia(self) -> float:
+        """Scatter within the clusters, from the exact sums: that about the grand mean minus that between the clusters."""
         table, rows = self.table, self.rows
-        shift = rows.mu - table.mean
-        weight = rows.sums.counts[: rows.K] * table.unit
-        between = math.fsum(weight * (shift**2).sum(axis=1))  # the order of a BLAS sum depends on the processor
-        return max(table.scatter - between, 0.0) + self.price(rows.K)
+        between = _kernel.scatter_between(rows.mu, rows.sums.counts, table.mean) * table.unit
+        return max(table.scatter - between, 0.0)
+
+    @property
+    def objective(self) -> float:
+        """J."""
+        return self.inertia + self.price(self.rows.K)
 
     def price(self, K: int) -> float:
         """(K - 1) lambda^2; the first cluster is free."""

@@ -206,10 +206,9 @@ def paper_mode(rows: Any, penalty: float, seed: int) -> str:
     sample = rows.counted() if n <= _MODE_ROWS else rows.gathered(spread(n, _MODE_ROWS, seed, DPMeansStream.MODE_SAMPLE))
     most = len(sample) // _ROWS_PER_RADIUS
     descent = Descent(sample, penalty, most + 1, sample.one_cluster(), sample.order(0, 0))
-    path: list[float] = []
-    fit = descent.result(path, *descent.run(descent.delayed, path, most))
-    if len(fit.sizes) < most:
-        return "serial" if penalty >= 2.0 * fit.inertia / sample.total else "delayed"
+    descent.run(descent.delayed, [], most)
+    if descent.rows.K < most:
+        return "serial" if penalty >= 2.0 * descent.inertia / sample.total else "delayed"
     if n <= ROWS_SEARCHED:
         return "serial"  # which is fast enough, and lambda^2 may ask for a cluster per row
     squared = np.empty((len(sample), len(sample)))

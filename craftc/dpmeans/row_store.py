@@ -13,7 +13,7 @@ from craftc._common.random import DPMeansStream, uniform
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels
 from craftc._kernels import dpmeans as _kernel
-from craftc.dpmeans.bounded_rows import WINDOW, nearest
+from craftc.dpmeans.bounded_rows import WINDOW, nearest, rows_beyond
 from craftc.dpmeans.descent import Descent, SphericalFit
 from craftc.dpmeans.penalty import farthest_first
 from craftc.dpmeans.seeding import random_row
@@ -85,15 +85,19 @@ class LocalRows:
     def leaders(self, limit: float, cap: int) -> Floats:
         """(K, D) the grand mean, and in order each row that is further from it and from earlier ones than the limit (Hartigan 1975)."""
         data, centers, start, size = self.data, self.data.mean[None], 0, WINDOW
+
+        def beyond(X: NDArray[Any], share: Floats, centers: Floats) -> NDArray[np.intp]:
+            return np.flatnonzero(rows_beyond(X, share, data.geometry.centres(centers, limit), data.n_threads))
+
         while start < len(data) and len(centers) < cap:
             rows = slice(start, start + size)
-            X, share = data.X[rows], data.unit_weight[rows] if len(data.unit_weight) else None
-            beyond = _beyond(X, share, centers, limit, data.n_threads)
-            start, size = start + size, WINDOW if len(beyond) > WINDOW else min(2 * size, _ROWS_AT_ONCE)
+            X, share = data.X[rows], data.unit_weight[rows]
+            far = beyond(X, share, centers)
+            start, size = start + size, WINDOW if len(far) > WINDOW else min(2 * size, _ROWS_AT_ONCE)
             found = [centers]
-            while len(beyond) and len(centers) + len(found) <= cap:
-                found.append(X[beyond[0]][None].astype(np.float64))
-                beyond = beyond[_beyond(X[beyond], None if share is None else share[beyond], found[-1], limit, 1)]
+            while len(far) and len(centers) + len(found) <= cap:
+                found.append(X[far[0]][None].astype(np.float64))
+                far = far[beyond(X[far], share[far] if len(share) else share, found[-1])]
             centers = np.concatenate(found)
         return centers
 
@@ -132,14 +136,6 @@ class LocalRows:
         """The labels."""
         labels: Labels = fit.labels
         return labels
-
-
-def _beyond(X: NDArray[Any], share: Floats | None, centers: Floats, limit: float, n_threads: int) -> NDArray[np.intp]:
-    """Rows whose squared distance to the nearest centre, times their share if they have one, exceeds the limit."""
-    squared = nearest(X, centers, n_threads)[1]
-    if share is not None:
-        squared *= share
-    return np.flatnonzero(squared > limit)
 
 
 def _farthest_candidates(

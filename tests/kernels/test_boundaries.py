@@ -44,6 +44,7 @@ def test_numbers_of_threads(n_threads):
     calls = (
         lambda: dpmeans.nearest(X, X[:2], labels(), np.empty(8), n_threads),
         lambda: dpmeans.accumulate(X, labels(), sums(), n_threads),
+        lambda: dpmeans.beyond(X, dpmeans.Centres(X[:2], X[0], 1.0, 1.0, False), NO_SHARES, np.empty(8, np.uint8), n_threads),
         lambda: sums(n_threads=n_threads),
         lambda: run(n_threads=n_threads),
         lambda: bpmeans_rows.left_over(X, X[:2], np.zeros(8, np.uint64), np.empty(8), n_threads),

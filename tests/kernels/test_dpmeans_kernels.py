@@ -84,6 +84,73 @@ def test_bounds_that_are_not_kept_change_no_row(seed, dtype):
         sweep.assign(X, centres, labels, NONE, NONE, sums, drift, drift, drift, ALL_ROWS, drift, 0, len(X), tile(X.shape[1]), 1)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_outside_the_sums_enter_them_where_they_belong(seed, dtype, weighted):
+    weight = np.random.default_rng(seed).integers(0, 4, 700) if weighted else None
+    X, mu, middle, reach, sums = setting(seed, dtype, weight=weight)
+    limit = float(np.median(squared(X, mu).min(axis=1)))
+    centres = kernel.Centres(mu, middle, reach, limit, dtype == np.float32)
+    found = []
+    for first in (0, -1):
+        labels, (upper, lower) = np.full(len(X), first, np.int32), np.empty((2, len(X)), np.float32)
+        sums.clear()
+        if first == 0:
+            kernel.accumulate(X, labels, sums, 1)
+        counts = sweep.assign(
+            X, centres, labels, upper, lower, sums, NONE, NONE, NONE, ALL_ROWS, NONE, 0, len(X), tile(X.shape[1]), 1
+        )
+        found.append((counts, labels, upper, lower, sums.sums.copy(), sums.counts.copy()))
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1:], found[1][1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("D", [1, 15, 16, 17, 40, 4097])
+def test_sums_of_all_rows_are_those_of_one_cluster(D, dtype, weighted, n_threads):
+    rng = np.random.default_rng(D)
+    X, empty = rng.normal(size=(300, D)).astype(dtype), np.empty(0)
+    weight = rng.integers(0, 5, 300) if weighted else np.empty(0, np.int64)
+    found = []
+    for labels in (None, np.zeros(300, np.int32)):
+        sums = kernel.Sums(np.full(D, 0.25), np.full(D, 2.0**30), weight, empty, empty, 1, n_threads)
+        kernel.accumulate(X, labels, sums, n_threads)
+        found.append((sums.sums.copy(), sums.counts.copy()))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    q = np.rint((X.astype(np.float64) - 0.25) * 2.0**30).astype(np.int64)
+    np.testing.assert_array_equal(found[0][0][0], (q * weight[:, None]).sum(axis=0) if weighted else q.sum(axis=0))
+    assert found[0][1] == found[1][1] == (weight.sum() if weighted else 300)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_beyond_the_limit_of_all_centres(seed, dtype, shared, n_threads):
+    X, mu, middle, reach, _ = setting(seed, dtype)
+    share = np.random.default_rng(seed).random(len(X)) if shared else np.empty(0)
+    distance = np.empty((len(X), len(mu)))
+    kernel.distances(X, mu, distance, 1)
+    least = distance.min(axis=1) * (share if shared else 1.0)
+    for limit in (0.0, float(np.median(least)), np.nextafter(float(np.median(least)), 0.0), float(least.max()), np.inf):
+        beyond = np.full(len(X), 7, np.uint8)
+        kernel.beyond(X, kernel.Centres(mu, middle, reach, limit, dtype == np.float32), share, beyond, n_threads)
+        np.testing.assert_array_equal(beyond, least > limit)
+
+
+def test_scatter_between_clusters_loses_nothing():
+    mu, mean = np.array([[1e8, 0.0], [0.0, 1.0], [3.0, 0.0]]), np.zeros(2)
+    counts = np.array([1, 3, 2, 99])
+    for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
+        found = kernel.scatter_between(np.ascontiguousarray(mu[order]), np.append(counts[order], 99), mean)
+        assert found == float(10**16 + 21)
+    assert kernel.scatter_between(np.empty((0, 2)), counts, mean) == 0.0
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_bounds_skip_only_rows_that_stay(seed):
     X, mu, middle, reach, sums = setting(seed, np.float64)
