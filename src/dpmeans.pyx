@@ -329,8 +329,8 @@ def beyond(
     cdef Py_ssize_t n = table.n, block = block_rows(), b
     cdef float[:, ::1] tile = np.empty((n_threads, DP_TILE * table.p), np.float32)
     for b in prange((n + block - 1) // block, nogil=True, schedule="static", num_threads=n_threads):
-        dp_beyond_rows(&centres.c, rows_numeric(&table, b * block), min(block, n - b * block), &share[b * block] if share.shape[0] else NULL,
-                       &out[b * block], &tile[omp_get_thread_num(), 0])
+        dp_beyond_rows(&centres.c, rows_numeric(&table, b * block), min(block, n - b * block),
+                       &share[b * block] if share.shape[0] else NULL, &out[b * block], &tile[omp_get_thread_num(), 0])
 
 
 def distances(

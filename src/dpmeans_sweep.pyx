@@ -19,8 +19,8 @@ from craftc._kernels._team cimport team_job
 from craftc._kernels.dpmeans cimport (
     DP_BOUNDED, DP_CHECKED, DP_DOWN, DP_PAD, DP_ROOT_DOWN, DP_ROOT_UP, DP_TILE, DP_UP, DP_WORTH_CLUSTERS, DP_WORTH_COLUMNS, Blocks,
     Centres, Sums, blocks_of, check_rows, check_sums, dp_add, dp_assign_tile, dp_below, dp_centres, dp_collapse, dp_collapsed,
-    dp_distance, dp_drift, dp_fetch_rows, dp_not_kept, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums, dp_tile_rows,
-    each_block,
+    dp_distance, dp_drift, dp_fetch_rows, dp_not_kept, dp_quick_check, dp_reassign_to_new, dp_refresh, dp_row, dp_rows, dp_sums,
+    dp_tile_rows, each_block,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
 

@@ -207,7 +207,7 @@ def paper_mode(rows: Any, penalty: float, seed: int) -> str:
     most = len(sample) // _ROWS_PER_RADIUS
     descent = Descent(sample, penalty, most + 1, sample.one_cluster(), sample.order(0, 0))
     descent.run(descent.delayed, [], most)
-    if descent.rows.K < most:
+    if most > descent.rows.K:
         return "serial" if penalty >= 2.0 * descent.inertia / sample.total else "delayed"
     if n <= ROWS_SEARCHED:
         return "serial"  # which is fast enough, and lambda^2 may ask for a cluster per row
