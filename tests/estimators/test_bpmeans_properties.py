@@ -98,16 +98,16 @@ BRUTE = [
 ]
 
 
-@cache  # several models ask for it
-def optimum(seed, planted, free):
-    """A table, a penalty, and the lowest J of up to three features at the penalty, or the lowest error of three."""
+@cache  # every model asks for it
+def brute_force(seed, planted):
+    """A table, a penalty, and the lowest errors of up to three features."""
     rng = np.random.default_rng(seed)
     n, D = int(rng.integers(3, 6)), int(rng.integers(1, 5))
     X = rng.normal(size=(n, D)) + rng.choice([0.0, 2.0])
     if planted:
         X = 0.05 * X + (rng.random((n, 2)) < 0.6) @ rng.normal(size=(2, D)) * 3.0
     penalty = float(np.square(X).sum(axis=1).mean() * np.exp(rng.uniform(-2.5, 0.5)))
-    return X, penalty, ref.optimum(X, penalty, 3) if free else ref.k_optimum(X, 3)
+    return X, penalty, ref.lowest_errors(X, 3)
 
 
 @pytest.mark.slow_except(1)
@@ -117,7 +117,8 @@ def test_brute_force_is_never_undercut_and_often_reached(model, of_noise, of_sum
     """With 20 starts; tables of noise have many optima of nearly the same J."""
     reached, free = [], isinstance(model, BPMeans)
     for seed in range(40):
-        X, penalty, best = optimum(seed, planted, free)
+        X, penalty, errors = brute_force(seed, planted)
+        best = ref.lowest_objective(errors, penalty if free else 0.0)
         fitted = clone(model).set_params(n_init=20, random_state=seed, n_threads=1, **({"feature_penalty": penalty} if free else {})).fit(X)
         assert best - 1e-12 * square(X) <= fitted.objective_
         reached.append(best + 1e-9 * square(X) >= fitted.objective_)
