@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from tests.common import ROOT
 
-settings.register_profile("ci", max_examples=100)
+settings.register_profile("ci", max_examples=60)
 settings.register_profile("dev", max_examples=15)
 
 

@@ -115,7 +115,7 @@ def test_large_tables_are_searched_in_their_partitions(name, parameters):
     X = table(name)
     with low_limits():
         here, said = fit(parameters, X)
-        for parts in (1, 2, 7):
+        for parts in (1, 2, 7) if not parameters else (7,):
             source = CountedPartitions(cut(X, even(N, parts)))
             far, far_said = fit(parameters, source)
             assert differences(far, here) + differences_of_levels(far, here) == []

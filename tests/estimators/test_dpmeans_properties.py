@@ -162,7 +162,7 @@ def test_the_same_bits_on_any_number_of_threads(mode, dtype):
         DPMeans(40.0, mode=mode, polish=mode == "serial", n_init=2, random_state=1, max_iter=6, max_clusters=60, n_threads=n_threads).fit(
             X, sample_weight=weight
         )
-        for n_threads in (1, 2, 3, 7)
+        for n_threads in (1, 2, 7)
     ]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
@@ -171,12 +171,12 @@ def test_the_same_bits_on_any_number_of_threads(mode, dtype):
 
 
 @pytest.mark.slow_except(4)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("parameters", [{}, {"n_clusters": 6}, {"init": "farthest"}, {"init": "random", "n_init": 3}])
 def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, parameters):
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
     X = clouds(seed, 3000, 3).astype(np.float32 if seed % 2 else np.float64)
-    fits = [DPMeans(**parameters, random_state=seed, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)]
+    fits = [DPMeans(**parameters, random_state=seed, n_threads=n_threads).fit(X) for n_threads in (1, 2, 7)]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
         assert fits[0].cluster_penalty_ == other.cluster_penalty_
