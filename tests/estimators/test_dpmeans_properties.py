@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,15 @@ def optimum(X, penalty):
     return float(((step**2).sum() - ((sums**2).sum(axis=2) / sizes).sum(axis=1) + penalty * labels.max(axis=1)).min())
 
 
+@cache  # every mode asks for it
+def brute_force(seed):
+    """A table, lambda^2 and the lowest J."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(int(rng.integers(5, 9)), int(rng.integers(1, 4))))
+    penalty = float(X.var() * X.shape[1] * np.exp(rng.uniform(-2.0, 1.0)))
+    return X, penalty, optimum(X, penalty)
+
+
 @pytest.mark.slow_except(3)
 @pytest.mark.parametrize(
     ("mode", "polish", "init", "share"),
@@ -115,10 +125,7 @@ def test_brute_force_is_never_undercut_and_often_reached(mode, polish, init, sha
     """With 20 starts; the shares are a little below those of these 40 tables."""
     reached = []
     for seed in range(40):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(int(rng.integers(5, 9)), int(rng.integers(1, 4))))
-        penalty = float(X.var() * X.shape[1] * np.exp(rng.uniform(-2.0, 1.0)))
-        best = optimum(X, penalty)
+        X, penalty, best = brute_force(seed)
         J = DPMeans(penalty, mode=mode, polish=polish, init=init, n_init=20, random_state=seed, n_threads=1).fit(X).objective_
         assert best * (1.0 - 1e-12) <= J
         reached.append(best * (1.0 + 1e-9) >= J)
