@@ -2,6 +2,7 @@
 
 Switches (environment): ``CRAFTC_DEBUG=1`` bounds checks and monotonicity assertions on, ``CRAFTC_NO_OPENMP=1`` builds
 serial kernels, ``CRAFTC_NO_INT128=1`` uses the two-limb integers of compilers without a 128-bit type,
+``CRAFTC_QUICK=1`` compiles in half the time and gives the same bits from slower kernels, as a debug build does,
 ``CRAFTC_LINETRACE=1`` lets coverage see the lines of ``src/*.pyx`` (the C then lies beside them), and
 ``CRAFTC_SANITIZE=address,undefined`` or ``thread`` builds with these sanitizers. Wheels are built with none of them.
 """
@@ -54,7 +55,7 @@ def flags():
     if switch("CRAFTC_NO_OPENMP"):
         openmp = ([], [])
     sanitize = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
-    if DEBUG and sys.platform != "win32":
+    if (DEBUG or switch("CRAFTC_QUICK")) and sys.platform != "win32":
         compile_flags += ["-O1"]  # gcc needs half the time
     if SANITIZE:
         compile_flags += ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# before NumPy is loaded: threads of BLAS wait busily, and those of one worker of pytest-xdist would slow down the others
+os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))))
+
 from tests.common import ROOT
 
-settings.register_profile("ci", max_examples=100)
+settings.register_profile("ci", max_examples=60)
 settings.register_profile("dev", max_examples=15)
 
 

@@ -141,7 +141,7 @@ def test_every_encoding(numeric, weighted, tmp_path):
 @pytest.mark.slow
 def test_many_clusters(tmp_path):
     """More than 256, so that labels no longer fit one byte."""
-    X = np.repeat(np.eye(20)[:, ::-1] * 9.0 + np.arange(20)[:, None], 15, axis=0)
+    X = np.repeat(np.eye(20, 6) * 9.0 + np.arange(20)[:, None], 15, axis=0)
     model = CRAFT(270, max_clusters=300, n_init=1, numeric="raw", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -96,21 +96,39 @@ FOUND = list(found())
 NAMES = [each.id for each in FOUND]
 
 
+@pytest.fixture(scope="module")
+def prepare():
+    """A benchmark of a class and its smallest parameters, set up once for the methods that follow each other: clusters start slowly."""
+    held = []
+
+    def end():
+        for benchmark, smallest in held:
+            getattr(benchmark, "teardown", lambda *_: None)(*smallest)
+        held.clear()
+
+    def prepared(cls):
+        if not held or type(held[0][0]) is not cls:
+            end()
+            params = getattr(cls, "params", ())
+            assert len(getattr(cls, "param_names", ())) == len(params)
+            benchmark, smallest = cls(), [values[0] for values in params]
+            importlib.import_module(cls.__module__).setup(*smallest)  # skips where the commit lacks something: this one lacks nothing
+            benchmark.setup(*smallest)
+            held.append((benchmark, smallest))
+        return held[0]
+
+    yield prepared
+    end()
+
+
 @pytest.mark.slow_except(12)
 @pytest.mark.parametrize(("cls", "method"), FOUND)
-def test_benchmark_runs(cls, method):
+def test_benchmark_runs(cls, method, prepare):
     if cls is None:
         subprocess.run([sys.executable, "-c", method()], cwd=ROOT, check=True)
         return
-    params = getattr(cls, "params", ())
-    assert len(getattr(cls, "param_names", ())) == len(params)
-    benchmark, smallest = cls(), [values[0] for values in params]
-    importlib.import_module(cls.__module__).setup(*smallest)  # skips where the commit lacks something: this one lacks nothing
-    benchmark.setup(*smallest)
-    try:
-        result = getattr(benchmark, method)(*smallest)
-    finally:
-        getattr(benchmark, "teardown", lambda *_: None)(*smallest)
+    benchmark, smallest = prepare(cls)
+    result = getattr(benchmark, method)(*smallest)
     assert (result is not None) == method.startswith("track_")
 
 

@@ -361,8 +361,8 @@ def test_dask_on_two_workers(monkeypatch):
     """The last fit loses a worker on the way."""
     distributed = pytest.importorskip("distributed", reason="pip install 'craftc[dask]'")
     da = pytest.importorskip("dask.array")
-    X, fitted_here = clouds(5, 6000), {}
-    rows = da.from_array(X, chunks=(1000, 5))
+    X, fitted_here = clouds(5, 2400), {}
+    rows = da.from_array(X, chunks=(400, 5))
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         for name in ("serial", "delayed"):

@@ -11,9 +11,7 @@ from tests.distributed import fuzz
 
 @pytest.mark.slow
 def test_fits_on_partitions_that_are_lost():
-    found, n_cases = fuzz.problems(400, seed=0, seconds=15.0)
-    assert found == []
-    assert n_cases > 0
+    assert fuzz.problems(20) == ([], 20)
     assert fuzz.COUNTS["losses"] > fuzz.COUNTS["fits"]
 
 

@@ -115,7 +115,7 @@ def test_large_tables_are_searched_in_their_partitions(name, parameters):
     X = table(name)
     with low_limits():
         here, said = fit(parameters, X)
-        for parts in (1, 2, 7):
+        for parts in (1, 2, 7) if not parameters else (7,):
             source = CountedPartitions(cut(X, even(N, parts)))
             far, far_said = fit(parameters, source)
             assert differences(far, here) + differences_of_levels(far, here) == []
@@ -131,7 +131,7 @@ def test_with_the_limits_of_users(parameters):
     X = mixed(60_000, seed=5, n_clusters=3)
     own = {"price_factor": 1.0, "n_init": 2, "random_state": 0} | parameters
     here, said = outcome(lambda: CRAFT(**own).fit(X))
-    for parts in (2, 7):
+    for parts in (2, 7) if not parameters else (7,):
         source = CountedPartitions(cut(X, even(len(X), parts)))
         far, far_said = outcome(lambda: CRAFT(**own).fit(source))  # noqa: B023
         assert differences(far, here) == []

@@ -18,13 +18,13 @@ from tests.estimators.bpmeans_cases import MODELS, assert_same_bits, every_model
 
 
 @pytest.mark.slow_except(1)
-@pytest.mark.parametrize("shape", [(90, 6), (30, 50)], ids=["rows", "products"])
+@pytest.mark.parametrize("shape", [(45, 6), (30, 50)], ids=["rows", "products"])
 @every_model
 def test_restarts_side_by_side_on_any_number_of_threads(name, shape, monkeypatch):
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
     X = sums(1, *shape)
     parameters = {"feature_penalty": 2.0 * shape[1]} if isinstance(MODELS[name].feature_penalty, float) else {}
-    fits = [model_of(name, n_init=11, n_threads=n_threads, **parameters).fit(X) for n_threads in (1, 2, 3, 7)]
+    fits = [model_of(name, n_init=11, n_threads=n_threads, **parameters).fit(X) for n_threads in (1, 2, 7)]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
         np.testing.assert_array_equal(fits[0].predict(X), other.predict(X))
@@ -49,7 +49,7 @@ def test_rows_shared_out_on_any_number_of_threads(name, dtype, monkeypatch):
     monkeypatch.setattr(restarts, "_SMALL", 0)
     X = sums(2, 2600, 3, noise=1.0).astype(dtype)
     fits = [
-        clone(WIDE[name]).set_params(random_state=0, n_init=2, max_iter=6, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)
+        clone(WIDE[name]).set_params(random_state=0, n_init=2, max_iter=6, n_threads=n_threads).fit(X) for n_threads in (1, 2, 7)
     ]  # fmt: skip
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
@@ -68,7 +68,7 @@ def test_lonely_and_lost_features_in_windows_shared_out(seed, collapsed, monkeyp
     small = clone(model).fit(X)
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
     monkeypatch.setattr(restarts, "_SMALL", 0)
-    for n_threads in (1, 2, 3, 7):
+    for n_threads in (1, 2, 7):
         assert_same_bits(small, clone(model).set_params(n_threads=n_threads).fit(X))
 
 
@@ -86,10 +86,10 @@ def test_a_large_table_on_any_number_of_threads(model, dtype):
     n, D = 40_000, 64
     assert n * D * 8 >= restarts._SMALL
     X = sums(3, n, D, K=5, noise=1.0).astype(dtype)
-    fits = [clone(model).set_params(n_init=1, max_iter=3, random_state=0, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)]
+    fits = [clone(model).set_params(n_init=1, max_iter=3, random_state=0, n_threads=n_threads).fit(X) for n_threads in (1, 2, 7)]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
-    np.testing.assert_array_equal(fits[0].predict(X[:3000]), fits[3].predict(X[:3000]))
+    np.testing.assert_array_equal(fits[0].predict(X[:3000]), fits[2].predict(X[:3000]))
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,15 @@ def optimum(X, penalty):
     return float(((step**2).sum() - ((sums**2).sum(axis=2) / sizes).sum(axis=1) + penalty * labels.max(axis=1)).min())
 
 
+@cache  # every mode asks for it
+def brute_force(seed):
+    """A table, lambda^2 and the lowest J."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(int(rng.integers(5, 9)), int(rng.integers(1, 4))))
+    penalty = float(X.var() * X.shape[1] * np.exp(rng.uniform(-2.0, 1.0)))
+    return X, penalty, optimum(X, penalty)
+
+
 @pytest.mark.slow_except(3)
 @pytest.mark.parametrize(
     ("mode", "polish", "init", "share"),
@@ -115,10 +125,7 @@ def test_brute_force_is_never_undercut_and_often_reached(mode, polish, init, sha
     """With 20 starts; the shares are a little below those of these 40 tables."""
     reached = []
     for seed in range(40):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(int(rng.integers(5, 9)), int(rng.integers(1, 4))))
-        penalty = float(X.var() * X.shape[1] * np.exp(rng.uniform(-2.0, 1.0)))
-        best = optimum(X, penalty)
+        X, penalty, best = brute_force(seed)
         J = DPMeans(penalty, mode=mode, polish=polish, init=init, n_init=20, random_state=seed, n_threads=1).fit(X).objective_
         assert best * (1.0 - 1e-12) <= J
         reached.append(best * (1.0 + 1e-9) >= J)
@@ -162,7 +169,7 @@ def test_the_same_bits_on_any_number_of_threads(mode, dtype):
         DPMeans(40.0, mode=mode, polish=mode == "serial", n_init=2, random_state=1, max_iter=6, max_clusters=60, n_threads=n_threads).fit(
             X, sample_weight=weight
         )
-        for n_threads in (1, 2, 3, 7)
+        for n_threads in (1, 2, 7)
     ]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
@@ -171,12 +178,12 @@ def test_the_same_bits_on_any_number_of_threads(mode, dtype):
 
 
 @pytest.mark.slow_except(4)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("parameters", [{}, {"n_clusters": 6}, {"init": "farthest"}, {"init": "random", "n_init": 3}])
 def test_the_same_bits_where_every_call_is_shared_out(monkeypatch, seed, parameters):
     monkeypatch.setattr(parallel, "SMALL_WORK", 0)
     X = clouds(seed, 3000, 3).astype(np.float32 if seed % 2 else np.float64)
-    fits = [DPMeans(**parameters, random_state=seed, n_threads=n_threads).fit(X) for n_threads in (1, 2, 3, 7)]
+    fits = [DPMeans(**parameters, random_state=seed, n_threads=n_threads).fit(X) for n_threads in (1, 2, 7)]
     for other in fits[1:]:
         assert_same_bits(fits[0], other)
         assert fits[0].cluster_penalty_ == other.cluster_penalty_

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks, and reads /proc"),
 ]
-CASES, SEED = int(os.environ.get("CRAFTC_FUZZ_CASES", "500")), 23
+CASES, SEED = int(os.environ.get("CRAFTC_FUZZ_CASES", "200")), 23
 
 
 def fuzz(*options):

@@ -211,9 +211,9 @@ def test_features_are_least_squares(seed, K, dtype):
     run, A = begun(X, Z, 1.0), ref.lstsq(Z, X.astype(np.float64))
     assert run.n_features == K
     np.testing.assert_allclose(run.features, A, rtol=0, atol=1e-10 * float(np.abs(X).max()))
-    error = ref.objective(X, Z, A, 0.0)
-    assert run.removal_costs() == pytest.approx(
-        [ref.objective(X, np.delete(Z, k, 1), ref.lstsq(np.delete(Z, k, 1), X), 0.0) - error for k in range(K)],
+    error, some = ref.objective(X, Z, A, 0.0), np.unique(np.linspace(0, K - 1, 12).astype(int))  # a fit of NumPy for each
+    assert run.removal_costs()[some] == pytest.approx(
+        [ref.objective(X, np.delete(Z, k, 1), ref.lstsq(np.delete(Z, k, 1), X), 0.0) - error for k in some],
         rel=1e-8, abs=1e-10 * ref.square(X.astype(float)),
     )  # fmt: skip
 

@@ -402,9 +402,22 @@ def every_table(N, most):
             yield np.array(chosen, dtype=bool).reshape(K, N).T
 
 
+def lowest_errors(X, most):
+    """The lowest SSE of all Z of no, one, ... features."""
+    errors = [np.inf] * (most + 1)
+    for Z in every_table(len(X), most):
+        errors[Z.shape[1]] = min(errors[Z.shape[1]], objective(X, Z, lstsq(Z, X), 0.0))
+    return errors
+
+
+def lowest_objective(errors, penalty):
+    """The lowest J, given the lowest SSE of no, one, ... features."""
+    return min(error + price(K, penalty) for K, error in enumerate(errors))
+
+
 def optimum(X, penalty, most):
     """The lowest J of all Z of at most so many features."""
-    return min(objective(X, Z, lstsq(Z, X), penalty) for Z in every_table(len(X), most))
+    return lowest_objective(lowest_errors(X, most), penalty)
 
 
 def k_optimum(X, K):

@@ -61,7 +61,7 @@ def jaccard(a, b):
 
 
 @pytest.mark.slow_except(10)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_gains_are_those_of_clusters(seed):
     _, _, t, _, stats = random_partition(seed, weighted=True)
     expected = automatic.gains(t, stats)
@@ -73,7 +73,7 @@ def test_gains_are_those_of_clusters(seed):
 @pytest.mark.slow_except(20)
 @pytest.mark.parametrize("price_factor", [1.0, 2.5])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_objective_from_rows_and_from_sums(seed, weighted, price_factor):
     """Missing cells, weights, constant columns; random masks, none and all."""
     table, labels, t, _, stats = random_partition(seed, weighted, price_factor=price_factor)
@@ -86,7 +86,7 @@ def test_objective_from_rows_and_from_sums(seed, weighted, price_factor):
 
 
 @pytest.mark.slow_except(10)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_never_above_the_background_of_the_table(seed):
     _, _, t, _, stats = random_partition(seed)
     mask, J = masks_of_table(t, stats)
@@ -169,24 +169,23 @@ def assert_optimal(t, stats):
 
 
 @pytest.mark.slow_except(20)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 def test_rule_finds_the_optimum_of_random_labels(seed):
     _, _, t, _, stats = random_partition(seed)
     assert_optimal(t, stats)
 
 
 @pytest.mark.slow_except(8)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_rule_finds_the_optimum_of_clusters(seed):
     _, t, _, stats = clustered_partition(seed)
     assert_optimal(t, stats)
 
 
-@pytest.mark.slow_except(2)
+@pytest.mark.slow_except(1)
 @pytest.mark.parametrize("layout", ["2a", "3a", "4a", "4c"])
-@pytest.mark.parametrize("seed", range(2))
-def test_rule_finds_the_optimum_of_the_figures(layout, seed):
-    t, stats, _ = subspaces(layout, seed)
+def test_rule_finds_the_optimum_of_the_figures(layout):
+    t, stats, _ = subspaces(layout, 0)
     assert_optimal(t, stats)
 
 
@@ -230,7 +229,7 @@ def test_of_two_clusters_the_larger_one_is_the_rest(seed):
 
 
 @pytest.mark.slow_except(3)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_order_of_clusters_does_not_matter(seed):
     _, t, labels, stats = clustered_partition(seed)
     order = np.random.default_rng(seed).permutation(len(stats))
@@ -244,7 +243,7 @@ def test_order_of_clusters_does_not_matter(seed):
 
 
 @pytest.mark.slow_except(3)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_start_is_never_made_worse(seed):
     _, t, _, stats = clustered_partition(seed)
     start = np.random.default_rng(seed).random((len(stats), t.D)) < 0.5
@@ -274,7 +273,7 @@ def test_row_costs_are_differences_of_the_likelihood(seed):
 
 
 @pytest.mark.slow_except(8)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_pass_never_raises_the_objective(seed):
     if seed % 2:
         _, _, t, labels, stats = random_partition(seed, weighted=True)

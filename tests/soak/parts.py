@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from craftc._common import threads
-from tests.soak.fits import hash_of_fit
+from tests.soak.fits import KINDS, hash_of_fit
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_GROWTH = 5 << 20  # bytes of resident memory after the warm-up
@@ -78,8 +78,8 @@ def processes(fits: int) -> str:
 
 def environment() -> str:
     """Values of OMP_NUM_THREADS that are no number of threads: the same bits, no error."""
-    code = "from tests.soak.fits import hash_of_fit; print(*(hash_of_fit(number, None) for number in range(20)))"
-    expected = [hash_of_fit(number) for number in range(20)]
+    code = f"from tests.soak.fits import hash_of_fit; print(*(hash_of_fit(number, None) for number in range({KINDS})))"
+    expected = [hash_of_fit(number) for number in range(KINDS)]
     for value in OMP:
         variables = os.environ | {"OMP_NUM_THREADS": value}
         done = subprocess.run([sys.executable, "-c", code], env=variables, cwd=ROOT, capture_output=True, text=True, timeout=_TIMEOUT)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_and_children():
     """In a process of its own: memory and thread pools of other tests would count."""
-    code = "from tests.soak.parts import memory, processes; print(memory(600, 300)); print(processes(20))"
+    code = "from tests.soak.parts import memory, processes; print(memory(400, 200)); print(processes(20))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
