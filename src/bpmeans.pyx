@@ -3,6 +3,7 @@
 import numpy as np
 
 from cython.parallel cimport prange
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -15,7 +16,9 @@ from craftc._kernels._bpmeans cimport (
 )
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in
 from craftc._kernels.bpmeans_collapsed cimport other_rows, sweep_collapsed
-from craftc._kernels.bpmeans_fit cimport drop_redundant, fit_features, fit_memberships, lay_out, move_sums, reseed_empty
+from craftc._kernels.bpmeans_fit cimport (
+    VISITS_AT_ONCE, drop_redundant, fit_features, fit_memberships, lay_out, move_sums, reseed_empty, visits_of_row,
+)
 from craftc._kernels.bpmeans_start cimport add_feature, greedy, trials_for
 from craftc._kernels.dpmeans cimport dp_sums
 
@@ -27,32 +30,36 @@ cdef enum:
 
 # ---- a sweep ----
 
-cdef bint _sweep(descent *c) noexcept nogil:
-    """Every row chooses its features; with a penalty, rows in their order, and features are created and lost. Whether anything changed."""
+cdef void _sweep_some(descent *c) noexcept nogil:
+    """More rows choose their features; with a penalty, rows in their order, and features are created and lost."""
     cdef bp_model *m = &c.m
-    cdef Py_ssize_t place = 0, stop, i, k, window = WINDOW, reached
-    cdef bint changed = False
+    cdef Py_ssize_t stop, i, k, window = WINDOW, reached
+    cdef double visits = 0.0
     if c.penalty == 0.0:
-        _propose(c, 0, m.n)
+        stop = min(m.n, c.place + max(WINDOW, <Py_ssize_t> (<double> VISITS_AT_ONCE * c.n_threads / visits_of_row(c))))
+        _propose(c, c.place, stop)
+        c.place = stop
+        if stop < m.n:
+            return
         for i in range(m.n):
-            changed |= m.mask[i] != c.chosen[i]
+            c.changed |= m.mask[i] != c.chosen[i]
         memcpy(m.mask, c.chosen, m.n * sizeof(uint64_t))
-        return changed
-    memset(c.counts, 0, sizeof(c.counts))
-    if c.n_iter > 0:
-        for k in range(m.K):
-            c.counts[k] = <int64_t> m.M[k * m.lanes + k]
-    else:
-        for i in range(m.n):
-            _count(c, m.mask[i])
-    k = m.K
-    while place < m.n:
-        stop = min(place + window, m.n)
-        _propose(c, place, stop)
-        reached = _accept_in_order(c, place, stop, &changed)
+        return
+    if c.place == 0:
+        memset(c.counts, 0, sizeof(c.counts))
+        if c.n_iter > 0:
+            for k in range(m.K):
+                c.counts[k] = <int64_t> m.M[k * m.lanes + k]
+        else:
+            for i in range(m.n):
+                _count(c, m.mask[i])
+    while c.place < m.n and visits < <double> VISITS_AT_ONCE * c.n_threads:
+        stop = min(c.place + window, m.n)
+        visits += (stop - c.place) * visits_of_row(c)
+        _propose(c, c.place, stop)
+        reached = _accept_in_order(c, c.place, stop, &c.changed)
         window = min(2 * window, MAX_WINDOW) if reached == stop else WINDOW
-        place = reached
-    return changed or m.K != k
+        c.place = reached
 
 
 cdef void _count(descent *c, uint64_t mask) noexcept nogil:
@@ -166,28 +173,38 @@ cdef bint _create_feature(descent *c, Py_ssize_t i) noexcept nogil:
 
 # ---- a restart ----
 
-cdef void _advance(descent *c, Py_ssize_t sweeps) noexcept nogil:
-    """Sweeps until nothing changes, at most `sweeps`."""
-    cdef bint changed, first
-    while sweeps > 0 and not c.converged and c.n_iter < c.max_iter:
-        first = c.n_iter == 0
+cdef bint _advance(descent *c) noexcept nogil:
+    """Some rows of a sweep, as many as take a fraction of a second; after the last one the features follow. Whether the sweep has ended."""
+    cdef bp_model *m = &c.m
+    cdef bint first = c.n_iter == 0
+    if c.place == 0:
         if c.collapsed and first:
             fit_memberships(c)
-        if c.collapsed:
-            changed = sweep_collapsed(c)
-        else:
-            changed = _sweep(c)
-            if c.reseed:
-                reseed_empty(c)
-            move_sums(c)
-        changed |= drop_redundant(c)
-        memcpy(c.before, c.m.mask, c.m.n * sizeof(uint64_t))
-        fit_features(c)
-        c.path[c.n_iter] = c.objective
-        c.n_iter += 1
-        sweeps -= 1
-        # before the first sweep the features of a start are not least squares features
-        c.converged = not changed and (c.collapsed or not first)
+        c.changed, c.K_before = False, m.K
+    if c.collapsed:
+        sweep_collapsed(c)
+    else:
+        _sweep_some(c)
+    if c.place < m.n:
+        return False
+    c.place = 0
+    if not c.collapsed:
+        c.changed |= m.K != c.K_before
+        if c.reseed:
+            reseed_empty(c)
+        move_sums(c)
+    c.changed |= drop_redundant(c)
+    memcpy(c.before, m.mask, m.n * sizeof(uint64_t))
+    fit_features(c)
+    c.path[c.n_iter] = c.objective
+    c.n_iter += 1
+    # before the first sweep the features of a start are not least squares features
+    c.converged = not c.changed and (c.collapsed or not first)
+    return True
+
+
+cdef bint _is_over(const descent *c) noexcept nogil:
+    return c.converged or c.n_iter >= c.max_iter
 
 
 cdef class Run:
@@ -319,7 +336,7 @@ cdef class Run:
     cdef void _begin(self, const uint64_t *masks, Py_ssize_t n_features, uint64_t keep) noexcept nogil:
         cdef bp_model *m = &self.c.m
         cdef Py_ssize_t i
-        self.c.n_iter, self.c.converged, m.K = 0, False, bp_count(keep)
+        self.c.n_iter, self.c.converged, self.c.place, m.K = 0, False, 0, bp_count(keep)
         for i in range(m.n):
             m.mask[i] = bp_extract(masks[i], keep)
         memset(self.c.before, 0, m.n * sizeof(uint64_t))
@@ -329,11 +346,21 @@ cdef class Run:
             memset(self.c.places[0].sums, 0, m.most * m.D * sizeof(int64_t))
         fit_memberships(&self.c)
 
-    def advance(self, Py_ssize_t sweeps):
-        """At most `sweeps` sweeps, fewer if nothing changes; returns whether the restart is over: converged, or max_iter reached."""
-        with nogil:
-            _advance(&self.c, sweeps)
-        return bool(self.c.converged or self.c.n_iter >= self.c.max_iter)
+    def advance(self, Py_ssize_t sweeps, stop=None):
+        """At most `sweeps` sweeps, fewer if nothing changes; returns whether the restart is over: converged, or max_iter reached.
+
+        Between some rows and the next, signals are handled. `stop`: an Event by which another thread ends the call early; then the state
+        is that amid a sweep.
+        """
+        cdef bint ended
+        while sweeps > 0 and not _is_over(&self.c):
+            with nogil:
+                ended = _advance(&self.c)
+            sweeps -= ended
+            PyErr_CheckSignals()
+            if not ended and stop is not None and stop.is_set():
+                return True
+        return bool(_is_over(&self.c))
 
     @property
     def n_features(self):
@@ -431,4 +458,5 @@ cdef void _restart(descent *c, int base, Py_ssize_t n_features, const double *dr
                    Py_ssize_t n_trials) noexcept nogil:
     """One restart from its start until convergence or max_iter."""
     greedy(c, base, n_features, draws, n_columns, n_trials)
-    _advance(c, c.max_iter)
+    while not _is_over(c):
+        _advance(c)

@@ -11,7 +11,8 @@ from craftc._kernels._bpmeans cimport (
     BP_MOST, bp_extract, bp_first, bp_lowest, bp_model, bp_products, bp_quadratic, bp_row, bp_width, descent,
 )
 from craftc._kernels.bpmeans_fit cimport (
-    dequantise_sum, fit_gram, independent_columns, inner_products, invert, keep_features, lay_out, move_rows,
+    VISITS_AT_ONCE, dequantise_sum, fit_gram, independent_columns, inner_products, invert, keep_features, lay_out, move_rows,
+    visits_of_row,
 )
 
 cdef enum:                      # what a row does
@@ -186,22 +187,24 @@ cdef int _decide(
 
 # ---- a sweep ----
 
-cdef bint sweep_collapsed(descent *c) noexcept nogil:
-    """Take each row out in turn and return it with the features of least f. Whether anything changed."""
+cdef void sweep_collapsed(descent *c) noexcept nogil:
+    """Take more rows out in turn, and return each with the features of least f."""
     cdef bp_model *m = &c.m
     cdef other_rows *others = <other_rows *> (c.scratch + c.room - (sizeof(other_rows) + 7) // 8)
-    cdef Py_ssize_t place, i, k
-    cdef bint changed = False
+    cdef Py_ssize_t i, k
+    cdef double visits = 0.0
     cdef uint64_t chosen
     cdef double[BP_MOST] p
     cdef const void *row
     cdef int what
-    if not m.gram:              # Q = Z'X X'Z
-        lay_out(m, m.W)
-        inner_products(m, m.W, m.Q)
-    fit_gram(m.H, m.M, m.Q, m.G, m.K, m.lanes)
-    for place in range(m.n):
-        i = c.order[place] if c.order != NULL else place
+    if c.place == 0:
+        if not m.gram:          # Q = Z'X X'Z
+            lay_out(m, m.W)
+            inner_products(m, m.W, m.Q)
+        fit_gram(m.H, m.M, m.Q, m.G, m.K, m.lanes)
+    while c.place < m.n and visits < VISITS_AT_ONCE:
+        i = c.order[c.place] if c.order != NULL else c.place
+        visits += visits_of_row(c)
         if m.gram:
             for k in range(m.K):
                 p[k] = m.P[k * m.n + i]
@@ -210,9 +213,10 @@ cdef bint sweep_collapsed(descent *c) noexcept nogil:
             bp_products(&row, m.single, 1, m.D, m.table, bp_width(m.K), p)
         what = _decide(c, i, p, 1e-10 * c.scatter, others, &chosen)
         if what != STAY:
-            changed = True
+            c.changed = True
             _change(c, i, chosen, p, what, others.keep)
-    return changed
+            visits += m.K**3
+        c.place += 1
 
 
 cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what, uint64_t keep) noexcept nogil:

@@ -216,6 +216,15 @@ cdef void fit_gram(const double *H, const double *M, const double *Q, double *G,
             G[k * lanes + j] = G[j * lanes + k]
 
 
+# ---- work ----
+
+cdef double visits_of_row(const descent *c) noexcept nogil:
+    """Cells and combinations of features that a row visits when it chooses."""
+    cdef const bp_model *m = &c.m
+    cdef double K = m.K + 1
+    return K * (m.D + K) + (<double> (<int64_t> 1 << m.K) if m.K <= m.exact else 0.0)
+
+
 # ---- sums of rows ----
 
 cdef void move_sums(descent *c) noexcept nogil:

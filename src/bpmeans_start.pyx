@@ -23,7 +23,7 @@ cdef void greedy(
     cdef bp_proposals proposals
     cdef Py_ssize_t i, most = n_features if n_features else c.cap, trials
     cdef double left = c.scatter, gain
-    c.n_iter, c.converged = 0, False
+    c.n_iter, c.converged, c.place = 0, False, 0
     m.K = 0
     m.trace = 0.0
     memset(m.mask, 0, m.n * sizeof(uint64_t))

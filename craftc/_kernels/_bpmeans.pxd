@@ -81,6 +81,9 @@ ctypedef struct descent:
     double objective
     Py_ssize_t n_iter
     bint converged
+    Py_ssize_t place            # rows of the present sweep that are done
+    Py_ssize_t K_before         # features before it
+    bint changed                # whether any row has changed in it
     double *scratch             # (n_threads, room)
     Py_ssize_t room
     double *parts               # BP_TRIALS for every block of rows

@@ -13,4 +13,4 @@ ctypedef struct other_rows:     # the fit without one row
     double[BP_MOST * BP_MOST] H  # (K, lanes) inverse of Z'Z
     double[BP_MOST * BP_MOST] G  # (K, lanes) B B'
 
-cdef bint sweep_collapsed(descent *c) noexcept nogil
+cdef void sweep_collapsed(descent *c) noexcept nogil

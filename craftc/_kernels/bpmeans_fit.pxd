@@ -5,6 +5,9 @@ from libc.stdint cimport uint64_t
 from craftc._kernels._bpmeans cimport bp_model, descent
 from craftc._kernels.dpmeans cimport dp_sums
 
+cdef enum:
+    VISITS_AT_ONCE = 50_000_000    # of cells and combinations between two checks for an interrupt: a fraction of a second
+
 cdef void invert(const double *M, double *H, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil
 cdef void fit_gram(const double *H, const double *M, const double *Q, double *G, Py_ssize_t K, Py_ssize_t lanes) noexcept nogil
 cdef uint64_t independent_columns(
@@ -20,3 +23,4 @@ cdef void reseed_empty(descent *c) noexcept nogil
 cdef void dequantise_sum(descent *c, Py_ssize_t k) noexcept nogil
 cdef void fit_features(descent *c) noexcept nogil
 cdef void fit_memberships(descent *c) noexcept nogil
+cdef double visits_of_row(const descent *c) noexcept nogil

@@ -32,6 +32,7 @@ _ROUNDING = 1e-12  # of the sum of squares: solutions whose J differs by less ar
 _SMALL = 20_000_000  # products of a sweep up to which a restart uses one thread and several restarts run in parallel
 _GRAM_ROWS = 8192  # largest number of rows whose inner products are all kept
 _SECONDS = 0.1  # of restarts between two checks for an interrupt
+_SHORT, _LONG, _TYPICAL = 2e8, 100, 20  # visits of a short restart of so many sweeps, and features where none are given
 _CENTRED = {np.dtype(np.float64): 1e-20, np.dtype(np.float32): 1e-12}  # a mean below this share of the squares is rounding error
 _TABLE_ORDER = np.empty(0, np.int32)
 NONE, MEAN, ZERO = 0, 1, 2  # the feature that a start gives to every row
@@ -168,8 +169,9 @@ def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) ->
     side_by_side = _restarts_in_parallel(data, config)
     run = None if side_by_side or config.shuffle else run_for(data, config, threads_within(data, config))
     fits: dict[int, FeatureFit] = {}
-    if is_small(data, config) and side_by_side and not config.shuffle:
-        objectives, sweeps = parallel_restarts(data, config)
+    small, improve = is_small(data, config), improve and config.exchanges
+    if small and side_by_side and not config.shuffle:
+        objectives, sweeps = _side_by_side(data, config)
     else:
         n_threads = data.n_threads if side_by_side else 1
         found = parallel_map(lambda r: run_restart(data, config, r, run), range(config.n_init), n_threads, config.stop)
@@ -177,7 +179,6 @@ def best_restarts(data: FeatureData, config: FitConfig, improve: bool = True) ->
         objectives = np.array([fit.objective for fit in found])
         sweeps = np.array([fit.n_iter for fit in found])
     spent = np.cumsum(sweeps)
-    small, improve = is_small(data, config), improve and config.exchanges
 
     def improved(r: int) -> Record:
         own = run or run_for(data, config, threads_within(data, config))
@@ -197,7 +198,7 @@ def ranked(data: FeatureData, config: FitConfig) -> list[int]:
     """The restarts by their J after a few sweeps, one for each value of J."""
     heat = replace(config, max_iter=min(config.max_iter, _HEAT))
     if _restarts_in_parallel(data, config):
-        objectives, _ = parallel_restarts(data, heat)
+        objectives, _ = _side_by_side(data, heat)
     else:
         run = run_for(data, heat, threads_within(data, heat))
         objectives = np.array([run_restart(data, heat, r, run).objective for r in range(heat.n_init)])
@@ -257,6 +258,23 @@ def parallel_restarts(data: FeatureData, config: FitConfig) -> tuple[Floats, NDA
         if time.perf_counter() - started < _SECONDS / 2:
             batch *= 2
     return objectives, sweeps
+
+
+def _side_by_side(data: FeatureData, config: FitConfig) -> tuple[Floats, NDArray[np.int64]]:
+    """J and sweeps of every restart, one per thread at a time: sweep by sweep, unless whole restarts take a fraction of a second.
+
+    A kernel call that makes whole restarts does not look for an interrupt.
+    """
+    visits = _visits(data, config, config.n_features or min(config.cap, _TYPICAL)) * min(config.max_iter, _LONG)
+    if visits < _SHORT:
+        return parallel_restarts(data, config)
+
+    def outcome(r: int) -> tuple[float, int]:
+        fit = run_restart(data, config, r, None)
+        return fit.objective, fit.n_iter
+
+    found = parallel_map(outcome, range(config.n_init), data.n_threads, config.stop)
+    return np.array([objective for objective, _ in found]), np.array([n_iter for _, n_iter in found])
 
 
 def _promising(objectives: Floats, most: int, tolerance: float) -> list[int]:
@@ -354,7 +372,7 @@ def from_memberships(data: FeatureData, config: FitConfig, masks: Masks, n_featu
 def run_to_convergence(run: bpmeans_kernel.Run, config: FitConfig, name: str | None, target: float = math.inf) -> FeatureFit:
     """Sweeps until convergence or max_iter, fewer if J would not reach `target` soon; `name`: of the start, for the callback."""
     before = math.inf
-    while not run.advance(1) and not config.stop.is_set() and run.objective - target <= _HORIZON * (before - run.objective):
+    while not run.advance(1, config.stop) and not config.stop.is_set() and run.objective - target <= _HORIZON * (before - run.objective):
         before = run.objective
     if build.debug() and (np.diff(run.path) > 1e-12 * (run.path[:-1] + run.scatter)).any():
         raise AssertionError(f"the objective rose: {run.path!r}")

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array, csc_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import splu
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,8 +25,9 @@ from craftc._common.threads import effective_n_threads, one_blas_thread
 from craftc._common.typing import Floats, Labels
 from craftc._common.validation import Choice, Constraint, Number, check_choice, check_parameters, check_penalties
 from craftc._fusion.datafits import Squares
-from craftc._fusion.graph import N_NEIGHBORS, Graph, components, edges_of, lengths
+from craftc._fusion.graph import N_NEIGHBORS, Graph, edges_of
 from craftc._fusion.path import RegularizationPath, follow
+from craftc.convex.fusing import fusing_penalty
 from craftc.table.cluster_summary import MomentsSummary
 from craftc.table.numbers import read_numbers
 
@@ -262,29 +262,6 @@ def gaussian_weights(rows: Floats, n_neighbors: int) -> coo_array:
     near = coo_array((weight, (i, j)), (n, n)).tocsr()
     near.data = np.minimum(near.data, 1.0)  # pairs found twice were added up
     return near.maximum(near.T)
-
-
-def fusing_penalty(graph: Graph, spread: Floats) -> float:
-    """A penalty at which every connected component is fused.
-
-    Flows w_ij (phi_i - phi_j) along the edges, with L phi = the rows less the mean of their component, move every row to that mean;
-    they are feasible if no |phi_i - phi_j| is above the penalty.
-    """
-    if not len(graph.edge):
-        return 1.0
-    label = components(graph)[:-1]
-    count = np.bincount(label)
-    means = np.stack([np.bincount(label, column) for column in spread.T], axis=1) / count[:, None]
-    load = spread - means[label]
-    i, j = graph.edge.T
-    d = graph.d
-    degree = np.bincount(i, graph.weight, minlength=d) + np.bincount(j, graph.weight, minlength=d)
-    held = np.zeros(d)
-    held[np.unique(label, return_index=True)[1]] = 1.0  # one node of every component has potential 0, which makes the system regular
-    held *= np.where(degree > 0, degree, 1.0)
-    laplacian = coo_array((np.concatenate([-graph.weight, -graph.weight]), (np.append(i, j), np.append(j, i))), (d, d))
-    potential = splu(csc_array(laplacian + coo_array((degree + held, (np.arange(d), np.arange(d))), (d, d)))).solve(load)
-    return float(lengths(potential[i] - potential[j]).max()) or 1.0
 
 
 def row_description_length(spread: Floats, label: Labels, scatter: float) -> float:

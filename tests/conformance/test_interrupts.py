@@ -1,0 +1,38 @@
+"""Ctrl-C ends a fit within a second, wherever it is: in restarts, in long sweeps, before the first step of a path."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.estimators.mixture_cases import run
+
+FITS = {
+    "restarts": "KFeatures(10, n_threads=1, random_state=0).fit(X)",
+    "restarts side by side": "KFeatures(10, n_threads=2, random_state=0).fit(X)",
+    "all combinations": "KFeatures(16, assignment='exact', n_threads=1, random_state=0).fit(X)",
+    "new features": "BPMeans(5.0, n_threads=1, random_state=0).fit(X)",
+    "collapsed": "BPMeans(5.0, collapsed=True, n_threads=1, random_state=0).fit(X)",
+    "collapsed side by side": "BPMeans(5.0, collapsed=True, n_threads=2, random_state=0).fit(X[:20_000])",
+    "a graph of many columns": "ConvexClustering().fit(X[:8000, :6])",
+}
+
+
+@pytest.mark.slow_except(1)
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a process here")
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+def test_ctrl_c_ends_a_long_fit(fit):
+    """None of these ends by itself soon. The time is from the signal to the exception."""
+    script = (
+        "import os, signal, threading, time, warnings, numpy as np; from craftc import BPMeans, ConvexClustering, KFeatures\n"
+        "warnings.simplefilter('ignore')\n"
+        "X = np.random.default_rng(0).normal(size=(150_000, 12))\n"
+        "at = []\n"
+        "threading.Timer(1.0, lambda: (at.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT))).start()\n"
+        "try:\n"
+        f"    {fit}\n"
+        "except KeyboardInterrupt:\n"
+        "    print(time.monotonic() - at[0])\n"
+    )
+    assert float(run(script)) < 1.0
