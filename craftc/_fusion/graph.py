@@ -15,6 +15,7 @@ from craftc._kernels import covariates as _kernel
 
 N_NEIGHBORS = 8  # of a nearest-neighbour graph
 _LARGEST = 1e100  # weight of an edge
+_ROUNDING = 1e-12  # of the largest weight: a matrix that is symmetric but for this is
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Graph:
 
 
 def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp], Floats]:
-    """Pairs i < j with S_ij > 0, sorted, and their S_ij; raise unless the matrix is symmetric, finite and >= 0."""
+    """Pairs i < j with S_ij > 0, sorted, and their S_ij; raise unless the matrix is symmetric but for rounding, finite and >= 0."""
     matrix = matrix if sparse.issparse(matrix) else array_of(name, matrix, "a square array of numbers >= 0")
     if matrix.shape != (d, d):
         raise ValueError(f"{name} must have shape ({d}, {d}), one row and column for every {node}, got {matrix.shape}.")
@@ -62,7 +63,9 @@ def edges_of(matrix: Any, d: int, name: str, node: str) -> tuple[NDArray[np.intp
     if values.size and values.max() > _LARGEST:
         raise ValueError(f"{name} must be at most {_LARGEST:g}, or their sums overflow, got {values.max():.3g}; scale them down.")
     difference = float(abs(matrix - matrix.T).max()) if d else 0.0
-    if difference > 0:
+    if 0 < difference <= _ROUNDING * float(values.max()):
+        matrix = (matrix + matrix.T) / 2
+    elif difference > 0:
         raise ValueError(f"{name} must be symmetric, got a difference of {difference:.3g} to its transpose; pass (S + S.T) / 2.")
     if not sparse.issparse(matrix):
         row, column = np.nonzero(np.triu(matrix, 1))

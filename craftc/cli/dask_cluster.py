@@ -96,6 +96,7 @@ def connected(address: str) -> Iterator[Any]:
     """A client of a scheduler."""
     try:
         from distributed import Client
+        from distributed.comm.addressing import parse_address, parse_host_port
     except ImportError as error:
         raise ImportError("--scheduler needs Dask: pip install 'craftc[dask]'.") from error
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
@@ -104,6 +105,9 @@ def connected(address: str) -> Iterator[Any]:
         logger.setLevel(logging.CRITICAL)
     try:
         try:
+            scheme, location = parse_address(address)
+            if scheme in ("tcp", "tls"):  # a client that finds the address wrong waits for a minute when it is deleted
+                parse_host_port(location)
             client = Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
             raise OSError(f"No Dask scheduler answers at {address!r} ({error}); pass an address as tcp://HOST:8786.") from error

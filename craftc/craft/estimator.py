@@ -183,7 +183,8 @@ class CRAFT(
     feature_importances_ : ndarray (D,) of float64
         Share of every input column in the gains of the features in which clusters differ from the whole table.
     margins_ : ndarray (n,) of float32
-        Nats by which each row prefers its cluster to the second best; inf with one cluster.
+        Nats by which each row prefers its cheapest cluster to the second cheapest; inf with one cluster. The cheapest one is that of
+        `labels_` where the fit has converged.
     cluster_margins_ : ndarray (K,) of float64
         Mean margin of the rows of each cluster.
     cluster_price_ : float

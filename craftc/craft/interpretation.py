@@ -13,7 +13,7 @@ from craftc._common.typing import Floats
 from craftc._common.validation import check_number
 from craftc.craft.dependence import dependence_sentence
 from craftc.craft.diagnostics import contribution_columns
-from craftc.craft.levels import weights_of_fit
+from craftc.craft.levels import check_rows_of_fit, weights_of_fit
 from craftc.craft.naming import cluster_names
 from craftc.craft.probabilities import is_a_density
 from craftc.craft.rows import MOST_TYPICAL, MOST_UNUSUAL, extremes_of
@@ -201,6 +201,7 @@ class Interpretation(HtmlOverview):
         if not isinstance(getattr(self, "labels_", None), np.ndarray):
             raise ValueError("This model holds no labels of its rows, which lie in a Dask collection; fit a sample of the rows.")
         weights = weights_of_fit(self, len(table), sample_weight)
+        check_rows_of_fit(self, self._encoding.apply(table), weights)
         return refits(self, table, weights, int(n), int(n_seeds), int(random_state))
 
 

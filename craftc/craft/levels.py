@@ -10,12 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.merge_path import MergePath, objectives_of, saving_of, suggested_n_clusters
+from craftc._common.threads import effective_n_threads
 from craftc._common.typing import Labels
 from craftc._common.validation import Choice, Number, check_weight
+from craftc._common.weights import integer_weights
 from craftc.craft.dependence import ColumnLinks
 from craftc.craft.fitting import rows_of
 from craftc.craft.path_clusters import PathClusters
 from craftc.table import MixedTable
+from craftc.table.moments import Moments
 
 
 class Levels:
@@ -88,7 +91,9 @@ class Levels:
         model.n_clusters = model.n_clusters_
         if X is not None:
             table = model._read_new(X)
-            model._set_rows(table, model.labels_, weights_of_fit(model, len(table), sample_weight))
+            weights = weights_of_fit(model, len(table), sample_weight)
+            check_rows_of_fit(model, table, weights)
+            model._set_rows(table, model.labels_, weights)
         return model
 
     def _set_path(self: Any, path: MergePath | None, along: PathClusters | None, links: ColumnLinks) -> None:
@@ -143,6 +148,20 @@ def weights_of_fit(model: Any, n_rows: int, sample_weight: ArrayLike | None) -> 
     if not math.isclose(given, whole, rel_tol=1e-9):
         raise ValueError(f"The rows of fit have a weight of {whole:g} in all, these one of {given:g}; pass the sample_weight of fit.")
     return weights
+
+
+def check_rows_of_fit(model: Any, table: MixedTable, weights: NDArray[np.float64] | None) -> None:
+    """Raise unless encoded rows are those of `fit`, in its order, as the exact sums of the clusters show; a collection is not checked."""
+    labels, known = getattr(model, "labels_", None), model._moments
+    if not isinstance(labels, np.ndarray):
+        return
+    integers, unit = integer_weights(weights)
+    found = Moments.of_partition(known.grid, unit, table, integers, labels, known.n_clusters, effective_n_threads(model.n_threads))
+    if unit != known.unit or not np.array_equal(found.groups, known.groups):
+        raise ValueError(
+            "X is not the table of fit, or its rows are in another order: the sums of the rows of its clusters are others; pass the table "
+            "of fit."
+        )
 
 
 def n_rows_of(model: Any) -> int:

@@ -134,8 +134,9 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         Distance beyond which a row opens a cluster in `partial_fit` and `predict(open_cluster=True)`: lambda of the paper's algorithm;
         after a search the largest distance of a row of the table to its nearest centre.
     objective_ : float
-        J of the returned partition, from exact sums of the rows (full covariances: the objective of Appendix E, with a
-        `covariance_price` that of all clusters but one; one known covariance: squared Mahalanobis distances in place of Euclidean ones).
+        J of the returned partition, from exact sums of the rows (full covariances: the objective of Appendix E, in which clusters that have
+        lost all their rows keep their terms, with a `covariance_price` that of all clusters but one; one known covariance: squared
+        Mahalanobis distances in place of Euclidean ones).
     objective_path_ : ndarray of float64
         J after every sweep.
     inertia_ : float
@@ -146,7 +147,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     n_iter_ : int
         Sweeps of the best start, the polish included.
     converged_ : bool
-        Whether its last sweep moved no row.
+        Whether its last sweep moved no row or, in mode "auto" with more than 16 384 rows, lowered J by less than 1e-4 of itself.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if the input has column names.

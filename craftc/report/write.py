@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from craftc._common.atomic_write import replacing
 from craftc.craft import CRAFT
+from craftc.craft.levels import check_rows_of_fit
 from craftc.report import words
 from craftc.report.page import Page, display_order
 from craftc.report.rows import CLEAR
@@ -110,6 +111,8 @@ def _cells(model: Any, table: Any) -> MixedTable:
         raise ValueError("This model holds no labels of its rows, which lie in a Dask collection; fit a sample of the rows for a report.")
     if len(cells) != len(model.labels_):
         raise ValueError(f"The table has {len(cells)} rows, but the model was fitted on {len(model.labels_)}; pass the table of fit.")
+    if math.isclose(float(model.cluster_sizes_.sum()), len(cells), rel_tol=1e-9):  # sums of rows with weights cannot be compared
+        check_rows_of_fit(model, model._encoding.apply(cells), None)
     return cells
 
 

@@ -151,7 +151,8 @@ def _read_excel(file: InputFile, header: Any, skip: int) -> RawTable:
     sheet = sheet.astype(object).where(sheet.notna() & (sheet != ""), None)
     sheet = sheet.loc[:, sheet.notna().any()]
     notes = [] if len(filled) == 1 else [f"The file has {len(filled)} sheets; the first, {quoted(str(name))}, was read."]
-    rows = [["" if cell is None else as_text(cell) for cell in row] for row in sheet.head(_HEAD_ROWS).itertuples(index=False)]
+    first = sheet.head(_HEAD_ROWS + min(skip, len(sheet)))
+    rows = [["" if cell is None else as_text(cell) for cell in row] for row in first.itertuples(index=False)]
     start, names = _header(rows, header, skip, notes)
     frame = sheet.iloc[start:].dropna(how="all").reset_index(drop=True)
     frame.columns = names
@@ -193,7 +194,7 @@ def _read_json(file: InputFile, head: bytes, encoding: str, header: Any, skip: i
 def _read_text(file: InputFile, head: bytes, encoding: str, header: Any, skip: int) -> RawTable:
     """Parse delimited text with a known encoding; every column stays text."""
     pd = need_pandas()
-    delimiter, rows = _first_records(file, head, encoding)
+    delimiter, rows = _first_records(file, head, encoding, skip)
     notes: list[str] = []
     if not any(rows):
         raise TableError(_EMPTY.format(file.shown))
@@ -233,20 +234,21 @@ def _parser_problem(message: str, n_names: int) -> str:
     return message.rstrip(".")
 
 
-def _first_records(file: InputFile, head: bytes, encoding: str) -> tuple[str, list[list[str]]]:
-    """The delimiter and the first records, from more than the first bytes where a few records are longer."""
+def _first_records(file: InputFile, head: bytes, encoding: str, skip: int) -> tuple[str, list[list[str]]]:
+    """The delimiter, and the first records with those to skip, from more than the first bytes where these are longer."""
     size = HEAD
     while True:
         text = codecs.getincrementaldecoder(encoding)().decode(head)  # incremental, because the last character may be incomplete
         whole = len(head) < size
-        if whole or text.count("\n") + text.count("\r") > _FEWEST_ROWS:
-            delimiter = _delimiter(text, whole)
-            rows = _records(text, delimiter, whole)
-            if whole or len(rows) > _FEWEST_ROWS:
+        if whole or text.count("\n") + text.count("\r") > _FEWEST_ROWS + skip:
+            delimiter = _delimiter(text, whole, skip)
+            rows = _records(text, delimiter, whole, skip)
+            if whole or len(rows) > _FEWEST_ROWS + skip:
                 return delimiter, rows
         if size >= _LONGEST_HEAD:
             raise TableError(
-                f"{file.shown} is not a table: its first {_FEWEST_ROWS} rows have more than {size >> 20} MiB; check line ends and quotes."
+                f"{file.shown} is not a table: its first {_FEWEST_ROWS + skip} rows have more than {size >> 20} MiB; check line ends and "
+                "quotes."
             )
         size *= 4
         head = file.first(size)
@@ -261,20 +263,20 @@ def _fields_of_any_length() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _records(text: str, delimiter: str, whole: bool) -> list[list[str]]:
+def _records(text: str, delimiter: str, whole: bool, skip: int) -> list[list[str]]:
     """The first records; blank lines are empty records. The last one may be incomplete unless this is the whole text."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader, most = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), _HEAD_ROWS + skip
     with _fields_of_any_length():
-        rows = [row for _, row in zip(range(_HEAD_ROWS + 1), reader, strict=False)]
-    return rows[:_HEAD_ROWS] if whole or len(rows) < 2 else rows[:-1]
+        rows = [row for _, row in zip(range(most + 1), reader, strict=False)]
+    return rows[:most] if whole or len(rows) < 2 else rows[:-1]
 
 
-def _delimiter(text: str, whole: bool) -> str:
+def _delimiter(text: str, whole: bool, skip: int) -> str:
     """The delimiter that splits the first lines into equally many cells; of several, or of none, that with the most columns."""
     best, delimiter = (False, False, 1), ","
     for candidate in _DELIMITERS:
         try:
-            rows = [row for row in _records(text, candidate, whole) if row]
+            rows = [row for row in _records(text, candidate, whole, skip)[skip:] if row]
         except csv.Error:
             continue
         start = next((i for i, row in enumerate(rows[:20]) if len(row) > 1), 0)  # after lines of a title
@@ -292,7 +294,7 @@ def _header(rows: list[list[str]], header: Any, skip: int, notes: list[str]) -> 
     """The number of records before the first row of the table, and the names of its columns."""
     filled = [i for i, row in enumerate(rows) if i >= skip and any(cell.strip() for cell in row)]
     if not filled:
-        raise TableError(f"No line is left after skip={skip}; the table begins with {len(rows)} lines.")
+        raise TableError(f"No line is left after skip={skip}; the table has {len(rows)} lines.")
     width = Counter(len(rows[i]) for i in filled).most_common(1)[0][0]
     n_title = 0
     if header == "infer":

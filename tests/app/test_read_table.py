@@ -211,6 +211,13 @@ def test_skip(read):
     pd.testing.assert_frame_equal(table, read(CSV)[0])
 
 
+@pytest.mark.parametrize("n", [199, 200, 3000])
+def test_skip_of_many_lines(read, n):
+    """More than those by which the format is seen, with other delimiters in them."""
+    table, _ = read("".join(f"# note {i}; x\n" for i in range(n)) + CSV, skip=n)
+    pd.testing.assert_frame_equal(table, read(CSV)[0])
+
+
 # ---- numbers ----
 
 

@@ -96,7 +96,7 @@ def test_arguments(run, sales, tmp_path, monkeypatch):
     code, _, err = run("predict", model, one, "--in-memory", "--scheduler", address)
     assert (code, "leave out --in-memory" in err) == (2, True)
     monkeypatch.setattr(dask_cluster, "_PATIENCE", 1)
-    for wrong in (address, "no address"):
+    for wrong in (address, "no address", "tcp://127.0.0.1"):
         code, _, err = run("predict", model, sales / "sales", "--out", tmp_path / "out", "--scheduler", wrong)
         assert code == 2
         assert f"No Dask scheduler answers at {wrong!r}" in err

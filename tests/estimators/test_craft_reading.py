@@ -175,8 +175,24 @@ def test_stability_tells_clusters_from_slices(fitted, people):
     slices = CRAFT(4, random_state=0).fit(X).stability(X, n=5, n_seeds=0)
     assert slices.mean.mean() < 0.6
     assert len(slices.agreement) == 0
-    with pytest.raises(ValueError, match="pass the table of fit"):
-        fitted.stability(people.head(10))
+    for other in (people.head(10), people[::-1]):
+        with pytest.raises(ValueError, match="pass the table of fit"):
+            fitted.stability(other)
+
+
+def test_rows_in_another_order_are_not_the_table_of_fit(fitted, people, tmp_path):
+    assert len(fitted.at(2, people).margins_) == len(people)
+    with pytest.raises(ValueError, match="in another order"):
+        fitted.at(2, people[::-1])
+    craftc.report.write(fitted, people, tmp_path / "page.html")
+    with pytest.raises(ValueError, match="in another order"):
+        craftc.report.write(fitted, people[::-1], tmp_path / "other.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    weight = np.linspace(0.5, 2.0, len(people))
+    weighted = CRAFT(3, random_state=0).fit(people, sample_weight=weight)
+    assert len(weighted.at(2, people, weight).margins_) == len(people)
+    with pytest.raises(ValueError, match="in another order"):
+        weighted.at(2, people, weight[::-1])
 
 
 def test_stability_takes_the_weights_and_the_columns_of_fit(people):

@@ -233,6 +233,12 @@ def test_edges_of_dense_and_sparse_similarities_are_the_same():
     for ours, theirs in zip(edges_of(S.toarray(), 30, "S", "row"), edges_of(S, 30, "S", "row"), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert lengths(np.empty((0, 2))).shape == (0,)
+    rounded = np.abs(np.corrcoef(np.random.default_rng(0).normal(size=(40, 12)), rowvar=False))
+    assert (rounded != rounded.T).any()
+    for matrix in (rounded, sparse.csr_array(rounded)):
+        edge, weight = edges_of(matrix, 12, "S", "row")
+        np.testing.assert_array_equal(weight, (rounded[*edge.T] + rounded.T[*edge.T]) / 2)
+        assert len(edge) == 66
     with pytest.raises(ValueError, match=r"S must be symmetric, got a difference of 0\.5"):
         edges_of(np.array([[0.0, 1.0], [0.5, 0.0]]), 2, "S", "row")
     with pytest.raises(ValueError, match="S must be finite and >= 0"):
