@@ -468,7 +468,7 @@ def scatter_between(
     const int64_t[::1] counts not None,     # IN  (K or more,)
     const double[::1] mean not None,        # IN  (D,)
 ):
-    """sum_k count_k |mu_k - mean|^2, summed without loss (Neumaier 1974)."""
+    """sum_k count_k |mu_k - mean|^2, a compensated sum (Neumaier 1974)."""
     check(counts.shape[0] >= mu.shape[0], "counts")
     check(mean.shape[0] == mu.shape[1], "mean")
     cdef Py_ssize_t k

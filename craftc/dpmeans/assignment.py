@@ -43,7 +43,6 @@ class Assignment:
         self._bounds: Literal["none", "distances", "costs"] = "none"  # costs: of collapsed moves
         self._bounds_pay, self._few_move = True, False
         self._last_is_new = False  # whether the bounds do not cover the last centre
-        self._settled = False  # whether few rows will move after the next sweep, however many do in it
         self._bounded_mu = np.empty((0, data.n_columns))  # centres to which the bounds belong
         self.drop_empty()
         self.update_means()
@@ -71,12 +70,11 @@ class Assignment:
             self.forget_bounds()
         return True
 
-    def replace_centers(self, centers: Floats, settled: bool = False) -> None:
-        """Continue with other centres; all rows belong to the first until the next sweep. `settled`: few will move after that."""
+    def replace_centers(self, centers: Floats) -> None:
+        """Continue with other centres; all rows belong to the first until the next sweep."""
         self.mu, self.K = np.ascontiguousarray(centers), len(centers)
         self.sums.grow(self.K)
         self.forget_bounds()
-        self._settled = settled
 
     def forget_bounds(self) -> None:
         """Scan every row in the next sweep."""
@@ -100,10 +98,9 @@ class Assignment:
         self.n_scanned += scanned
         self._last_is_new = False
         self._bounds, self._bounded_mu = "distances", self.mu
-        settled, self._settled = self._settled, False
-        self._few_move = settled or moved < len(self.table) / _ROWS_PER_MOVE
+        self._few_move = moved < len(self.table) / _ROWS_PER_MOVE
         # for few centres and columns, bounds cost more than scans unless nearly every row stays
-        self._bounds_pay = keep and (settled or self.mu.size >= _WIDE or moved < len(self.table) / _ROWS_BOUNDED)
+        self._bounds_pay = keep and (self.mu.size >= _WIDE or moved < len(self.table) / _ROWS_BOUNDED)
         return moved, beyond
 
     def _keeps_bounds(self) -> bool:
@@ -205,8 +202,8 @@ class LocalAssignment(Assignment):
     def labels(self) -> Labels:
         return self.rows.labels
 
-    def replace_centers(self, centers: Floats, settled: bool = False) -> None:
-        super().replace_centers(centers, settled)
+    def replace_centers(self, centers: Floats) -> None:
+        super().replace_centers(centers)
         self.rows.labels[:] = -1  # in the first cluster, but not in its sums: the next sweep adds every row where it belongs
         self.sums.clear()
 

@@ -179,7 +179,7 @@ class Starts:
 
         left, before = int(model.max_iter) - len(path), len(path)
         if centers is not None:
-            descent.rows.replace_centers(centers, settled=True)  # in a sample
+            descent.rows.replace_centers(centers)
         if isinstance(model.init, str) and model.init == "random-row":
             descent.rows.replace_centers(self.rows.random_row(self.seed, start))
             if self.mode == "collapsed":  # its moves need the means of the rows
