@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -68,3 +71,11 @@ def need(*packages):
     compiler = (sysconfig.get_config_var("CC") or "cl").split()[0]
     if shutil.which(compiler) is None:
         pytest.skip(f"no C compiler here ({compiler} is not on the path)")
+
+
+def run(script, **environment):
+    """What a script prints, in a Python of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **environment}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

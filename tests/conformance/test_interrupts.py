@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
-from tests.estimators.mixture_cases import run
+from tests.common import run
 
+#: Sweeps without an end: they climb by rounding, or for long.
+MIXTURE = "FeatureSelectionMixture(20, tol=0, merge=False, max_iter=10**6, n_init=40, n_threads={}, random_state=0).fit(Y[:{}])"
 FITS = {
     "restarts": "KFeatures(10, n_threads=1, random_state=0).fit(X)",
     "restarts side by side": "KFeatures(10, n_threads=2, random_state=0).fit(X)",
@@ -16,6 +18,9 @@ FITS = {
     "collapsed": "BPMeans(5.0, collapsed=True, n_threads=1, random_state=0).fit(X)",
     "collapsed side by side": "BPMeans(5.0, collapsed=True, n_threads=2, random_state=0).fit(X[:20_000])",
     "a graph of many columns": "ConvexClustering().fit(X[:8000, :6])",
+    "starts one by one": MIXTURE.format(1, 6000),
+    "starts side by side": MIXTURE.format(2, 19_000),
+    "rows of a start": MIXTURE.format(2, 60_000),
 }
 
 
@@ -25,9 +30,9 @@ FITS = {
 def test_ctrl_c_ends_a_long_fit(fit):
     """None of these ends by itself soon. The time is from the signal to the exception."""
     script = (
-        "import os, signal, threading, time, warnings, numpy as np; from craftc import BPMeans, ConvexClustering, KFeatures\n"
+        "import os, signal, threading, time, warnings, numpy as np; from craftc import *\n"
         "warnings.simplefilter('ignore')\n"
-        "X = np.random.default_rng(0).normal(size=(150_000, 12))\n"
+        "X, Y = (np.random.default_rng(0).normal(size=shape) for shape in ((150_000, 12), (60_000, 20)))\n"
         "at = []\n"
         "threading.Timer(1.0, lambda: (at.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT))).start()\n"
         "try:\n"

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from craftc import FeatureSelectionMixture
-from tests.common import ROOT
 
 MODELS = {
     "local": {},
@@ -69,11 +64,3 @@ def assert_close(a, b, columns=slice(None)):
     assert a.elbo_ == pytest.approx(b.elbo_, rel=1e-7)
     np.testing.assert_allclose(a.feature_probabilities_[:, columns], b.feature_probabilities_, rtol=0, atol=1e-5)
     np.testing.assert_allclose(a.means_[:, columns], b.means_, rtol=1e-5, atol=1e-5 * np.abs(b.means_).max())
-
-
-def run(script, **environment):
-    """What a script prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **environment}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()

@@ -13,8 +13,8 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from craftc._common import threads as parallel
 from craftc.mixture import estimator
-from tests.common import examples
-from tests.estimators.mixture_cases import MODELS, assert_close, assert_same_bits, every_model, model_of, run, synthetic, table
+from tests.common import examples, run
+from tests.estimators.mixture_cases import MODELS, assert_close, assert_same_bits, every_model, model_of, synthetic, table
 
 # ---- ELBO ----
 
