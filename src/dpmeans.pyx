@@ -55,7 +55,7 @@ cdef class Centres:
         frexp(reach, &exponent)
         self.c.scale = ldexp(1.0, -max(-126 if single else -1000, min(exponent, 126 if single else 1000)))
         centre = np.zeros((K + DP_PAD, D), np.float32)
-        half = np.full(K + DP_PAD, np.inf, np.float32)
+        half = np.empty(K + DP_PAD, np.float32)
         ref_single = ref.astype(np.float32) if single else np.zeros(1, np.float32)
         cdef float[:, ::1] c = centre
         cdef float[::1] h = half
@@ -68,6 +68,8 @@ cdef class Centres:
                 c[k, d] = <float> cell
             h[k] = <float> (0.5 * square)
             most = max(most, square)
+        for k in range(K, K + DP_PAD):
+            h[k] = INFINITY
         self.mu, self.arrays = mu, (ref, ref_single, centre, half)
         self.c.D, self.c.K, self.c.single = D, K, single
         self.c.mu = &m[0, 0] if K else NULL
@@ -333,6 +335,40 @@ def beyond(
                        &share[b * block] if share.shape[0] else NULL, &out[b * block], &tile[omp_get_thread_num(), 0])
 
 
+def leaders(
+    X not None,                             # IN  (n, D)
+    const Py_ssize_t[::1] rows not None,    # IN  rows that may be leaders, in order
+    const double[::1] share not None,       # IN  (n,) by which squared distances count, at most 1; or empty
+    double limit,
+    double[:, ::1] found not None,          # OUT (m, D) their cells
+):
+    """The first of some rows, and in order each that is further than the limit from all leaders before it (Hartigan 1975).
+
+    Returns their number and the position among the rows up to which they were sought: the end, or where there was no more room.
+    """
+    cdef table_rows table = rows_of(X)
+    cdef Py_ssize_t n = 0, position = 0, D = table.p, i, k, d
+    cdef double unit
+    cdef const void *x
+    check(found.shape[1] == D, "found")
+    check(share.shape[0] in (0, table.n), "share")
+    for position in range(rows.shape[0]):
+        check(0 <= rows[position] < table.n, "rows")
+    position = 0
+    with nogil:
+        while position < rows.shape[0] and n < found.shape[0]:
+            i = rows[position]
+            x, unit, k = rows_numeric(&table, i), share[i] if share.shape[0] else 1.0, 0
+            while k < n and dp_distance(x, table.single, &found[k, 0], D) * unit > limit:
+                k += 1
+            if k == n:
+                for d in range(D):
+                    found[n, d] = (<const float *> x)[d] if table.single else (<const double *> x)[d]
+                n += 1
+            position += 1
+    return n, position
+
+
 def distances(
     X not None,                             # IN  (n, D)
     const double[:, ::1] mu not None,       # IN  (K, D)
@@ -426,9 +462,11 @@ def gaps(
     check_indices(some, 0, mu.shape[0], "numbers of centres")
     cdef Py_ssize_t K = mu.shape[0], D = mu.shape[1], j, k, one
     cdef double distance
-    cdef double[::1] nearest = np.full(K, INFINITY)
-    cdef uint8_t[::1] among = np.zeros(K, np.uint8)
+    cdef double[::1] nearest = np.empty(K)
+    cdef uint8_t[::1] among = np.empty(K, np.uint8)
     with nogil:
+        for k in range(K):
+            nearest[k], among[k] = INFINITY, False
         for j in range(some.shape[0]):
             among[some[j]] = True
         for j in range(some.shape[0]):

@@ -51,6 +51,8 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
         return
     low, _, deviation, mean = known[:, compared]
     narrow, wide = int(deviation.argmin()), int(deviation.argmax())
+    if deviation[wide] <= COMMENSURATE * deviation[narrow]:
+        return
     least = np.exp(np.quantile(np.log(deviation), _NARROW))
     commensurate = deviation[wide] <= COMMENSURATE * least or (low == low[0]).all() or (np.mean((mean / deviation) ** 2) <= _CENTRED**2)
     if commensurate:

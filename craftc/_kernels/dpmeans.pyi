@@ -68,6 +68,13 @@ def beyond(
     out: NDArray[np.uint8],
     n_threads: int,
 ) -> None: ...
+def leaders(
+    X: NDArray[Any],
+    rows: NDArray[np.intp],
+    share: NDArray[np.float64],
+    limit: float,
+    found: NDArray[np.float64],
+) -> tuple[int, int]: ...
 def distances(
     X: NDArray[Any],
     mu: NDArray[np.float64],

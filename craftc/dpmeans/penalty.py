@@ -200,15 +200,20 @@ def paper_mode(rows: Any, penalty: float, seed: int) -> str:
     """The mode of the paper's algorithm: "serial" where lambda^2 is above typical squared distances of two rows of a cluster.
 
     Below them serial sweeps open clusters at rows within clusters. The squared distance of two rows is twice that of a row and its mean,
-    which delayed sweeps of a sample give. Where they open too many clusters for that, nearest rows decide.
+    which delayed sweeps of a sample give; they only lower it, and end where lambda^2 is above it. Where they open too many clusters for
+    that, nearest rows decide.
     """
     n = rows.n_counted
     sample = rows.counted() if n <= _MODE_ROWS else rows.gathered(spread(n, _MODE_ROWS, seed, DPMeansStream.MODE_SAMPLE))
     most = len(sample) // _ROWS_PER_RADIUS
     descent = Descent(sample, penalty, most + 1, sample.one_cluster(), sample.order(0, 0))
-    descent.run(descent.delayed, [], most)
-    if most > descent.rows.K:
-        return "serial" if penalty >= 2.0 * descent.inertia / sample.total else "delayed"
+    path: list[float] = []
+    converged, sound = False, penalty >= 2.0 * descent.inertia / sample.total
+    while not converged and not sound and len(path) < most:
+        converged = descent.run(descent.delayed, path, 1)[1]
+        sound = penalty >= 2.0 * descent.inertia / sample.total
+    if sound or most > descent.rows.K:
+        return "serial" if sound else "delayed"
     if n <= ROWS_SEARCHED:
         return "serial"  # which is fast enough, and lambda^2 may ask for a cluster per row
     squared = np.empty((len(sample), len(sample)))

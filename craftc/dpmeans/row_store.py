@@ -19,6 +19,7 @@ from craftc.dpmeans.penalty import farthest_first
 from craftc.dpmeans.seeding import random_row
 
 _ROWS_AT_ONCE = 1 << 17  # of which distances are kept: 12 bytes each
+_LEADERS_AT_ONCE = 256  # that one kernel call finds
 
 
 class LocalRows:
@@ -94,11 +95,12 @@ class LocalRows:
             X, share = data.X[rows], data.unit_weight[rows]
             far = beyond(X, share, centers)
             start, size = start + size, WINDOW if len(far) > WINDOW else min(2 * size, _ROWS_AT_ONCE)
-            found = [centers]
-            while len(far) and len(centers) + len(found) <= cap:
-                found.append(X[far[0]][None].astype(np.float64))
-                far = far[beyond(X[far], share[far] if len(share) else share, found[-1])]
-            centers = np.concatenate(found)
+            while len(far) and len(centers) < cap:
+                found = np.empty((min(len(far), cap - len(centers), _LEADERS_AT_ONCE), X.shape[1]))
+                n_found, stop = _kernel.leaders(X, far, share, limit, found)
+                centers, far = np.concatenate([centers, found[:n_found]]), far[stop:]
+                if len(far):
+                    far = far[beyond(X[far], share[far] if len(share) else share, found)]
         return centers
 
     # ---- single rows ----

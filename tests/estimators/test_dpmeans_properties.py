@@ -421,6 +421,7 @@ def test_leaders_are_the_rows_that_open_clusters_in_order(seed, limit, cap, weig
     weight = None if weights == "none" else drawn * (1.0 if weights == "whole" else 0.3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("craftc.dpmeans.row_store.WINDOW", 8)
+        patch.setattr("craftc.dpmeans.row_store._LEADERS_AT_ONCE", 3)
         found = LocalRows(DenseData(X, weight, 1)).leaders(limit, cap)
     expected = ref.leaders(X, limit, cap) if weight is None else ref.leaders(X[weight > 0], limit, cap, weight[weight > 0])
     np.testing.assert_array_equal(found[1:], expected[1:])

@@ -142,6 +142,32 @@ def test_rows_beyond_the_limit_of_all_centres(seed, dtype, shared, n_threads):
         np.testing.assert_array_equal(beyond, least > limit)
 
 
+@pytest.mark.parametrize("room", [1, 4, 50])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(4))
+def test_leaders_are_further_than_the_limit_from_those_before(seed, dtype, shared, room):
+    X = setting(seed, dtype)[0]
+    share = np.random.default_rng(seed).random(len(X)) if shared else np.empty(0)
+    rows = np.flatnonzero(np.random.default_rng(seed + 1).random(len(X)) < 0.5)
+    for limit in (0.0, 0.5 * float(X.var(axis=0).sum()), np.inf):
+        expected = []
+        for position, i in enumerate(rows):
+            away = squared(X[i : i + 1], X[expected].astype(np.float64))[0] * (share[i] if shared else 1.0)
+            if len(expected) < room and (away > limit).all():
+                expected.append(i)
+                last = position
+        found = np.full((room + 2, X.shape[1]), 7.0)
+        n, stop = kernel.leaders(X, rows, share, limit, found[1:-1])
+        np.testing.assert_array_equal(found[1 : n + 1], X[expected].astype(np.float64))
+        assert stop == (last + 1 if n == room else len(rows))
+        assert (found[n + 1 :] == 7.0).all()
+        assert (found[0] == 7.0).all()
+    assert kernel.leaders(X, rows[:0], share, limit, found) == (0, 0)
+    with pytest.raises(ValueError, match="rows"):
+        kernel.leaders(X, np.array([0, len(X)]), share, limit, found)
+
+
 def test_scatter_between_clusters_loses_nothing():
     mu, mean = np.array([[1e8, 0.0], [0.0, 1.0], [3.0, 0.0]]), np.zeros(2)
     counts = np.array([1, 3, 2, 99])
