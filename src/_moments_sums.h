@@ -9,7 +9,9 @@
 #include "_moments.h"
 #include "_simd.h"
 
-#define MOMENTS_RUN 1024        /* rows at once: 1024 2^52 < 2^63 */
+#define MOMENTS_RUN 1984        /* rows at once, at most: 1984 2^52 < 2^63 */
+#define MOMENTS_WIDE_RUN 1024   /* of wide rows */
+#define MOMENTS_WIDE 256        /* bytes of a row above which it is wide */
 #define MOMENTS_GROUPS 128      /* for more groups, the few rows of a run in each cost less one by one */
 #define MOMENTS_CELLS 8192      /* of a piece of such a run, which the first-level cache holds */
 #define MOMENTS_PIECE 64        /* rows of a piece, at least */
@@ -31,6 +33,12 @@ static inline void moments_add_sums(int64_t *cell, moments_sums s, int64_t n)
     cell[0] += n;
     int128_store(cell + 1, int128_add(int128_load(cell + 1), int128_of(sum)));
     int128_store(cell + 3, int128_add(int128_load(cell + 3), square));
+}
+
+/* Rows of a run: the more, the fewer additions of sums, as long as the second-level cache holds the run. */
+static inline ptrdiff_t moments_run(const table_rows *t)
+{
+    return t->p * (ptrdiff_t)(t->single ? sizeof(float) : sizeof(double)) > MOMENTS_WIDE ? MOMENTS_WIDE_RUN : MOMENTS_RUN;
 }
 
 #define LEAVES "_moments_sums_lanes.h"

@@ -56,7 +56,8 @@ TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double
             memcpy(row, own, sizeof(type) * (size_t)some);                                                                \
             own = row;                                                                                                    \
         }                                                                                                                 \
-        SIMD_PREFETCH(own + ahead);                                                                                       \
+        for (ptrdiff_t at = 0; at < vectors * W; at += 64 / (ptrdiff_t)sizeof(type))                                      \
+            SIMD_PREFETCH(own + ahead + at);                                                                              \
         for (int v = 0; v < vectors; v++) {                                                                               \
             const LANE q = (CELLS_##type(own + v * W) - middle[v]) * steps[v];                                             \
             const WORDS u = WORDS_OF(q + SIMD_MAGIC), high = u << 12 >> 38, low = u & HALF_WORD;                          \
@@ -90,9 +91,9 @@ TARGET static void THIS(moments_sum_##type)(int64_t *cells, const double *centre
                                             ptrdiff_t start, const int32_t *list, ptrdiff_t n)                            \
 {                                                                                                                         \
     const type *x = (const type *)rows_numeric(t, start);                                                                 \
-    const ptrdiff_t p = t->p, beyond = (t->n - start) * p;                                                                \
-    const int near = p * (ptrdiff_t)sizeof(type) <= MOMENTS_AHEAD && beyond >= 2 * MOMENTS_RUN * p;                       \
-    const ptrdiff_t ahead = near ? MOMENTS_RUN * p : 2 * W;     /* the same row of the next run, or the next cells */      \
+    const ptrdiff_t p = t->p, beyond = (t->n - start) * p, run = moments_run(t);                                          \
+    const int near = p * (ptrdiff_t)sizeof(type) <= MOMENTS_AHEAD && beyond >= 2 * run * p;                               \
+    const ptrdiff_t ahead = near ? run * p : 2 * W;     /* the same row of the next run, or the next cells */             \
     for (ptrdiff_t first = 0, piece; first < n; first += piece) {                                                         \
         ptrdiff_t d = 0;                                                                                                  \
         piece = p * MOMENTS_PIECE < MOMENTS_CELLS ? MOMENTS_CELLS / p : MOMENTS_PIECE;                                    \

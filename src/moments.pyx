@@ -36,6 +36,7 @@ cdef extern from "_moments_ranges.h" nogil:
 cdef extern from "_moments_sums.h" nogil:
     void moments_add_rows(int64_t *group, const double *centre, const double *scale, const Py_ssize_t *level_start,
                           Py_ssize_t first_numeric, const table_rows *t, Py_ssize_t start, const int32_t *list, Py_ssize_t n)
+    Py_ssize_t moments_run(const table_rows *t)
     enum:
         MOMENTS_RUN
         MOMENTS_GROUPS
@@ -253,14 +254,14 @@ def accumulate(
     check(groups.shape[1] == grid.width, "groups")
     check_indices(labels, -1, groups.shape[0], "labels")
     cdef table_rows rows = table_of(X, codes, weight)
-    cdef Py_ssize_t n = labels.shape[0], n_runs = (n + MOMENTS_RUN - 1) // MOMENTS_RUN, r
+    cdef Py_ssize_t n = labels.shape[0], run = moments_run(&rows), n_runs = (n + run - 1) // run, r
     if n_threads == 1:
         with nogil:
             for r in range(n_runs):
-                _accumulate_run(&rows, labels, grid, r * MOMENTS_RUN, min((r + 1) * MOMENTS_RUN, n), groups)
+                _accumulate_run(&rows, labels, grid, r * run, min((r + 1) * run, n), groups)
         return
     for r in prange(n_runs, nogil=True, schedule="static", num_threads=n_threads):
-        _accumulate_run(&rows, labels, grid, r * MOMENTS_RUN, min((r + 1) * MOMENTS_RUN, n),
+        _accumulate_run(&rows, labels, grid, r * run, min((r + 1) * run, n),
                         partial[omp_get_thread_num(), :groups.shape[0]])
     merge_partial(partial, groups, grid.first_numeric)
 

@@ -147,14 +147,14 @@ def test_rows_summed_together_are_those_added_one_by_one(p, K, code, dtype):
 
 @pytest.mark.parametrize("bits", [39, 51])
 def test_the_largest_sums_are_exact(bits):
-    """1024 rows in one group at the end of the grid: the words of 64 bits are as full as they can be."""
+    """1984 rows in one group at the end of the grid: the words of 64 bits are as full as they can be."""
     largest = 2**bits - 1
     for q in (largest, -largest, -(2**51)):
-        X, grid = np.full((1024, 2), float(q)), kernel.Grid(np.zeros(2), np.ones(2), np.empty(0, np.intp), 0)
-        group = accumulated(X, np.empty((1024, 0), np.uint8), np.empty(0, np.int64), np.zeros(1024, np.int32), grid, 1)[0]
-        assert group[0] == 1024
+        X, grid = np.full((1984, 2), float(q)), kernel.Grid(np.zeros(2), np.ones(2), np.empty(0, np.intp), 0)
+        group = accumulated(X, np.empty((1984, 0), np.uint8), np.empty(0, np.int64), np.zeros(1984, np.int32), grid, 1)[0]
+        assert group[0] == 1984
         for cell in (group[1:6], group[6:]):
-            assert (cell[0], signed_words(cell[1:3]), signed_words(cell[3:])) == (1024, 1024 * q, 1024 * q * q)
+            assert (cell[0], signed_words(cell[1:3]), signed_words(cell[3:])) == (1984, 1984 * q, 1984 * q * q)
 
 
 def signed_words(words):
