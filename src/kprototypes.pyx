@@ -13,7 +13,7 @@ The tables of dissimilarities are described in src/_kprototypes.h, the moments i
 import numpy as np
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fma
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from craftc._kernels._common cimport check, check_indices, check_threads, omp_get_thread_num
@@ -265,7 +265,7 @@ def assign(
     Prototypes prototypes not None,
     int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
     double[::1] best not None,              # OUT   (n,) or empty: cost of the row
-    double[::1] cost not None,              # OUT   (n_blocks,) weight times cost, summed over every block of BLOCK rows
+    double[:, ::1] cost not None,           # OUT   (n_blocks, 2) weight times cost, summed over every block of BLOCK rows, and what that lost
     double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
     int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
@@ -282,7 +282,7 @@ def assign(
     check(X.ndim == 2 and X.shape[0] == n and X.shape[1] == t.c.p, "X")
     check(codes.ndim == 2 and codes.shape[0] == n and codes.shape[1] == t.c.q, "codes")
     check(best.shape[0] == 0 or best.shape[0] == n, "best")
-    check(cost.shape[0] == n_blocks, "cost")
+    check(cost.shape[0] == n_blocks and cost.shape[1] == 2, "cost")
     check(scratch.shape[0] >= n_threads and scratch.shape[1] >= kp_scratch_size(t.c.p, t.c.q, t.c.lanes), "scratch")
     check(not moving or (partial.shape[0] >= n_threads and partial.shape[1] == t.c.n_clusters and partial.shape[2] == t.grid.width),
           "partial")
@@ -293,11 +293,11 @@ def assign(
         with nogil:
             for b in range(n_blocks):
                 moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK, min((b + 1) * COST_BLOCK, n), &scratch[0, 0],
-                                      &cost[b], moving, groups)
+                                      &cost[b, 0], moving, groups)
         return moved
     for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
         moved += assign_block(&rows, &t.c, t.grid, labels, best, b * COST_BLOCK, min((b + 1) * COST_BLOCK, n),
-                              &scratch[omp_get_thread_num(), 0], &cost[b], moving, partial[omp_get_thread_num()] if moving else groups)
+                              &scratch[omp_get_thread_num(), 0], &cost[b, 0], moving, partial[omp_get_thread_num()] if moving else groups)
     if moving:
         merge_partial(partial, groups, t.grid.first_numeric)
     return moved
@@ -307,11 +307,11 @@ cdef Py_ssize_t assign_block(
     const table_rows *rows, const kp_tables *t, Grid grid, int32_t[::1] labels, double[::1] best, Py_ssize_t start, Py_ssize_t stop,
     double *scratch, double *cost, bint moving, int64_t[:, ::1] groups,
 ) noexcept nogil:
-    """Assign the rows start..stop-1; the costs are added in the order of the rows."""
+    """Assign the rows start..stop-1; what the sum of their costs loses is summed, too, so that a row of weight 2 costs as much as two."""
     cdef Py_ssize_t first = start, n, r, moved = 0
     cdef double[TILE] least
     cdef int32_t[TILE] nearest
-    cdef double total = 0.0
+    cdef double total = 0.0, lost = 0.0, part, sum, added
     cdef int64_t w
     cdef int32_t old
     while first < stop:
@@ -320,7 +320,13 @@ cdef Py_ssize_t assign_block(
                 nearest)
         for r in range(n):
             w, old = rows_weight(rows, first + r), labels[first + r]
-            total += least[r] * <double> w
+            part = least[r] * <double> w
+            sum = total + part
+            added = sum - total
+            lost += (total - (sum - added)) + (part - added)
+            if w != 1:
+                lost += fma(least[r], <double> w, -part)
+            total = sum
             if best.shape[0] > 0:
                 best[first + r] = least[r]
             if nearest[r] == old:
@@ -334,7 +340,7 @@ cdef Py_ssize_t assign_block(
                     add_row(&groups[old, 0], grid, rows, first + r, -w)
                 add_row(&groups[nearest[r], 0], grid, rows, first + r, w)
         first += n
-    cost[0] = total
+    cost[0], cost[1] = total, lost
     return moved
 
 

@@ -175,7 +175,7 @@ class Workplace:
             problem.table.numeric, problem.table.codes, problem.weight, prototypes, self.labels, _NO_COST, cost, self._scratch(prototypes),
             self.partial, self.groups, self.threads,
         )  # fmt: skip
-        return moved, math.fsum(cost) * problem.unit
+        return moved, math.fsum(cost.flat) * problem.unit
 
     def nearest(self, prototypes: _kernel.Prototypes) -> tuple[Labels, float]:
         """The nearest prototype of every row, and the cost; the partition stays as it is."""
@@ -211,12 +211,12 @@ def nearest(
     cost = block_costs(len(codes))
     scratch = aligned((n_threads, prototypes.scratch_size())) if scratch is None else scratch
     _kernel.assign(X, codes, weight, prototypes, labels, best, cost, scratch, _NO_PARTIAL, _NO_GROUPS, n_threads)
-    return labels, math.fsum(cost)
+    return labels, math.fsum(cost.flat)
 
 
 def block_costs(n: int) -> Floats:
-    """Room for the cost of every block of rows."""
-    return np.empty(-(-n // _kernel.BLOCK))
+    """Room for the cost of every block of rows, as two numbers whose sum is exact but for 2^-100 of it."""
+    return np.empty((-(-n // _kernel.BLOCK), 2))
 
 
 def prototypes_of(

@@ -47,12 +47,12 @@ class Setting:
     def assign(self, prototypes, labels, groups=None, n_threads=1):
         """(moved, costs of the rows, cost)."""
         n = len(labels)
-        best, cost = np.empty(n), np.empty(-(-n // kernel.BLOCK))
+        best, cost = np.empty(n), np.empty((-(-n // kernel.BLOCK), 2))
         scratch = np.empty((n_threads, prototypes.scratch_size()))
         partial = NO_SUMS if groups is None else np.zeros((n_threads, *groups.shape), np.int64)
         groups = NO_GROUPS if groups is None else groups
         args = (self.X, self.codes, self.weight, prototypes, labels, best, cost, scratch, partial, groups, n_threads)
-        return kernel.assign(*args), best, math.fsum(cost)
+        return kernel.assign(*args), best, math.fsum(cost.flat)
 
     def costs(self, kind):
         """(n, K) from the definitions."""
@@ -191,7 +191,7 @@ def test_a_pass_stops_where_a_cluster_loses_its_last_row():
 def test_what_does_not_fit_is_refused():
     made = Setting(0, 3)
     prototypes, scratch = made.prototypes("matching"), np.empty((1, 10_000))
-    cost, groups, partial = np.empty(1), made.groups, np.zeros((1, *made.groups.shape), np.int64)
+    cost, groups, partial = np.empty((1, 2)), made.groups, np.zeros((1, *made.groups.shape), np.int64)
 
     def assign(**changed):
         given = {"X": made.X, "codes": made.codes, "weight": NO_WEIGHT, "prototypes": prototypes, "labels": made.labels.copy(),
@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_refused():
     assign()
     for changed in (
         {"X": made.X[:, :2].copy()}, {"codes": made.codes[:5].copy()}, {"labels": np.full(300, 3, np.int32)}, {"best": np.empty(7)},
-        {"labels": np.full(300, -2, np.int32)}, {"cost": np.empty(2)}, {"scratch": np.empty((1, 8))}, {"partial": partial[:, :2].copy()},
+        {"labels": np.full(300, -2, np.int32)}, {"cost": np.empty((2, 2))}, {"cost": np.empty((1, 1))}, {"scratch": np.empty((1, 8))}, {"partial": partial[:, :2].copy()},
         {"groups": groups[:, :3].copy()}, {"n_threads": 0}, {"n_threads": 2},
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"The kernel (got|needs)|n_threads"):
