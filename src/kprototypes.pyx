@@ -265,7 +265,7 @@ def assign(
     Prototypes prototypes not None,
     int32_t[::1] labels not None,           # INOUT (n,) -1 = not assigned yet
     double[::1] best not None,              # OUT   (n,) or empty: cost of the row
-    double[:, ::1] cost not None,           # OUT   (n_blocks, 2) weight times cost, summed over every block of BLOCK rows, and what that lost
+    double[:, ::1] cost not None,           # OUT   (n_blocks, 2) weight times cost, summed over every block of BLOCK rows, and the rest
     double[:, ::1] scratch not None,        # WORK  (n_threads, scratch_size)
     int64_t[:, :, ::1] partial not None,    # WORK  (n_threads, K, width) zeros; empty: moments stay as they are
     int64_t[:, ::1] groups not None,        # INOUT (K, width)
