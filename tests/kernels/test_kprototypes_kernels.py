@@ -202,8 +202,8 @@ def test_what_does_not_fit_is_refused():
     assign()
     for changed in (
         {"X": made.X[:, :2].copy()}, {"codes": made.codes[:5].copy()}, {"labels": np.full(300, 3, np.int32)}, {"best": np.empty(7)},
-        {"labels": np.full(300, -2, np.int32)}, {"cost": np.empty((2, 2))}, {"cost": np.empty((1, 1))}, {"scratch": np.empty((1, 8))}, {"partial": partial[:, :2].copy()},
-        {"groups": groups[:, :3].copy()}, {"n_threads": 0}, {"n_threads": 2},
+        {"labels": np.full(300, -2, np.int32)}, {"cost": np.empty((2, 2))}, {"cost": np.empty((1, 1))}, {"scratch": np.empty((1, 8))},
+        {"partial": partial[:, :2].copy()}, {"groups": groups[:, :3].copy()}, {"n_threads": 0}, {"n_threads": 2},
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"The kernel (got|needs)|n_threads"):
             assign(**changed)
