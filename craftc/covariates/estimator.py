@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,7 +28,7 @@ from craftc._fusion.graph import Graph, components, with_zero_node, zero_node_la
 from craftc._fusion.path import Optimum, RegularizationPath, follow
 from craftc.covariates.evidence import MapFit, carried, log_evidence, map_fit, sigma_by_folds
 from craftc.covariates.similarity import graph_of, zero_graph
-from craftc.distributed.collections import rowwise
+from craftc.distributed.collections import feature_names_out, rowwise
 from craftc.table.numbers import read_numbers
 
 SOLVERS = ("certified", "admm", "paper")
@@ -63,7 +63,7 @@ class SelectionPoint(NamedTuple):
     evidence: float  # ln evidence of these covariates, each with a coefficient of its own
 
 
-class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator):
+class ConvexCovariateClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
     """Convex clustering of covariates: a multinomial classifier in which similar covariates share exactly equal coefficients.
 
     Minimises, over B (c, d) with columns b_i and a free intercept, the multinomial loss + ``ridge |B|^2 + nu sum_{i<j} S_ij |b_i - b_j|
@@ -315,6 +315,10 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
 
     # ---- rows ----
 
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters_
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -369,7 +373,7 @@ class ConvexCovariateClustering(TransformerMixin, ClassifierMixin, BaseEstimator
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    @rowwise(lambda model: range(model.n_clusters_), "float64")
+    @rowwise(feature_names_out, "float64")
     def transform(self, X: ArrayLike) -> Any:
         """Sums of the covariates of every cluster.
 

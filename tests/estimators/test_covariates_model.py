@@ -310,6 +310,9 @@ def test_selection_before_clustering(similarity, solver):
     again = ConvexCovariateClustering(model.path_.fusion_penalty.to_numpy(), similarity=S[:6, :6], solver=solver).fit(X[:, :6], y)
     np.testing.assert_array_equal(again.coef_, model.coef_[:, :6])
     assert model.transform(X).shape == (400, 3)
+    names = [f"convexcovariateclustering{k}" for k in range(3)]
+    assert model.get_feature_names_out().tolist() == names
+    assert model.set_output(transform="pandas").transform(X).columns.tolist() == names
 
 
 def test_the_evidence_of_a_selection_is_that_of_its_covariates():

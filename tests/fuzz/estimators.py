@@ -60,7 +60,9 @@ METHODS = {
     "FeatureSelectionMixture": {
         "predict": "X", "predict_proba": "X", "score_samples": "X", "score": "X", "sample": "k", "summary": "", "_repr_html_": "",
     },
-    "ConvexCovariateClustering": {"predict": "X", "predict_proba": "X", "decision_function": "X", "transform": "X", "_repr_html_": ""},
+    "ConvexCovariateClustering": {
+        "predict": "X", "predict_proba": "X", "decision_function": "X", "transform": "X", "get_feature_names_out": "", "_repr_html_": "",
+    },
     "ConvexClustering": {"summary": "", "_repr_html_": ""},
     "GraphSpectralFeatures": {
         "transform": "X", "score": "X", "inverse_transform": "Z", "edges": "k", "get_feature_names_out": "", "_repr_html_": "",
