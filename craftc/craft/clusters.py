@@ -352,10 +352,10 @@ def cost_tables(
         groups, grid, count_weight, background.frequency, shift, precision, mask, extra, spec.prior, spec.coherent,
         shared, base, constant, square, linear, offset, level,
     )  # fmt: skip
-    active = np.asarray(mask.any(axis=0))
+    active: Mask = np.bitwise_or.reduce(mask)
     return craft_kernel.CostTables(
         len(groups), grid, background.centre, background.scale, base, constant, square, linear, offset, level,
-        np.flatnonzero(active[: grid.p]), np.flatnonzero(active[grid.p :]),
+        active[: grid.p].nonzero()[0], active[grid.p :].nonzero()[0],
     )  # fmt: skip
 
 

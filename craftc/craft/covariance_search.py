@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import join
+from craftc._common.labels import join, numbering
 from craftc._common.merge_path import MergePath
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
@@ -87,8 +87,7 @@ class CovarianceSearch:
         config, K = self.config, moments.n_clusters
         grid = config.background.grid
         cross = self.rows.cross_products(self.columns, grid, labels, K, config.n_threads)
-        same = np.append(np.arange(K, dtype=np.int32), np.int32(-1))
-        return self._priced(snapshot, same, moments, cross, mask)
+        return self._priced(snapshot, numbering(K), moments, cross, mask)
 
     def _priced(
         self, before: Any, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask | None
@@ -136,10 +135,11 @@ class CovarianceSearch:
     def pair_deltas(self, state: CovarianceState, only: int = -1) -> tuple[Floats, Floats]:
         """(K, K) change of J by each merge, with covariances and without; +inf on and below the diagonal, and where `only` is no part."""
         K, clusters = state.K, state.clusters
-        first, second = np.triu_indices(K, 1)
+        each = np.arange(K)
+        chosen = each[:, None] < each
         if only >= 0:
-            chosen = (first == only) | (second == only)
-            first, second = first[chosen], second[chosen]
+            chosen &= (each[:, None] == only) | (each == only)
+        first, second = np.divmod(np.flatnonzero(chosen), K)
         groups, blocks = clusters.moments.groups, clusters.covariances
         with_block, diagonal = clusters.block_pricing.union_costs(groups, state.cross.sums, first, second, self.config.n_threads)
         deltas = np.full((2, K, K), np.inf)
@@ -169,7 +169,7 @@ class CovarianceSearch:
         K = state.K
         for _ in range(_MOST_PAIRS if K > 1 else 0):
             i, j = best_pair(deltas[:K, :K])
-            if not np.isfinite(deltas[i, j]):
+            if not deltas[i, j] < np.inf:
                 return None
             if guarded and diagonal[i, j] >= -self.tolerance and self.separated(state, i, j):
                 deltas[i, j] = np.inf
@@ -278,7 +278,7 @@ class CovarianceSearch:
             state.clusters.assign(config.table.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
             labels[lost] = of_lost
         order = self.rows.first_appearance(labels, state.K)
-        same = np.append(np.arange(state.K, dtype=np.int32), np.int32(-1))
+        same = numbering(state.K)
         clusters = state.clusters
         if np.array_equal(order, same[:-1]):
             return CovarianceState(self.rows.snapshot(labels, state.K), same, clusters, state.cross)

@@ -160,7 +160,7 @@ def drop_empty(rows: Any, moments: Moments, labels: Any) -> tuple[Any, NDArray[n
 
     Returns the labels and the clusters that are left.
     """
-    kept = np.flatnonzero(moments.groups[:, 0])
+    kept = moments.groups[:, 0].nonzero()[0]
     if len(kept) < moments.n_clusters:
         number = np.full(moments.n_clusters + 1, -1, np.int32)
         number[kept] = np.arange(len(kept), dtype=np.int32)

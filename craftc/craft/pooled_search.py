@@ -14,6 +14,7 @@ from typing import Self
 
 import numpy as np
 
+from craftc._common.labels import numbering
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import craft_merges as merges_kernel
@@ -120,7 +121,7 @@ class PooledSearch(MergeSplitSearch):
 
     def merge_while_cheaper(self, part: Partition) -> bool:
         """Merge the pair that lowers J most, of those proposed, while one does; returns whether any pair was merged."""
-        before, place = part.K, np.arange(part.K, dtype=np.int32)
+        before, place = part.K, numbering(part.K)
         deltas, known, ended = np.empty((before, before)), merges_kernel.UNKNOWN, part.K == 1
         pricing, space = self._merge_space(before)
         assert part.shared is not None
