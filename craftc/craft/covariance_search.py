@@ -7,6 +7,7 @@ by its covariance alone is refused where the density has a valley between the tw
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -387,9 +388,11 @@ def valley_depth(positions: tuple[Floats, Floats], weights: tuple[Floats, Floats
     positions, weights : two ndarrays each
         Rows of the two clusters along the line between them, and their weights.
     """
-    size = [float(weight.sum()) for weight in weights]
-    centre = [float((x * w).sum()) / n for x, w, n in zip(positions, weights, size, strict=True)]
-    spreads = [float(np.sqrt((w * (x - m) ** 2).sum() / n)) for x, w, m, n in zip(positions, weights, centre, size, strict=True)]
+    size, centre, spreads = [], [], []
+    for x, w in zip(positions, weights, strict=True):
+        size.append(float(w.sum()))
+        centre.append(float((x * w).sum()) / size[-1])
+        spreads.append(math.sqrt(float((w * (x - centre[-1]) ** 2).sum()) / size[-1]))
     position, weight = np.concatenate(positions), np.concatenate(weights)
     low, high = float(position.min()), float(position.max())
     width = max(0.9 * min(spreads) * min(size) ** -0.2, 1e-3 * (high - low) + 1e-12)
@@ -397,7 +400,12 @@ def valley_depth(positions: tuple[Floats, Floats], weights: tuple[Floats, Floats
     taken = counts > 0
     counts, middle = counts[taken], ((edges[1:] + edges[:-1]) / 2)[taken]
     at = np.linspace(low, high, _POINTS)
-    density = (counts * np.exp(-0.5 * ((at[:, None] - middle) / width) ** 2)).sum(axis=1)
+    kernel = (at[:, None] - middle) / width
+    kernel *= kernel
+    kernel *= -0.5
+    kernel = np.exp(kernel, out=kernel)
+    kernel *= counts
+    density = kernel.sum(axis=1)
     a, b = sorted(int(np.abs(at - one).argmin()) for one in centre)
     lowest = a + int(density[a : b + 1].argmin())
     return float(density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max()))

@@ -13,7 +13,7 @@ from craftc.craft.background import Background
 from craftc.craft.candidate_splits import Candidates
 from craftc.craft.fitting import FitConfig
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.seeding import kmeans_plus_plus_seeds, one_point_own_costs, reassign_to_seed
+from craftc.craft.seeding import kmeans_plus_plus_seeds, reassign_to_seed
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 
@@ -27,7 +27,7 @@ def config_of(table, weights, n_threads=1):
 
 def seeds_by_numpy(config, n_seeds, start):
     n = len(config.table)
-    own, best, labels = one_point_own_costs(config), np.full(n, np.inf), np.full(n, -1, np.int32)
+    own, best, labels = config.own_costs, np.full(n, np.inf), np.full(n, -1, np.int32)
     row, seeds = config.random_row(start, CraftStream.SEED, 0), []
     for draw in uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1)):
         seeds.append(row)
