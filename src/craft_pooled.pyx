@@ -48,7 +48,7 @@ cdef struct choice_t:       # scratch of the choice of masks
     double *own             # (K) limit - gain: cost of a distribution of its own
     double *most            # (K) limit + tolerance
     int64_t *n_cells        # (K) present cells
-    int64_t *cells          # moments of the pool `held` in one feature
+    int64_t *cells          # moments of a pool in one feature
     int64_t *changed        # and of the pool after one cluster has joined or left it
     int64_t *order          # (K) clusters by the number of their cells
     int64_t *n_selected     # (K) q_k
@@ -56,7 +56,6 @@ cdef struct choice_t:       # scratch of the choice of masks
     uint64_t *best
     uint64_t *pool
     uint64_t *next_pool
-    uint64_t *held
     uint64_t *seen          # (SHARED_POOLS, n_words) pools to which Lloyd steps have led, the last ones
     uint8_t *mask           # (K, D)
     uint8_t *given          # (K, D)
@@ -83,8 +82,7 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.order, c.n_selected = c.n_cells + K, c.n_cells + 2 * K
     c.n_words = (K + 63) // 64
     c.best = <uint64_t *> (c.n_cells + 3 * K)
-    c.pool, c.next_pool, c.held = c.best + c.n_words, c.best + 2 * c.n_words, c.best + 3 * c.n_words
-    c.seen = c.best + 4 * c.n_words
+    c.pool, c.next_pool, c.seen = c.best + c.n_words, c.best + 2 * c.n_words, c.best + 3 * c.n_words
     c.mask = <uint8_t *> (c.seen + SHARED_POOLS * c.n_words)
     c.given, c.tried = c.mask + K * P.D, c.mask + 2 * K * P.D
     c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
@@ -289,12 +287,11 @@ cdef double _pooled_cost(
 
 
 cdef void _pool_cells(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool) noexcept nogil:
-    """c.cells: the moments of a pool, from those of another pool of the same feature."""
     cdef Py_ssize_t k, first = _first_cell(P, d)
+    memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     for k in range(K):
-        if _in(pool, k) != _in(c.held, k):
-            _merge_cells(P, d, c.cells, &groups[k, 0] + first, 1 if _in(pool, k) else -1)
-    _copy(c, c.held, pool)
+        if _in(pool, k):
+            _merge_cells(P, d, c.cells, &groups[k, 0] + first, 1)
 
 
 cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool, const int64_t *cells) noexcept nogil:
@@ -327,11 +324,9 @@ cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
 cdef void _gather(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double[:, ::1] work, Py_ssize_t d,
 ) noexcept nogil:
-    """Parameters and gains of all clusters in feature d, what follows from their limits, and an empty pool."""
+    """Parameters and gains of all clusters in feature d, and what follows from their limits."""
     cdef Py_ssize_t k, first = _first_cell(P, d), row = work.shape[1]
     cdef parts_t parts = parts_in(P, &work[0, 0])
-    memset(c.held, 0, c.n_words * sizeof(uint64_t))
-    memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     for k in range(K):
         c.gain[k] = parts.gain[k * row + d]
         c.own[k], c.most[k] = c.limit[k] - c.gain[k], c.limit[k] + c.tolerance
@@ -384,7 +379,7 @@ cdef bint _choose_feature(
     _largest_first(c, K, min(K, n_starts))
     for start in range(-2, min(K, n_starts)):
         if start > -2:
-            _begin_with(P, c, groups, K, d, c.order[start] if start >= 0 else -1)
+            _begin_with(P, c, groups, d, c.order[start] if start >= 0 else -1)
         _fit_pool(P, c, d)
         for _step in range(MOST_STEPS):
             _cheaper_pooled(P, c, groups, K, d, c.next_pool)
@@ -414,17 +409,14 @@ cdef bint _choose_feature(
     return changed
 
 
-cdef void _begin_with(
-    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, Py_ssize_t k,
-) noexcept nogil:
+cdef void _begin_with(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k) noexcept nogil:
     """The pool of one cluster, or of none (-1): its cells, or for a numeric feature its mean and precision."""
     if d < P.grid.p:
         c.theta[0], c.theta[1] = (c.shift[k], c.precision[k]) if k >= 0 else (0.0, 1.0)
         return
-    memset(c.pool, 0, c.n_words * sizeof(uint64_t))
+    memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     if k >= 0:
-        _flip(c.pool, k)
-    _pool_cells(P, c, groups, K, d, c.pool)
+        _merge_cells(P, d, c.cells, &groups[k, 0] + _first_cell(P, d), 1)
 
 
 cdef inline bint _was_seen(choice_t *c, Py_ssize_t n_seen) noexcept nogil:

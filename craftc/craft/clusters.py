@@ -109,7 +109,8 @@ class Clusters:
             self.mask, self.costs, self.excess = _pooled(self, self.mask, "keep")
             held.saving = held.saving_over_diagonal(self.block_pricing.h)
             self.excess -= float(held.saving.sum())
-            held.shift, held.precision = (array[cross.columns] for array in (self.pricing.shared.shift, self.pricing.shared.precision))
+            shared = self.pricing.shared
+            held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]
         self.costs = self.costs - held.saving
         if not self.spec.pooled:
             self.excess = float(self.costs.sum())

@@ -228,7 +228,7 @@ class ClusterCovariances:
         deviations = pricing.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
         block, repeated, saving = pricing.choose(deviations, weight, gains, mask)
         matrix = (deviations + np.eye(len(columns))) / (weight + 1.0)[:, None, None]
-        place = np.ascontiguousarray(mean[:, columns]), matrix, background.centre[columns], background.scale[columns]
+        place = mean.take(columns, axis=1), matrix, background.centre[columns], background.scale[columns]
         return cls(cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns)))
 
     @property
@@ -250,7 +250,7 @@ class ClusterCovariances:
 
     def blocks(self) -> kernel.Blocks:
         """The blocks for the costs of rows."""
-        cluster = np.flatnonzero(self.block.any(axis=1))
+        cluster = np.bitwise_or.reduce(self.block, axis=1).nonzero()[0]
         return kernel.Blocks(
             self.cross.columns, self.centre, self.scale, self.shift, self.precision, cluster, self.block[cluster], self.mean[cluster],
             self.matrix[cluster],

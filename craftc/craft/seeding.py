@@ -125,13 +125,11 @@ def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labe
     seed's cluster less the cost under the row's own one-point cluster, in nats.
     """
     n = len(config.table)
-    if n > _SAMPLE:
-        draws = uniform(config.seed, start, CraftStream.SEED_SAMPLE, np.arange(_SAMPLE))
-        sample = np.unique((draws * n).astype(np.int64))
-    else:
-        sample = np.arange(n)
-    part = config.of_rows(sample) if n > _SAMPLE else config
-    seeds = sample[kmeans_plus_plus_seeds(part, n_seeds, start)]
+    if n <= _SAMPLE:
+        return compact(kmeans_plus_plus_seeds(config, n_seeds, start)[1])
+    draws = uniform(config.seed, start, CraftStream.SEED_SAMPLE, np.arange(_SAMPLE))
+    sample = np.unique((draws * n).astype(np.int64))
+    seeds = sample[kmeans_plus_plus_seeds(config.of_rows(sample), n_seeds, start)[0]]
     background = config.background
     points = one_point_clusters(config, seeds, 1.0)
     shift = (points.means()[0] - background.mean) / np.sqrt(background.variance)
@@ -142,18 +140,18 @@ def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labe
     return compact(labels)
 
 
-def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> NDArray[np.intp]:
-    """Rows of the seeds."""
+def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> tuple[NDArray[np.intp], Labels]:
+    """Rows of the seeds, and the nearest seed of every row."""
     table, background, threads = config.table, config.background, config.threads(1)
     grid, usable = background.grid, background.usable
     slab = aligned((2 + 3 * grid.p + grid.n_levels, craft_kernel.PAD))
-    columns = np.flatnonzero(usable[: grid.p]), np.flatnonzero(usable[grid.p :])
+    columns = usable[: grid.p].nonzero()[0], usable[grid.p :].nonzero()[0]
     tables = craft_kernel.tables_in(1, grid, background.centre, background.scale, slab, *columns)
     draws = uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1))
-    seeds = np.empty(n_seeds, np.intp)
+    seeds, labels = np.empty(n_seeds, np.intp), np.empty(len(table), np.int32)
     n = seeding_kernel.kmeans_plus_plus(
         table.numeric, table.codes, config.weight, tables, background.frequency, background.mean, background.variance, usable,
-        config.spec.prior, config.own_costs, draws, config.random_row(start, CraftStream.SEED, 0), seeds,
+        config.spec.prior, config.own_costs, draws, config.random_row(start, CraftStream.SEED, 0), seeds, labels,
         np.empty(len(table)), config.scratch(tables, threads), threads,
     )  # fmt: skip
-    return seeds[:n]
+    return seeds[:n], labels
