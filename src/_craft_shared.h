@@ -4,6 +4,13 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "_moments.h"
+
+/* the distribution of the cells of numeric feature d, and its gain over that of the whole table; feature = d + 1, 0: none */
+typedef struct {
+    int64_t feature, cells[CRAFTC_NUMERIC_CELLS];
+    double shift, precision, log_precision, gain;
+} craft_fit;
 
 /* S cells with sum of squared deviations `spread` and mean `shift`, under N(mean, 1 / precision); in units of the table's deviation */
 static inline double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision, double log_precision)

@@ -22,7 +22,9 @@ from craftc._kernels.craft_price cimport (
     PRICED, Pricing, categorical_gain, existence_cost, fit_group, numeric_gain, parts_in, parts_length, parts_t, price_of,
     shared_likelihood,
 )
-from craftc._kernels.craft_shared cimport SHARED_POOLS, craft_categorical_likelihood, craft_cheaper_shared
+from craftc._kernels.craft_shared cimport (
+    SHARED_FITS, SHARED_POOLS, craft_categorical_likelihood, craft_cheaper_shared, craft_fit,
+)
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
 cdef enum:
@@ -33,6 +35,8 @@ cdef enum:
     MOST_STEPS = 20
     MOST_SWEEPS = 30
 
+cdef uint64_t FITS_FACTOR = 0x9E3779B97F4A7C15     # spreads the cells of a pool over the table of fits
+
 EFFORTS = {"keep": KEEP, "continue": CONTINUE, "anew": ANEW, "thorough": THOROUGH}
 
 cdef struct choice_t:       # scratch of the choice of masks
@@ -42,8 +46,7 @@ cdef struct choice_t:       # scratch of the choice of masks
     double *weight          # (K) of the present cells of one numeric feature
     double *spread          # (K) their sums of squared deviations / sigma_0^2
     double *shift           # (K) (zeta - zeta_0) / sigma_0
-    double *precision       # (K) sigma_0^2 / sigma^2
-    double *around          # (K) their sums of squares around zeta_0 / sigma_0^2
+    double *around          # (K) their sums of squares around zeta_0, over sigma_0^2
     double *gain            # (K) of one feature, over the distribution of the whole table
     double *own             # (K) limit - gain: cost of a distribution of its own
     double *most            # (K) limit + tolerance
@@ -76,9 +79,8 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.log_choose = <double *> (c.changed + widest)
     c.limit = c.log_choose + P.D + 2
     c.weight, c.spread, c.shift = c.limit + K, c.limit + 2 * K, c.limit + 3 * K
-    c.precision, c.around, c.gain = c.limit + 4 * K, c.limit + 5 * K, c.limit + 6 * K
-    c.own, c.most = c.limit + 7 * K, c.limit + 8 * K
-    c.n_cells = <int64_t *> (c.limit + 9 * K)
+    c.around, c.gain, c.own, c.most = c.limit + 4 * K, c.limit + 5 * K, c.limit + 6 * K, c.limit + 7 * K
+    c.n_cells = <int64_t *> (c.limit + 8 * K)
     c.order, c.n_selected = c.n_cells + K, c.n_cells + 2 * K
     c.n_words = (K + 63) // 64
     c.best = <uint64_t *> (c.n_cells + 3 * K)
@@ -86,6 +88,9 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.mask = <uint8_t *> (c.seen + SHARED_POOLS * c.n_words)
     c.given, c.tried = c.mask + K * P.D, c.mask + 2 * K * P.D
     c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
+    if P.shared.count_weight != P.count_weight:
+        P.shared.count_weight = P.count_weight
+        memset(P.shared.fits_, 0, SHARED_FITS * sizeof(craft_fit))
     return c
 
 
@@ -232,6 +237,19 @@ cdef double _fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *sh
     return numeric_gain(S, spread, shift[0], 1.0)
 
 
+cdef double _known_fit(Pricing P, Py_ssize_t d, const int64_t *cells, double *theta) noexcept nogil:
+    """The same, by a table of fits: sweeps from several masks, and those after every merge, come to the same pools again and again."""
+    cdef uint64_t key = (<uint64_t> cells[0] * FITS_FACTOR + <uint64_t> cells[1] + <uint64_t> d) * FITS_FACTOR
+    cdef craft_fit *fit = P.shared.fits_ + (key >> 32) % SHARED_FITS
+    if fit.feature != d + 1 or memcmp(fit.cells, cells, sizeof(fit.cells)) != 0:
+        fit.feature = d + 1
+        memcpy(fit.cells, cells, sizeof(fit.cells))
+        fit.gain = _fit_cells(P, d, cells, &fit.shift, &fit.precision)
+        fit.log_precision = log(fit.precision)
+    theta[0], theta[1], theta[2] = fit.shift, fit.precision, fit.log_precision
+    return fit.gain
+
+
 cdef void _fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio) noexcept nogil:
     """log(eta / eta_0) of the cells of a categorical column; 0 for levels that do not occur."""
     cdef Py_ssize_t t
@@ -280,7 +298,7 @@ cdef double _pooled_cost(
 ) noexcept nogil:
     """Cost of feature d, gathered in c, if these clusters pool their cells and the others select it.
 
-    c.cells receives the pool and, for a numeric feature, c.theta its mean and precision.
+    c.cells receives the pool and, for a numeric feature, c.theta its distribution.
     """
     _pool_cells(P, c, groups, K, d, pool)
     return _cost_with(P, c, K, d, pool, c.cells)
@@ -306,18 +324,16 @@ cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const
             cost += c.own[k]
     if not pooled:
         if d < P.grid.p:
-            c.theta[0], c.theta[1] = 0.0, 1.0
+            c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
         return cost - P.price[d]        # a distribution that nothing uses is not paid for
     if d < P.grid.p:
-        return cost - _fit_cells(P, d, cells, &c.theta[0], &c.theta[1])
+        return cost - _known_fit(P, d, cells, c.theta)
     return cost - categorical_gain(cells, P.frequency + P.grid.level_start_[d - P.grid.p], _width(P, d), P.count_weight, 1.0)
 
 
 cdef void _fit_pool(Pricing P, choice_t *c, Py_ssize_t d) noexcept nogil:
-    """theta: the distribution of the pool that `_pooled_cost` has left."""
-    if d < P.grid.p:
-        c.theta[2] = log(c.theta[1])
-    else:
+    """theta: the distribution of the pool that `_pooled_cost` has left, which is known for a numeric feature."""
+    if d >= P.grid.p:
         _fit_levels(P, d - P.grid.p, c.cells, c.theta)
 
 
@@ -338,7 +354,6 @@ cdef void _gather(
         c.n_cells[k] = groups[k, first]
         c.weight[k] = P.count_weight * c.n_cells[k]
         c.spread[k], c.shift[k] = parts.spread[k * row + d], parts.shift[k * row + d]
-        c.precision[k] = parts.precision[k * row + d]
         c.around[k] = c.spread[k] + c.weight[k] * c.shift[k] * c.shift[k]
 
 
@@ -410,9 +425,11 @@ cdef bint _choose_feature(
 
 
 cdef void _begin_with(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t d, Py_ssize_t k) noexcept nogil:
-    """The pool of one cluster, or of none (-1): its cells, or for a numeric feature its mean and precision."""
+    """The pool of one cluster, or of none (-1): its cells, or for a numeric feature its distribution."""
     if d < P.grid.p:
-        c.theta[0], c.theta[1] = (c.shift[k], c.precision[k]) if k >= 0 else (0.0, 1.0)
+        c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
+        if k >= 0:
+            _known_fit(P, d, &groups[k, 0] + _first_cell(P, d), c.theta)
         return
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     if k >= 0:

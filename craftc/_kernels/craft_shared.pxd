@@ -10,18 +10,25 @@ cdef extern from "_craft_shared.h" nogil:
                               const double *gain, const double *most, double mean, double precision, double log_precision,
                               uint64_t *cheaper)
     double craft_categorical_likelihood(const int64_t *counts, const double *log_ratio, Py_ssize_t n_levels)
+    ctypedef struct craft_fit:
+        int64_t feature
+        int64_t cells[5]
+        double shift, precision, log_precision, gain
 
 cdef enum:
     SHARED_POOLS = 32   # sets of clusters that the choice of masks remembers
+    SHARED_FITS = 256   # and distributions of pools
 
 
 cdef class Shared:
     cdef readonly Grid grid
     cdef readonly Py_ssize_t room
     cdef readonly object group, shift, precision, level
-    cdef object work
+    cdef object work, fits
     cdef int64_t *group_
     cdef double *shift_
     cdef double *precision_
     cdef double *level_
     cdef double *work_
+    cdef craft_fit *fits_           # (SHARED_FITS) found again by their cells
+    cdef double count_weight        # of these fits
