@@ -12,6 +12,14 @@ typedef struct {
     double shift, precision, log_precision, gain;
 } craft_fit;
 
+static inline int craft_fit_is_of(const craft_fit *fit, ptrdiff_t d, const int64_t *cells)
+{
+    int64_t differ = fit->feature ^ (d + 1);
+    for (int i = 0; i < CRAFTC_NUMERIC_CELLS; i++)
+        differ |= fit->cells[i] ^ cells[i];
+    return !differ;
+}
+
 /* S cells with sum of squared deviations `spread` and mean `shift`, under N(mean, 1 / precision); in units of the table's deviation */
 static inline double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision, double log_precision)
 {

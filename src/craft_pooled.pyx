@@ -23,7 +23,7 @@ from craftc._kernels.craft_price cimport (
     shared_likelihood,
 )
 from craftc._kernels.craft_shared cimport (
-    SHARED_FITS, SHARED_POOLS, craft_categorical_likelihood, craft_cheaper_shared, craft_fit,
+    SHARED_POOLS, craft_categorical_likelihood, craft_cheaper_shared, craft_fit, craft_fit_is_of,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
@@ -90,7 +90,7 @@ cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     c.tolerance = max(1e-9, P.total * P.D * 2.0**-46)
     if P.shared.count_weight != P.count_weight:
         P.shared.count_weight = P.count_weight
-        memset(P.shared.fits_, 0, SHARED_FITS * sizeof(craft_fit))
+        memset(P.shared.fits_, 0, P.shared.n_fits * sizeof(craft_fit))
     return c
 
 
@@ -237,11 +237,11 @@ cdef double _fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *sh
     return numeric_gain(S, spread, shift[0], 1.0)
 
 
-cdef double _known_fit(Pricing P, Py_ssize_t d, const int64_t *cells, double *theta) noexcept nogil:
+cdef inline double _known_fit(Pricing P, Py_ssize_t d, const int64_t *cells, double *theta) noexcept nogil:
     """The same, by a table of fits: sweeps from several masks, and those after every merge, come to the same pools again and again."""
     cdef uint64_t key = (<uint64_t> cells[0] * FITS_FACTOR + <uint64_t> cells[1] + <uint64_t> d) * FITS_FACTOR
-    cdef craft_fit *fit = P.shared.fits_ + (key >> 32) % SHARED_FITS
-    if fit.feature != d + 1 or memcmp(fit.cells, cells, sizeof(fit.cells)) != 0:
+    cdef craft_fit *fit = P.shared.fits_ + ((key >> 32) & (P.shared.n_fits - 1))
+    if not craft_fit_is_of(fit, d, cells):
         fit.feature = d + 1
         memcpy(fit.cells, cells, sizeof(fit.cells))
         fit.gain = _fit_cells(P, d, cells, &fit.shift, &fit.precision)

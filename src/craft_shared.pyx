@@ -31,7 +31,10 @@ cdef class Shared:
         self.group = np.zeros(grid.width, np.int64)
         self.shift, self.precision, self.level = np.zeros(grid.p), np.ones(grid.p), np.zeros(grid.n_levels)
         self.work = np.empty(pooled_room(grid, room))
-        self.fits = np.zeros(SHARED_FITS * sizeof(craft_fit) // sizeof(int64_t), np.int64)
+        self.n_fits = SHARED_FITS
+        while self.n_fits > 64 and self.n_fits > 16 * room:
+            self.n_fits //= 2
+        self.fits = np.zeros(self.n_fits * sizeof(craft_fit) // sizeof(int64_t), np.int64)
         cdef int64_t[::1] group = self.group, fits = self.fits
         cdef double[::1] shift = self.shift, precision = self.precision, level = self.level, work = self.work
         self.group_, self.work_, self.fits_ = &group[0], &work[0], <craft_fit *> &fits[0]

@@ -14,10 +14,11 @@ cdef extern from "_craft_shared.h" nogil:
         int64_t feature
         int64_t cells[5]
         double shift, precision, log_precision, gain
+    bint craft_fit_is_of(const craft_fit *fit, Py_ssize_t d, const int64_t *cells)
 
 cdef enum:
     SHARED_POOLS = 32   # sets of clusters that the choice of masks remembers
-    SHARED_FITS = 256   # and distributions of pools
+    SHARED_FITS = 1024  # and most distributions of pools
 
 
 cdef class Shared:
@@ -30,5 +31,6 @@ cdef class Shared:
     cdef double *precision_
     cdef double *level_
     cdef double *work_
-    cdef craft_fit *fits_           # (SHARED_FITS) found again by their cells
+    cdef Py_ssize_t n_fits          # a power of 2
+    cdef craft_fit *fits_           # (n_fits) found again by their cells
     cdef double count_weight        # of these fits
