@@ -178,7 +178,7 @@ class CovarianceSearch:
             state = self.merge(state, i, j)
             rest = np.delete(np.arange(K), j)
             for old, new in zip((deltas, diagonal), self.pair_deltas(state, i), strict=True):
-                old[: K - 1, : K - 1] = old[np.ix_(rest, rest)]
+                old[: K - 1, : K - 1] = old[rest[:, None], rest]
                 old[i, : K - 1], old[: K - 1, i] = new[i, :], new[:, i]
             return state
         return None
@@ -243,7 +243,7 @@ class CovarianceSearch:
             return False
         each = np.array([i, j])
         within = state.clusters.block_pricing.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(axis=0)
-        mean, sizes = state.clusters.shift[np.ix_(each, self.columns)], moments.sizes[each]
+        mean, sizes = state.clusters.shift[each].take(self.columns, axis=1), moments.sizes[each]
         positions = discriminant_positions(within, mean, sizes, z[of_i], z[of_j])
         return valley_depth(positions, (weight[of_i], weight[of_j])) < _VALLEY
 

@@ -298,4 +298,4 @@ def _x_log_x(x: Floats) -> Floats:
 
 def _over(x: Floats, n: Floats) -> Floats:
     """x / n, 0 where n is 0."""
-    return np.divide(x, n, out=np.zeros_like(x), where=np.broadcast_to(n > 0, x.shape))
+    return np.divide(x, n, out=np.zeros_like(x), where=n > 0)
