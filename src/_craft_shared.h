@@ -38,7 +38,8 @@ static inline void craft_cheaper_shared(ptrdiff_t K, const double *restrict S, c
         uint64_t bits = 0;
         for (ptrdiff_t i = 0; i < n; i++) {
             const ptrdiff_t k = first + i;
-            net[i] = gain[k] - 0.5 * (around[k] - precision * (spread[k] + S[k] * (shift[k] - mean) * (shift[k] - mean)) + S[k] * log_precision);
+            const double squares = spread[k] + S[k] * (shift[k] - mean) * (shift[k] - mean);
+            net[i] = gain[k] - 0.5 * (around[k] - precision * squares + S[k] * log_precision);
         }
         for (ptrdiff_t i = 0; i < n; i++)
             bits |= (uint64_t)(net[i] <= most[first + i]) << i;

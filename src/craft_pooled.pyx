@@ -304,7 +304,9 @@ cdef double _pooled_cost(
     return _cost_with(P, c, K, d, pool, c.cells)
 
 
-cdef void _pool_cells(Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool) noexcept nogil:
+cdef void _pool_cells(
+    Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool,
+) noexcept nogil:
     cdef Py_ssize_t k, first = _first_cell(P, d)
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
     for k in range(K):

@@ -21,7 +21,7 @@ def chunks(n: int) -> Iterator[slice]:
 def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
     """The rows of cluster k, ascending."""
     if len(labels) <= CHUNK:
-        return (labels == k).nonzero()[0].astype(np.int32)
+        return np.asarray((labels == k).nonzero()[0], np.int32)
     found = [np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start) for rows in chunks(len(labels))]
     return np.concatenate(found)
 

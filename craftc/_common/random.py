@@ -115,6 +115,7 @@ def uniform(seed: int, *key: Any) -> Any:
     True
     """
     state: Any = _mix(int(seed) + _GOLDEN)
+    step: Any
     for part in key:
         if isinstance(part, np.ndarray) and part.ndim:
             step = (np.asarray(part, np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
