@@ -4,6 +4,21 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "_moments.h"
+
+/* the distribution of the cells of numeric feature d, and its gain over that of the whole table; feature = d + 1, 0: none */
+typedef struct {
+    int64_t feature, cells[CRAFTC_NUMERIC_CELLS];
+    double shift, precision, log_precision, gain;
+} craft_fit;
+
+static inline int craft_fit_is_of(const craft_fit *fit, ptrdiff_t d, const int64_t *cells)
+{
+    int64_t differ = fit->feature ^ (d + 1);
+    for (int i = 0; i < CRAFTC_NUMERIC_CELLS; i++)
+        differ |= fit->cells[i] ^ cells[i];
+    return !differ;
+}
 
 /* S cells with sum of squared deviations `spread` and mean `shift`, under N(mean, 1 / precision); in units of the table's deviation */
 static inline double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision, double log_precision)
@@ -11,13 +26,25 @@ static inline double craft_numeric_likelihood(double S, double spread, double sh
     return 0.5 * (spread + S * shift * shift - precision * (spread + S * (shift - mean) * (shift - mean)) + S * log_precision);
 }
 
-/* 1 for the groups whose cells cost less under a shared N(mean, 1 / precision) than under a distribution of their own at its price */
+/* bit k of `cheaper`: whether the cells of group k cost less under a shared N(mean, 1 / precision) than under a distribution of their own,
+ * gain[k], and its price, most[k]; around[k] = spread[k] + S[k] * shift[k]^2 */
 static inline void craft_cheaper_shared(ptrdiff_t K, const double *restrict S, const double *restrict spread, const double *restrict shift,
-                                        const double *restrict gain, const double *restrict limit, double tolerance, double mean,
-                                        double precision, double log_precision, uint8_t *restrict cheaper)
+                                        const double *restrict around, const double *restrict gain, const double *restrict most,
+                                        double mean, double precision, double log_precision, uint64_t *restrict cheaper)
 {
-    for (ptrdiff_t k = 0; k < K; k++)
-        cheaper[k] = gain[k] - craft_numeric_likelihood(S[k], spread[k], shift[k], mean, precision, log_precision) <= limit[k] + tolerance;
+    double net[64];
+    for (ptrdiff_t first = 0; first < K; first += 64) {
+        const ptrdiff_t n = K - first < 64 ? K - first : 64;
+        uint64_t bits = 0;
+        for (ptrdiff_t i = 0; i < n; i++) {
+            const ptrdiff_t k = first + i;
+            const double squares = spread[k] + S[k] * (shift[k] - mean) * (shift[k] - mean);
+            net[i] = gain[k] - 0.5 * (around[k] - precision * squares + S[k] * log_precision);
+        }
+        for (ptrdiff_t i = 0; i < n; i++)
+            bits |= (uint64_t)(net[i] <= most[first + i]) << i;
+        cheaper[first / 64] = bits;
+    }
 }
 
 /* sum of log(eta / eta_0) over the counted cells */

@@ -322,7 +322,7 @@ cdef class Blocks:
                 or given.shape[0] != B or given.shape[1] != P or given.shape[2] != P:
             raise ValueError(f"Blocks need one row of every array for each of {B} clusters and {P} columns.")
         for array in (columns, centre, scale, shift, precision):
-            check(np.shape(array) == (P,), "columns, centre, scale, shift or precision")
+            check(len(array) == P, "columns, centre, scale, shift or precision")
         for b in range(B):
             m = 0
             for i in range(P):

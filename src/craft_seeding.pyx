@@ -28,6 +28,7 @@ def kmeans_plus_plus(
     const double[::1] draws not None,       # IN   (n_seeds,) uniform numbers
     Py_ssize_t row,                         # the first seed
     Py_ssize_t[::1] seeds not None,         # OUT  (n_seeds,)
+    int32_t[::1] labels not None,           # OUT  (n,) the nearest seed of every row, ties to the earlier
     double[::1] running not None,           # WORK (n,)
     double[:, ::1] scratch not None,        # WORK (n_threads, scratch_size)
     int n_threads,
@@ -49,12 +50,12 @@ def kmeans_plus_plus(
     check(usable.shape[0] == grid.p + grid.q, "usable")
     check(seeds.shape[0] == draws.shape[0], "seeds")
     check(0 <= row < n, "row")
+    check(labels.shape[0] == n, "labels")
     check(running.shape[0] == n, "running")
     check(scratch.shape[0] >= n_threads and scratch.shape[1] >= craft_rows_scratch_size(grid.p, grid.q, tables.c.lanes), "scratch")
     cdef double[::1] base = tables.base, constant = tables.constant
     cdef double[:, ::1] square = tables.square, linear = tables.linear, offset = tables.offset, level = tables.level
     cdef table_rows table = table_of(X, codes, weight)
-    cdef int32_t[::1] labels = np.empty(n, np.int32)
     cdef double[::1] best = np.full(n, np.inf)
     cdef int64_t[::1] group = np.empty(grid.width, np.int64)
     cdef double[::1] shift = np.empty(grid.p), precision = np.ones(grid.p)
@@ -64,6 +65,7 @@ def kmeans_plus_plus(
     for k in range(1, lanes):
         empty_lane(k, lanes, grid, &base[0], &constant[0], &square[0, 0] if p else NULL, &linear[0, 0] if p else NULL,
                    &offset[0, 0] if p else NULL, &level[0, 0] if grid.q else NULL)
+    memset(&labels[0], 0, n * sizeof(int32_t))
     for k in range(draws.shape[0]):
         seeds[k] = row
         _fit_row(&table, row, grid, mean, variance, group, shift)
@@ -73,10 +75,10 @@ def kmeans_plus_plus(
                    &level[0, 0] if grid.q else NULL)
         if n_threads == 1:
             with nogil:
-                reassign_block(&table, tables, 0, 0, n, labels, best, &scratch[0, 0], False, no_groups, all_rows)
+                reassign_block(&table, tables, <int32_t> k, 0, n, labels, best, &scratch[0, 0], False, no_groups, all_rows)
         else:
             for b in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads):
-                reassign_block(&table, tables, 0, b * block, min((b + 1) * block, n), labels, best,
+                reassign_block(&table, tables, <int32_t> k, b * block, min((b + 1) * block, n), labels, best,
                                &scratch[omp_get_thread_num(), 0], False, no_groups, all_rows)
         with nogil:
             total = 0.0

@@ -31,9 +31,13 @@ cdef class Shared:
         self.group = np.zeros(grid.width, np.int64)
         self.shift, self.precision, self.level = np.zeros(grid.p), np.ones(grid.p), np.zeros(grid.n_levels)
         self.work = np.empty(pooled_room(grid, room))
-        cdef int64_t[::1] group = self.group
+        self.n_fits = SHARED_FITS
+        while self.n_fits > 64 and self.n_fits > 16 * room:
+            self.n_fits //= 2
+        self.fits = np.zeros(self.n_fits * sizeof(craft_fit) // sizeof(int64_t), np.int64)
+        cdef int64_t[::1] group = self.group, fits = self.fits
         cdef double[::1] shift = self.shift, precision = self.precision, level = self.level, work = self.work
-        self.group_, self.work_ = &group[0], &work[0]
+        self.group_, self.work_, self.fits_ = &group[0], &work[0], <craft_fit *> &fits[0]
         if grid.p:
             self.shift_, self.precision_ = &shift[0], &precision[0]
         if grid.q:
@@ -50,4 +54,4 @@ cdef class Shared:
 cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
     """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of src/craft_pooled.pyx."""
     cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS)
-    return 3 * widest + (D + 2) + 8 * room + ((3 + SHARED_POOLS) * room + 3 * room * D + 7) // 8
+    return 3 * widest + (D + 2) + 11 * room + (3 + SHARED_POOLS) * ((room + 63) // 64) + (3 * room * D + 7) // 8

@@ -1,7 +1,8 @@
 """Properties of the build and the machine: OpenMP, threads, instruction set."""
 
 from craftc._kernels._common cimport (
-    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, MOST_THREADS as _MOST_THREADS, omp_get_max_threads, omp_get_num_procs, simd_level, simd_missing,
+    CRAFTC_NATIVE_INT128, CRAFTC_OPENMP, MOST_THREADS as _MOST_THREADS, check, omp_get_max_threads, omp_get_num_procs, simd_level,
+    simd_missing,
 )
 
 MOST_THREADS = _MOST_THREADS    # kernels refuse more
@@ -51,3 +52,11 @@ def native_int128():
 def debug():
     """Whether this is a debug build, with bounds checks and the assertion that the objective never rises."""
     return bool(CRAFTC_DEBUG_BUILD)
+
+
+def first_aligned(
+    const double[::1] room not None,        # IN  (m,), m > 0
+):
+    """Position of the first number of an array that begins a cache line."""
+    check(room.shape[0] > 0, "room")
+    return (64 - <size_t> &room[0] % 64) % 64 // sizeof(double)

@@ -21,7 +21,7 @@ def chunks(n: int) -> Iterator[slice]:
 def rows_in_cluster(labels: Labels, k: int) -> NDArray[np.int32]:
     """The rows of cluster k, ascending."""
     if len(labels) <= CHUNK:
-        return np.flatnonzero(labels == k).astype(np.int32)
+        return np.asarray((labels == k).nonzero()[0], np.int32)
     found = [np.flatnonzero(labels[rows] == k).astype(np.int32) + np.int32(rows.start) for rows in chunks(len(labels))]
     return np.concatenate(found)
 
@@ -30,6 +30,13 @@ def renumber(labels: Labels, number: NDArray[np.int32]) -> None:
     """labels = number[labels], in place."""
     for rows in chunks(len(labels)):
         labels[rows] = number.take(labels[rows])
+
+
+def numbering(n_clusters: int) -> NDArray[np.int32]:
+    """Numbers of clusters that are to change, for `renumber`: 0..K-1, and -1 for rows without a cluster."""
+    number = np.arange(n_clusters + 1, dtype=np.int32)
+    number[n_clusters] = -1
+    return number
 
 
 def join(place: NDArray[np.int32], i: int, j: int) -> None:
@@ -43,7 +50,7 @@ def compact(labels: Labels) -> Labels:
     used = np.zeros(int(labels.max()) + 1, bool)
     for rows in chunks(len(labels)):
         used[labels[rows]] = True
-    if not used.all():
+    if np.count_nonzero(used) < len(used):
         renumber(labels, (np.cumsum(used) - 1).astype(np.int32))
     return labels
 

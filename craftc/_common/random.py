@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from craftc._common.validation import RandomState
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_GOLDEN, _WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 
 @unique
@@ -83,7 +83,12 @@ class SpectralStream(IntEnum):
 
 
 def _mix(z: Any) -> Any:
-    """Finaliser of SplitMix64 on uint64 arrays."""
+    """Finaliser of SplitMix64, modulo 2^64, of an integer or a uint64 array."""
+    if isinstance(z, int):  # ten times as fast as an array of one number
+        z &= _WORD
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & _WORD
+        return z ^ z >> 31
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -109,12 +114,17 @@ def uniform(seed: int, *key: Any) -> Any:
     >>> bool(uniform(0, 3, 17) == uniform(0, 3, np.arange(20))[17])
     True
     """
-    with np.errstate(over="ignore"):
-        state = _mix(np.asarray(seed, np.uint64) + _GOLDEN)
-        for part in key:
-            state = _mix(state + _GOLDEN * (np.asarray(part, np.uint64) + np.uint64(1)))
-    draws = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return draws if draws.ndim else float(draws)
+    state: Any = _mix(int(seed) + _GOLDEN)
+    step: Any
+    for part in key:
+        if isinstance(part, np.ndarray) and part.ndim:
+            step = (np.asarray(part, np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
+        else:
+            step = (int(part) + 1) * _GOLDEN & _WORD
+        state = _mix(state + step)
+    if isinstance(state, int):
+        return (state >> 11) * 2.0**-53
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def spread(n: int, m: int, seed: int, *key: Any) -> Any:

@@ -133,5 +133,5 @@ def aligned(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """An uninitialised array aligned to a cache line, for tables and workspaces read by SIMD code."""
     size = math.prod(shape)
     room = np.empty(size + 8)
-    skip = -room.__array_interface__["data"][0] // 8 % 8
+    skip = _kernel.first_aligned(room)
     return room[skip : skip + size].reshape(shape)

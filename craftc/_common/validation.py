@@ -38,16 +38,18 @@ def check_number(
     hint: str = "",
 ) -> float:
     """The value as a float; raise unless it is a finite (whole) number within the bounds. Whole numbers fit into 32 bits."""
+    def wanted() -> str:
+        bounds = [
+            f"{sign} {bound:.{16 if whole else 6}g}{' = ' + hint if hint and sign == '<' else ''}"
+            for sign, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
+            if bound is not None
+        ]
+        kinds = "whole number" if whole else "number"
+        return f"{name} must be a {' '.join([kinds, ' and '.join(bounds)]).strip()}, got {shown(value)}."
+
     kind = numbers.Integral if whole else numbers.Real
-    bounds = [
-        f"{sign} {bound:.{16 if whole else 6}g}{' = ' + hint if hint and sign == '<' else ''}"
-        for sign, bound in ((">=", least), (">", above), ("<=", most), ("<", below))
-        if bound is not None
-    ]
-    kinds = "whole number" if whole else "number"
-    wanted = f"{name} must be a {' '.join([kinds, ' and '.join(bounds)]).strip()}, got {shown(value)}."
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
-        raise TypeError(wanted)
+        raise TypeError(wanted())
     number = _as_float(value)
     if (
         (not np.isfinite(number) and not whole)
@@ -56,7 +58,7 @@ def check_number(
         or (most is not None and number > most)
         or (below is not None and number >= below)
     ):
-        raise ValueError(wanted)
+        raise ValueError(wanted())
     if whole and abs(number) > _MOST_WHOLE:
         raise ValueError(f"{name} must be a whole number of at most {_MOST_WHOLE}, got {shown(value)}.")
     return number

@@ -20,6 +20,7 @@ def kmeans_plus_plus(
     draws: NDArray[np.float64],
     row: int,
     seeds: NDArray[np.intp],
+    labels: NDArray[np.int32],
     running: NDArray[np.float64],
     scratch: NDArray[np.float64],
     n_threads: int,

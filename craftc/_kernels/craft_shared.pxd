@@ -1,26 +1,36 @@
 """The distributions of the pooled background, for kernels that price clusters or compute costs relative to them."""
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint64_t
 
 from craftc._kernels.moments cimport Grid
 
 cdef extern from "_craft_shared.h" nogil:
     double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision, double log_precision)
-    void craft_cheaper_shared(Py_ssize_t K, const double *S, const double *spread, const double *shift, const double *gain,
-                              const double *limit, double tolerance, double mean, double precision, double log_precision, uint8_t *cheaper)
+    void craft_cheaper_shared(Py_ssize_t K, const double *S, const double *spread, const double *shift, const double *around,
+                              const double *gain, const double *most, double mean, double precision, double log_precision,
+                              uint64_t *cheaper)
     double craft_categorical_likelihood(const int64_t *counts, const double *log_ratio, Py_ssize_t n_levels)
+    ctypedef struct craft_fit:
+        int64_t feature
+        int64_t cells[5]
+        double shift, precision, log_precision, gain
+    bint craft_fit_is_of(const craft_fit *fit, Py_ssize_t d, const int64_t *cells)
 
 cdef enum:
     SHARED_POOLS = 32   # sets of clusters that the choice of masks remembers
+    SHARED_FITS = 1024  # and most distributions of pools
 
 
 cdef class Shared:
     cdef readonly Grid grid
     cdef readonly Py_ssize_t room
     cdef readonly object group, shift, precision, level
-    cdef object work
+    cdef object work, fits
     cdef int64_t *group_
     cdef double *shift_
     cdef double *precision_
     cdef double *level_
     cdef double *work_
+    cdef Py_ssize_t n_fits          # a power of 2
+    cdef craft_fit *fits_           # (n_fits) found again by their cells
+    cdef double count_weight        # of these fits

@@ -186,7 +186,7 @@ def search_starts(
 
     def begin(start: int) -> tuple[MergeSplitSearch, Partition]:
         own = search.again(start_configs[start]) if one_by_one else search_of(start_configs[start], 1)
-        labels, soft = start_partition(start_configs[start], init, start) if given is None else (given[start], False)
+        labels, soft = start_partition(config, init, start) if given is None else (given[start], False)
         return own, own.begin(labels, soft)
 
     def split_once(start: int) -> bool:

@@ -109,7 +109,8 @@ class Clusters:
             self.mask, self.costs, self.excess = _pooled(self, self.mask, "keep")
             held.saving = held.saving_over_diagonal(self.block_pricing.h)
             self.excess -= float(held.saving.sum())
-            held.shift, held.precision = (array[cross.columns] for array in (self.pricing.shared.shift, self.pricing.shared.precision))
+            shared = self.pricing.shared
+            held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]
         self.costs = self.costs - held.saving
         if not self.spec.pooled:
             self.excess = float(self.costs.sum())
@@ -352,10 +353,10 @@ def cost_tables(
         groups, grid, count_weight, background.frequency, shift, precision, mask, extra, spec.prior, spec.coherent,
         shared, base, constant, square, linear, offset, level,
     )  # fmt: skip
-    active = np.asarray(mask.any(axis=0))
+    active: Mask = np.bitwise_or.reduce(mask)
     return craft_kernel.CostTables(
         len(groups), grid, background.centre, background.scale, base, constant, square, linear, offset, level,
-        np.flatnonzero(active[: grid.p]), np.flatnonzero(active[grid.p :]),
+        active[: grid.p].nonzero()[0], active[grid.p :].nonzero()[0],
     )  # fmt: skip
 
 

@@ -99,25 +99,6 @@ def covariance_columns(background: Background, total: Moments) -> NDArray[np.int
     return np.flatnonzero(background.usable[:p].astype(bool) & complete)
 
 
-def feature_rise(prices: Floats, log_choose: Floats, gains: Floats, mask: Mask) -> tuple[Floats, Floats]:
-    """What selecting further features adds to J: (m, D) each feature alone, and (m, D + 1) the code of a mask with 0, 1, ... more.
-
-    Parameters
-    ----------
-    prices : ndarray (D,)
-        p_d h of every feature.
-    log_choose : ndarray (n_usable + 1,)
-        log C(n_usable, q).
-    gains : ndarray (m, D)
-        What every feature saves in every group over the background.
-    mask : ndarray (m, D) of uint8
-        Features that every group has selected.
-    """
-    selected = mask.sum(axis=1, dtype=np.intp)
-    further = np.minimum(selected[:, None] + np.arange(mask.shape[1] + 1), len(log_choose) - 1)
-    return prices - gains, log_choose[further] - log_choose[selected][:, None]
-
-
 class BlockPricing:
     """Which groups of rows hold a covariance, of which columns, and what it saves.
 
@@ -134,7 +115,8 @@ class BlockPricing:
     def __init__(self, pricing: price_kernel.Pricing, background: Background, spec: ModelSpec, columns: NDArray[np.intp]) -> None:
         self.pricing, self.background, self.columns = pricing, background, columns
         self.full, self.h = spec.covariance == "full", half_log(background, spec)
-        self.prices, self.log_choose = feature_prices(background, spec)
+        prices, self.log_choose = feature_prices(background, spec)
+        self.prices, self._counts = prices[columns], np.arange(len(columns) + 1)
         self.scale: Floats = (1.0 / np.sqrt(background.variance))[columns]
 
     def deviations(self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
@@ -149,13 +131,15 @@ class BlockPricing:
     def choose(self, deviations: Floats, weight: Floats, gains: Floats, mask: Mask, n_threads: int = 1) -> tuple[Mask, Mask, Floats]:
         """(m, P) blocks and columns that repeat others, and (m,) nats by which the blocks shorten the description."""
         m, P = deviations.shape[:2]
-        rise, code = feature_rise(self.prices, self.log_choose, gains, mask)
+        rise = self.prices - gains.take(self.columns, axis=1)  # what selecting another column alone adds to J
+        selected = mask.sum(axis=1, dtype=np.intp)
+        further = np.minimum(selected[:, None] + self._counts, len(self.log_choose) - 1)
+        code = self.log_choose[further] - self.log_choose[selected][:, None]  # and naming 0, 1, ... P more features
         block, repeated, saving = np.empty((m, P), np.uint8), np.empty((m, P), np.uint8), np.empty(m)
         threads = threads_for(n_threads, m * P**3)
         kernel.choose_blocks(
-            deviations, weight, np.ascontiguousarray(mask[:, self.columns]), np.ascontiguousarray(rise[:, self.columns]),
-            np.ascontiguousarray(code[:, : P + 1]), self.h, self.full, np.empty((threads, kernel.choice_work_size(P))), repeated, block,
-            saving, threads,
+            deviations, weight, mask.take(self.columns, axis=1), rise, code, self.h, self.full,
+            np.empty((threads, kernel.choice_work_size(P))), repeated, block, saving, threads,
         )  # fmt: skip
         return block, repeated, saving
 
@@ -244,7 +228,7 @@ class ClusterCovariances:
         deviations = pricing.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
         block, repeated, saving = pricing.choose(deviations, weight, gains, mask)
         matrix = (deviations + np.eye(len(columns))) / (weight + 1.0)[:, None, None]
-        place = np.ascontiguousarray(mean[:, columns]), matrix, background.centre[columns], background.scale[columns]
+        place = mean.take(columns, axis=1), matrix, background.centre[columns], background.scale[columns]
         return cls(cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns)))
 
     @property
@@ -266,7 +250,7 @@ class ClusterCovariances:
 
     def blocks(self) -> kernel.Blocks:
         """The blocks for the costs of rows."""
-        cluster = np.flatnonzero(self.block.any(axis=1))
+        cluster = np.bitwise_or.reduce(self.block, axis=1).nonzero()[0]
         return kernel.Blocks(
             self.cross.columns, self.centre, self.scale, self.shift, self.precision, cluster, self.block[cluster], self.mean[cluster],
             self.matrix[cluster],

@@ -7,6 +7,7 @@ by its covariance alone is refused where the density has a valley between the tw
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import join
+from craftc._common.labels import join, numbering
 from craftc._common.merge_path import MergePath
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
@@ -87,8 +88,7 @@ class CovarianceSearch:
         config, K = self.config, moments.n_clusters
         grid = config.background.grid
         cross = self.rows.cross_products(self.columns, grid, labels, K, config.n_threads)
-        same = np.append(np.arange(K, dtype=np.int32), np.int32(-1))
-        return self._priced(snapshot, same, moments, cross, mask)
+        return self._priced(snapshot, numbering(K), moments, cross, mask)
 
     def _priced(
         self, before: Any, place: NDArray[np.int32], moments: Moments, cross: CrossProducts, mask: Mask | None
@@ -136,10 +136,11 @@ class CovarianceSearch:
     def pair_deltas(self, state: CovarianceState, only: int = -1) -> tuple[Floats, Floats]:
         """(K, K) change of J by each merge, with covariances and without; +inf on and below the diagonal, and where `only` is no part."""
         K, clusters = state.K, state.clusters
-        first, second = np.triu_indices(K, 1)
+        each = np.arange(K)
+        chosen = each[:, None] < each
         if only >= 0:
-            chosen = (first == only) | (second == only)
-            first, second = first[chosen], second[chosen]
+            chosen &= (each[:, None] == only) | (each == only)
+        first, second = np.divmod(np.flatnonzero(chosen), K)
         groups, blocks = clusters.moments.groups, clusters.covariances
         with_block, diagonal = clusters.block_pricing.union_costs(groups, state.cross.sums, first, second, self.config.n_threads)
         deltas = np.full((2, K, K), np.inf)
@@ -169,7 +170,7 @@ class CovarianceSearch:
         K = state.K
         for _ in range(_MOST_PAIRS if K > 1 else 0):
             i, j = best_pair(deltas[:K, :K])
-            if not np.isfinite(deltas[i, j]):
+            if not deltas[i, j] < np.inf:
                 return None
             if guarded and diagonal[i, j] >= -self.tolerance and self.separated(state, i, j):
                 deltas[i, j] = np.inf
@@ -177,7 +178,7 @@ class CovarianceSearch:
             state = self.merge(state, i, j)
             rest = np.delete(np.arange(K), j)
             for old, new in zip((deltas, diagonal), self.pair_deltas(state, i), strict=True):
-                old[: K - 1, : K - 1] = old[np.ix_(rest, rest)]
+                old[: K - 1, : K - 1] = old[rest[:, None], rest]
                 old[i, : K - 1], old[: K - 1, i] = new[i, :], new[:, i]
             return state
         return None
@@ -242,7 +243,7 @@ class CovarianceSearch:
             return False
         each = np.array([i, j])
         within = state.clusters.block_pricing.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(axis=0)
-        mean, sizes = state.clusters.shift[np.ix_(each, self.columns)], moments.sizes[each]
+        mean, sizes = state.clusters.shift[each].take(self.columns, axis=1), moments.sizes[each]
         positions = discriminant_positions(within, mean, sizes, z[of_i], z[of_j])
         return valley_depth(positions, (weight[of_i], weight[of_j])) < _VALLEY
 
@@ -278,7 +279,7 @@ class CovarianceSearch:
             state.clusters.assign(config.table.take(lost), np.zeros(len(lost), np.int64), of_lost, 1)
             labels[lost] = of_lost
         order = self.rows.first_appearance(labels, state.K)
-        same = np.append(np.arange(state.K, dtype=np.int32), np.int32(-1))
+        same = numbering(state.K)
         clusters = state.clusters
         if np.array_equal(order, same[:-1]):
             return CovarianceState(self.rows.snapshot(labels, state.K), same, clusters, state.cross)
@@ -387,9 +388,11 @@ def valley_depth(positions: tuple[Floats, Floats], weights: tuple[Floats, Floats
     positions, weights : two ndarrays each
         Rows of the two clusters along the line between them, and their weights.
     """
-    size = [float(weight.sum()) for weight in weights]
-    centre = [float((x * w).sum()) / n for x, w, n in zip(positions, weights, size, strict=True)]
-    spreads = [float(np.sqrt((w * (x - m) ** 2).sum() / n)) for x, w, m, n in zip(positions, weights, centre, size, strict=True)]
+    size, centre, spreads = [], [], []
+    for x, w in zip(positions, weights, strict=True):
+        size.append(float(w.sum()))
+        centre.append(float((x * w).sum()) / size[-1])
+        spreads.append(math.sqrt(float((w * (x - centre[-1]) ** 2).sum()) / size[-1]))
     position, weight = np.concatenate(positions), np.concatenate(weights)
     low, high = float(position.min()), float(position.max())
     width = max(0.9 * min(spreads) * min(size) ** -0.2, 1e-3 * (high - low) + 1e-12)
@@ -397,7 +400,12 @@ def valley_depth(positions: tuple[Floats, Floats], weights: tuple[Floats, Floats
     taken = counts > 0
     counts, middle = counts[taken], ((edges[1:] + edges[:-1]) / 2)[taken]
     at = np.linspace(low, high, _POINTS)
-    density = (counts * np.exp(-0.5 * ((at[:, None] - middle) / width) ** 2)).sum(axis=1)
+    kernel = (at[:, None] - middle) / width
+    kernel *= kernel
+    kernel *= -0.5
+    kernel = np.exp(kernel, out=kernel)
+    kernel *= counts
+    density = kernel.sum(axis=1)
     a, b = sorted(int(np.abs(at - one).argmin()) for one in centre)
     lowest = a + int(density[a : b + 1].argmin())
     return float(density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max()))

@@ -229,8 +229,11 @@ class _Design:
             z = (table.numeric[part][:, numeric].astype(np.float64) - background.centre[numeric]) * background.scale[numeric]
             z = np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST)
             cells = np.zeros((len(z), len(products)))
-            cells[:, : 3 * self.p] = np.hstack([~np.isnan(z), np.nan_to_num(z), np.nan_to_num(z) ** 2])
-            np.put_along_axis(cells, 3 * self.p + self.start + table.codes[part][:, categorical].astype(np.intp), 1.0, axis=1)
+            seen = z == z
+            z[~seen] = 0.0
+            cells[:, : self.p], cells[:, self.p : 2 * self.p], cells[:, 2 * self.p : 3 * self.p] = seen, z, z * z
+            if len(categorical):
+                np.put_along_axis(cells, 3 * self.p + self.start + table.codes[part][:, categorical].astype(np.intp), 1.0, axis=1)
             products += _products(cells * weight[part, None] if len(config.weight) else cells, cells)
         products[:, 3 * self.p + ends - 1] = products[3 * self.p + ends - 1] = 0.0  # missing values
         products *= self.weight / weight.sum()
@@ -295,4 +298,4 @@ def _x_log_x(x: Floats) -> Floats:
 
 def _over(x: Floats, n: Floats) -> Floats:
     """x / n, 0 where n is 0."""
-    return np.divide(x, n, out=np.zeros_like(x), where=np.broadcast_to(n > 0, x.shape))
+    return np.divide(x, n, out=np.zeros_like(x), where=n > 0)

@@ -105,6 +105,8 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
             yield names[first + i], names[first + j]
     columns = [(name, column.astype(np.intp)) for name, column in zip(sample.categorical_names, sample.codes.T, strict=True)]
     n_categorical = len(columns)
+    if not n_categorical:
+        return
     for name, numbers in zip(names, sample.numeric.T, strict=True):
         values, codes = np.unique(numbers, return_inverse=True)
         if len(values) <= _FEW_VALUES:

@@ -23,6 +23,7 @@ from craftc.craft.background import Background
 from craftc.craft.clusters import Clusters, assign_only, pass_work
 from craftc.craft.covariance import CrossProducts
 from craftc.craft.description_length import pricing_of
+from craftc.craft.one_point import one_point_costs
 from craftc.craft.parameters import ModelSpec
 from craftc.craft.path_clusters import PathClusters
 from craftc.craft.progress import ProgressMeter
@@ -86,6 +87,11 @@ class FitConfig:
     def pricing(self) -> price_kernel.Pricing:
         """Prices and selection of features."""
         return pricing_of(self.background, self.spec, total_weight=self.total_weight)
+
+    @cached_property
+    def own_costs(self) -> Floats:
+        """(n,) cost of every row, relative to the background, under its own one-point cluster with all features."""
+        return one_point_costs(self.background, self.table)
 
     @property
     def rows_weight(self) -> float:
@@ -160,7 +166,7 @@ def drop_empty(rows: Any, moments: Moments, labels: Any) -> tuple[Any, NDArray[n
 
     Returns the labels and the clusters that are left.
     """
-    kept = np.flatnonzero(moments.groups[:, 0])
+    kept = moments.groups[:, 0].nonzero()[0]
     if len(kept) < moments.n_clusters:
         number = np.full(moments.n_clusters + 1, -1, np.int32)
         number[kept] = np.arange(len(kept), dtype=np.int32)

@@ -21,8 +21,9 @@ from craftc._kernels import craft as craft_kernel
 from craftc.craft.clusters import Clusters
 from craftc.craft.description_length import choose_features
 from craftc.craft.fitting import CraftResult, FitConfig, assign_zero_weight_rows, drop_empty, n_parallel_starts, run_starts
+from craftc.craft.one_point import one_point_gains
 from craftc.craft.parameters import selection_odds
-from craftc.craft.seeding import farthest_first_price, one_point_clusters, one_point_gains, one_point_tables, start_labels
+from craftc.craft.seeding import farthest_first_price, one_point_clusters, one_point_tables, start_labels
 from craftc.table.moments import Moments
 
 
@@ -183,7 +184,7 @@ class FixedPriceDescent:
         config = self.config
         weight = float(config.capped_weight[row]) if config.capped_weight is not None and config.spec.coherent else 1.0
         if config.spec.coherent:
-            gains = one_point_gains(config, slice(row, row + 1), np.array([weight]))
+            gains = one_point_gains(config.background, config.table, slice(row, row + 1), np.array([weight]))
             mask, _ = new_cluster_masks(config, gains, self.mask[0])
         else:
             mask = self._random_mask(odds)
@@ -270,7 +271,7 @@ def _thresholds(config: FitConfig, shared: Mask) -> Floats:
     for rows in chunks(n):
         weight = np.ones(rows.stop - rows.start) if config.capped_weight is None else config.capped_weight[rows]
         if spec.coherent:
-            _, features = new_cluster_masks(config, one_point_gains(config, rows, weight), shared)
+            _, features = new_cluster_masks(config, one_point_gains(config.background, config.table, rows, weight), shared)
             with np.errstate(divide="ignore", invalid="ignore"):
                 thresholds[rows] = np.where(weight > 0, (price + features + 1e-9) / weight, np.inf)
         else:

@@ -61,7 +61,7 @@ def number_by_first_appearance(search: MergeSplitSearch, part: Partition) -> Non
     if len(config.weight) and (part.labels < 0).any():
         assign_zero_weight_rows(config, search.clusters(part).tables(), part.labels)
     order = search.rows.first_appearance(part.labels, part.K)
-    search.relabel(part, np.argsort(order).astype(np.int32))
+    search.relabel(part, np.append(np.argsort(order), -1).astype(np.int32))
     for array in (part.groups, part.cost, part.mask):
         array[: part.K] = array[order]
 

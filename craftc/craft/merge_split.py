@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import compact, join, rows_in_cluster
+from craftc._common.labels import compact, join, numbering, rows_in_cluster
 from craftc._common.random import CraftStream
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
@@ -180,7 +180,7 @@ class MergeSplitSearch:
         """Merge the cheapest pair while that lowers J; returns whether any pair was merged."""
         deltas = self.pair_deltas(part)
         before = part.K
-        place = np.arange(before, dtype=np.int32)  # the present cluster of each cluster of the labels
+        place = numbering(before)  # the present cluster of each cluster of the labels
         while part.K > 1:
             i, j = best_pair(deltas)
             if not deltas[i, j] < -self._merge_tolerance:
@@ -292,8 +292,8 @@ class MergeSplitSearch:
             )  # fmt: skip
             if n:
                 break
-        deltas = (cost.sum(axis=1) - part.cost[k]).tolist()
-        return [Split(deltas[i], rows[sides[i] == 1], groups[i], cost[i], mask[i]) for i in range(n)]
+        own = part.cost[k]
+        return [Split(float(cost[i, 0] + cost[i, 1] - own), rows[sides[i] == 1], groups[i], cost[i], mask[i]) for i in range(n)]
 
     async def _splits_of(self, part: Partition, k: int, at_any_price: bool) -> list[Split]:
         """The three most promising splits of a cluster, each after its local passes; without those of which the passes empty a side.
@@ -440,15 +440,15 @@ class MergeSplitSearch:
 
     def force_merge(self, part: Partition, i: int, j: int) -> None:
         """Merge clusters i < j at any cost."""
-        place = np.arange(part.K, dtype=np.int32)
+        place = numbering(part.K)
         join(place, i, j)
         self.merge_groups(part, i, j)
         self.relabel(part, place)
 
     def relabel(self, part: Partition, place: NDArray[np.int32]) -> None:
-        """Renumber the labels of a partition, if it has labels: cluster k becomes place[k]."""
+        """Renumber the labels of a partition, if it has labels: cluster k becomes place[k]; the last entry is that of -1."""
         if part.labels is not None:
-            part.labels = self.rows.renumbered(part.labels, np.append(place, np.int32(-1)))
+            part.labels = self.rows.renumbered(part.labels, place)
 
     # ---- the search ----
 
@@ -497,7 +497,7 @@ def common_parts(part: Partition, other: Partition, room: int) -> Labels:
 
 def best_pair(deltas: Floats) -> tuple[int, int]:
     """First pair (i < j) within 1e-9 of the smallest entry."""
-    i, j = divmod(int(np.argmax(deltas <= deltas.min() + 1e-9)), len(deltas))
+    i, j = divmod(int((deltas <= deltas.min() + 1e-9).argmax()), len(deltas))
     return i, j
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import by_first_row
+from craftc._common.labels import by_first_row, numbering
 from craftc._common.merge_path import Change, MergePath, change_by
 from craftc._common.random import spread
 from craftc._common.threads import aligned
@@ -141,7 +141,7 @@ class PartitionedRows:
 
         Without a pass of which they are the result, from that by the clusters.
         """
-        same = np.append(np.arange(clusters.moments.n_clusters, dtype=np.int32), np.int32(-1))
+        same = numbering(clusters.moments.n_clusters)
         number, node = same, labels.node
         while isinstance(node.recipe, Renumbered):
             number, (node,) = number[node.recipe.number], node.parents

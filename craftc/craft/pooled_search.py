@@ -14,6 +14,7 @@ from typing import Self
 
 import numpy as np
 
+from craftc._common.labels import numbering
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import craft_merges as merges_kernel
@@ -120,7 +121,7 @@ class PooledSearch(MergeSplitSearch):
 
     def merge_while_cheaper(self, part: Partition) -> bool:
         """Merge the pair that lowers J most, of those proposed, while one does; returns whether any pair was merged."""
-        before, place = part.K, np.arange(part.K, dtype=np.int32)
+        before, place = part.K, numbering(part.K)
         deltas, known, ended = np.empty((before, before)), merges_kernel.UNKNOWN, part.K == 1
         pricing, space = self._merge_space(before)
         assert part.shared is not None
@@ -186,11 +187,14 @@ class PooledSearch(MergeSplitSearch):
             some = [(k, split) for k, split in splits[first : first + at_a_time] if k not in done]
             if not some:
                 continue
-            halves, selected = (np.array([getattr(split, name) for _, split in some]) for name in ("groups", "mask"))
-            accepted, K = np.empty(len(some), np.uint8), part.K
+            n, K = len(some), part.K
+            clusters, accepted = np.array([k for k, _ in some], np.intp), np.empty(n, np.uint8)
+            halves, selected = np.empty((n, 2, pricing.grid.width), np.int64), np.empty((n, 2, pricing.D), np.uint8)
+            for s, (_, split) in enumerate(some):
+                halves[s], selected[s] = split.groups, split.mask
             part.K, part.excess = merges_kernel.split_while_cheaper(
-                part.groups, part.mask, part.cost, part.shared, K, part.excess, np.array([k for k, _ in some], np.intp), halves, selected,
-                pricing, space, self.config.max_clusters, tolerance, accepted,
+                part.groups, part.mask, part.cost, part.shared, K, part.excess, clusters, halves, selected, pricing, space,
+                self.config.max_clusters, tolerance, accepted,
             )  # fmt: skip
             for new, (k, split) in enumerate((some[s] for s in np.flatnonzero(accepted)), start=K):
                 part.labels, part.converged = self.rows.moved(part.labels, split.moved, new), False

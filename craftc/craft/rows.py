@@ -123,7 +123,7 @@ class RowExtremes:
         if counted is not None:
             better, lower = better & counted, lower & counted
         rows = np.flatnonzero(better)
-        for k in np.unique(labels[rows]).tolist():
+        for k in np.flatnonzero(np.bincount(labels[rows])).tolist():
             of_k = rows[labels[rows] == k]
             of_k = of_k[rank[of_k] == rank[of_k].min()]
             kept = self._typical[k] if rank[of_k[0]] == self._rank[k] else _Kept()

@@ -41,37 +41,6 @@ def one_point_tables(point: Moments, mask: Mask, config: FitConfig) -> craft_ker
     return cost_tables(point.groups, point.unit, background, spec, shift, precision, mask, extra)
 
 
-def one_point_gains(config: FitConfig, rows: slice, weight: Floats) -> Floats:
-    """(rows, D) gains of the one-point clusters of some rows, of the given weights (rows,); 0 for missing cells."""
-    background = config.background
-    p = background.grid.p
-    numeric, codes = config.table.numeric[rows], config.table.codes[rows]
-    gains = np.zeros((len(numeric), p + len(background.grid.level_start)))
-    z = (numeric.astype(np.float64) - background.centre) * background.scale
-    gains[:, :p] = np.nan_to_num(0.5 * weight[:, None] * z * z, copy=False)
-    for d, start in enumerate(background.grid.level_start):
-        eta = background.frequency[start + codes[:, d].astype(np.intp)]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            own = (weight + eta) * np.log((weight + eta) / ((weight + 1.0) * eta))
-            gains[:, p + d] = np.where(eta > 0, own - (1.0 - eta) * np.log(weight + 1.0), 0.0)
-    gains *= background.usable
-    return gains
-
-
-def one_point_own_costs(config: FitConfig) -> Floats:
-    """(n,) cost of every row, relative to the background, under its own one-point cluster with all features."""
-    background, n = config.background, len(config.table)
-    p, own = background.grid.p, np.zeros(len(config.table))
-    for rows in chunks(n):
-        gains = one_point_gains(config, rows, np.ones(rows.stop - rows.start))
-        own[rows] -= gains[:, :p].sum(axis=1)
-        for d, level in enumerate(background.grid.level_start):
-            eta = background.frequency[level + config.table.codes[rows, d].astype(np.intp)]
-            known = (eta > 0) & (background.usable[p + d] > 0)
-            own[rows] -= np.log(np.where(known, (1.0 + eta) / np.where(known, 2.0 * eta, 1.0), 1.0))
-    return own
-
-
 def start_labels(config: FitConfig, kind: str, n_clusters: int, start: int) -> Labels:
     """(n,) a start partition: "single", "random" or "farthest" (nearest of n_clusters farthest-first seeds)."""
     labels = np.zeros(len(config.table), np.int32)
@@ -112,7 +81,7 @@ def farthest_first(config: FitConfig, n_seeds: int, start: int) -> tuple[Labels,
     """
     table, background, n = config.table, config.background, len(config.table)
     whole = replace(config, spec=ModelSpec(model=config.spec.model, fraction=1.0))
-    own = one_point_own_costs(whole) if whole.spec.coherent else -background.categorical_row_costs(table.codes)
+    own = whole.own_costs if whole.spec.coherent else -background.categorical_row_costs(table.codes)
     labels, best = np.full(n, -1, np.int32), np.full(n, np.inf)
     row = config.random_row(start, CraftStream.ROW, 1)
     radius = 0.0
@@ -156,13 +125,11 @@ def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labe
     seed's cluster less the cost under the row's own one-point cluster, in nats.
     """
     n = len(config.table)
-    if n > _SAMPLE:
-        draws = uniform(config.seed, start, CraftStream.SEED_SAMPLE, np.arange(_SAMPLE))
-        sample = np.unique((draws * n).astype(np.int64))
-    else:
-        sample = np.arange(n)
-    part = config.of_rows(sample) if n > _SAMPLE else config
-    seeds = sample[kmeans_plus_plus_seeds(part, n_seeds, start)]
+    if n <= _SAMPLE:
+        return compact(kmeans_plus_plus_seeds(config, n_seeds, start)[1])
+    draws = uniform(config.seed, start, CraftStream.SEED_SAMPLE, np.arange(_SAMPLE))
+    sample = np.unique((draws * n).astype(np.int64))
+    seeds = sample[kmeans_plus_plus_seeds(config.of_rows(sample), n_seeds, start)[0]]
     background = config.background
     points = one_point_clusters(config, seeds, 1.0)
     shift = (points.means()[0] - background.mean) / np.sqrt(background.variance)
@@ -173,18 +140,18 @@ def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labe
     return compact(labels)
 
 
-def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> NDArray[np.intp]:
-    """Rows of the seeds."""
+def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> tuple[NDArray[np.intp], Labels]:
+    """Rows of the seeds, and the nearest seed of every row."""
     table, background, threads = config.table, config.background, config.threads(1)
     grid, usable = background.grid, background.usable
     slab = aligned((2 + 3 * grid.p + grid.n_levels, craft_kernel.PAD))
-    columns = np.flatnonzero(usable[: grid.p]), np.flatnonzero(usable[grid.p :])
+    columns = usable[: grid.p].nonzero()[0], usable[grid.p :].nonzero()[0]
     tables = craft_kernel.tables_in(1, grid, background.centre, background.scale, slab, *columns)
     draws = uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1))
-    seeds = np.empty(n_seeds, np.intp)
+    seeds, labels = np.empty(n_seeds, np.intp), np.empty(len(table), np.int32)
     n = seeding_kernel.kmeans_plus_plus(
         table.numeric, table.codes, config.weight, tables, background.frequency, background.mean, background.variance, usable,
-        config.spec.prior, one_point_own_costs(config), draws, config.random_row(start, CraftStream.SEED, 0), seeds,
+        config.spec.prior, config.own_costs, draws, config.random_row(start, CraftStream.SEED, 0), seeds, labels,
         np.empty(len(table)), config.scratch(tables, threads), threads,
     )  # fmt: skip
-    return seeds[:n]
+    return seeds[:n], labels

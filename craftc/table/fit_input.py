@@ -26,7 +26,7 @@ def set_input_attributes(estimator: Any, X: Any, table: Any) -> None:
     The library of a data frame is kept as well, for tables that the estimator returns.
     """
     estimator._frame_library = frame_library(X)
-    if isinstance(X, MixedTable | Mapping) or not isinstance(table, MixedTable) or is_out_of_core(X):
+    if isinstance(X, MixedTable | Mapping | np.ndarray) or not isinstance(table, MixedTable) or is_out_of_core(X):
         estimator.n_features_in_ = table.schema.n_columns
         if table.schema.named:
             estimator.feature_names_in_ = np.array(table.schema.columns, dtype=object)

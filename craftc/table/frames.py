@@ -300,7 +300,8 @@ class _Array(Source):
             raise TypeError("A masked array was passed; call .filled(np.nan) to mark missing values.")
         if isinstance(X, list | tuple) and _as_array(X).dtype.kind in "US":
             X = np.asarray(X, dtype=object)  # otherwise NumPy converts numbers in mixed lists to text
-        X = check_array(X, dtype=None, ensure_all_finite=False)
+        if not (type(X) is np.ndarray and X.dtype.kind in "biuf" and X.ndim == 2 and X.size):  # which check_array returns as it is
+            X = check_array(X, dtype=None, ensure_all_finite=False)
         kinds = {"b": "level", "i": "number", "u": "number", "f": "number", "O": "mixed"}
         self._is_text = X.dtype.kind in "US"
         self._X = X.astype(str).astype(object) if self._is_text else X

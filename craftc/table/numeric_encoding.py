@@ -429,7 +429,7 @@ def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: fl
         with np.errstate(over="ignore"):  # NumPy 1.26 reports an overflow when it divides subnormal numbers
             return np.asarray((values - middle) / half)
 
-    n = sum(int(np.sum(np.broadcast_to(counts, values.shape), dtype=np.int64)) for values, counts in slices())
+    n = sum(counts * len(values) if isinstance(counts, int) else int(counts.sum(dtype=np.int64)) for values, counts in slices())
     mean = sum(float((counts * scaled(values)).sum()) for values, counts in slices()) / n
     second = third = fourth = 0.0
     for values, counts in slices():

@@ -58,7 +58,7 @@ def test_masks_and_objective_are_the_optimum(seed):
 
 @pytest.mark.slow_except(10)
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("K", [6, 13])  # up to 12 clusters change one by one
+@pytest.mark.parametrize("K", [6, 13, 70])  # up to 12 clusters change one by one; a word has one bit for each of 64
 def test_masks_of_many_clusters_cost_no_more_than_those_of_the_rule(seed, K):
     table, labels = random_partition(seed, K, n=40 + 4 * K, p=2 + seed % 2, q=seed % 3)
     clusters = clusters_of(table, labels)
@@ -100,6 +100,43 @@ def test_costs_of_rows(seed):
         prior += sum(pooled.penalty(t, column.d, pooled.fit(t, column.d, group)) + column.price for group in groups) - column.price
     code = len(mask) * automatic.unit_price(t.N) + pooled.naming(t)[mask.sum(axis=1)].sum()
     assert charged == pytest.approx(prior + code, rel=1e-6, abs=1e-6)
+
+
+def priced(pricing, groups, effort, mask):
+    """J, masks and costs, as bytes."""
+    K = len(groups)
+    work, cost, mask = np.empty((K, price_kernel.parts_size(pricing))), np.empty(K), mask[:K].copy()
+    J = pooled_kernel.price_partition(groups, pricing, pooled_kernel.EFFORTS[effort], work, mask, cost)
+    return J, mask.tobytes(), cost.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_prices_do_not_depend_on_what_was_priced_before(seed):
+    """Fits of pools are kept: of other partitions, masks and efforts, but not of another weight of the rows."""
+    table, labels = random_partition(seed, 6, n=120, p=3, q=2)
+    background = Background(moments_of(table, np.zeros(len(labels))))
+    rng = np.random.default_rng(seed)
+    used = {scale_up: pricing_of(background, POOLED, scale_up, room=6) for scale_up in (1.0, 2.0)}
+    used[2.0].shared = used[1.0].shared
+    for effort in ("anew", "thorough", "continue", "keep", "thorough", "anew"):
+        labels = np.unique(rng.integers(rng.integers(1, 7), size=table.n_rows), return_inverse=True)[1]
+        groups = moments_of(table, labels).groups
+        mask = rng.integers(0, 2, (6, background.usable.size)).astype(np.uint8) * background.usable
+        for scale_up, pricing in used.items():
+            fresh = pricing_of(background, POOLED, scale_up, room=6)
+            assert priced(pricing, groups, effort, mask) == priced(fresh, groups, effort, mask)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("effort", ["anew", "thorough"])
+def test_the_objective_of_a_choice_is_that_of_its_masks(seed, effort):
+    """Also where a sweep has come to masks whose cost is known."""
+    table, labels = random_partition(seed, 5, n=120, p=3, q=2)
+    groups = moments_of(table, labels).groups
+    pricing = pricing_of(Background(moments_of(table, np.zeros(len(labels)))), POOLED, room=len(groups))
+    J, mask, cost = priced(pricing, groups, effort, np.zeros((len(groups), pricing.D), np.uint8))
+    again = priced(pricing, groups, "keep", np.frombuffer(mask, np.uint8).reshape(len(groups), -1))
+    assert again == (J, mask, cost)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -13,7 +13,7 @@ from craftc.craft.background import Background
 from craftc.craft.candidate_splits import Candidates
 from craftc.craft.fitting import FitConfig
 from craftc.craft.parameters import ModelSpec
-from craftc.craft.seeding import kmeans_plus_plus_seeds, one_point_own_costs, reassign_to_seed
+from craftc.craft.seeding import kmeans_plus_plus_seeds, reassign_to_seed
 from craftc.table.moments import Moments, integer_grid
 from tests.common import random_table
 
@@ -27,7 +27,7 @@ def config_of(table, weights, n_threads=1):
 
 def seeds_by_numpy(config, n_seeds, start):
     n = len(config.table)
-    own, best, labels = one_point_own_costs(config), np.full(n, np.inf), np.full(n, -1, np.int32)
+    own, best, labels = config.own_costs, np.full(n, np.inf), np.full(n, -1, np.int32)
     row, seeds = config.random_row(start, CraftStream.SEED, 0), []
     for draw in uniform(config.seed, start, CraftStream.SEED, np.arange(1, n_seeds + 1)):
         seeds.append(row)
@@ -37,7 +37,7 @@ def seeds_by_numpy(config, n_seeds, start):
         if not running[-1] > 1e-9:
             break
         row = drawn(running, draw)
-    return seeds
+    return seeds, labels
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -47,13 +47,16 @@ def test_seeds_are_those_of_numpy(seed):
     weights = rng.integers(0, 3, len(table)) + (np.arange(len(table)) == 0) if seed % 3 else None
     config = config_of(table, None if weights is None else weights.astype(float), 1 + seed % 2)
     for start in range(3):
-        assert kmeans_plus_plus_seeds(config, 12, start).tolist() == seeds_by_numpy(config, 12, start)
+        found, labels = kmeans_plus_plus_seeds(config, 12, start)
+        seeds, nearest = seeds_by_numpy(config, 12, start)
+        assert found.tolist() == seeds
+        np.testing.assert_array_equal(labels, nearest)
 
 
 def test_there_are_no_more_seeds_than_distinct_rows():
     table = random_table(0, n=3, p=2, q=1, missing=0.0)
     table = table.take(np.array([0, 1, 2, 1, 0, 2, 2]))
-    assert len(kmeans_plus_plus_seeds(config_of(table, None), 7, 0)) == 3
+    assert len(kmeans_plus_plus_seeds(config_of(table, None), 7, 0)[0]) == 3
 
 
 def test_seeding_checks_its_arguments(monkeypatch):
@@ -63,8 +66,8 @@ def test_seeding_checks_its_arguments(monkeypatch):
     monkeypatch.undo()
     for at, wrong, name in (
         (4, np.empty(1), "frequency"), (5, np.empty(3), "mean"), (6, np.empty(3), "variance"), (7, np.ones(1, np.uint8), "usable"),
-        (11, 20, "row"), (11, -1, "row"), (12, np.empty(9, np.intp), "seeds"), (13, np.empty(3), "running"),
-        (14, np.empty((1, 4)), "scratch"), (15, 0, "n_threads"),
+        (11, 20, "row"), (11, -1, "row"), (12, np.empty(9, np.intp), "seeds"), (13, np.empty(3, np.int32), "labels"),
+        (14, np.empty(3), "running"), (15, np.empty((1, 4)), "scratch"), (16, 0, "n_threads"),
     ):  # fmt: skip
         arguments = list(calls[0])
         arguments[at] = wrong

@@ -12,6 +12,7 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_passes as kernel
 from craftc._kernels import craft_price as price_kernel
+from craftc._kernels import parallel
 from craftc.craft.background import Background
 from craftc.craft.clusters import NO_MOMENTS
 from craftc.craft.description_length import pricing_of
@@ -112,3 +113,14 @@ def test_blocks_can_be_sent():
     sent = pickle.loads(pickle.dumps(blocks))
     for name in ("columns", "centre", "scale", "shift", "precision", "cluster", "member", "mean", "covariance"):
         np.testing.assert_array_equal(getattr(sent, name), getattr(blocks, name))
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 7), (2, 64)])
+def test_workspaces_begin_a_cache_line(shape):
+    for _ in range(5):
+        room = aligned(shape)
+        assert room.shape == shape
+        assert room.flags.c_contiguous
+        assert room.ctypes.data % 64 == 0
+    with pytest.raises(ValueError, match="room"):
+        parallel.first_aligned(np.empty(0))
