@@ -9,7 +9,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy, memmove
 
 from craftc._kernels._common cimport check, check_threads, omp_get_thread_num
-from craftc._kernels.craft_pooled cimport CONTINUE, KEEP, check_room, price_masks, share_cells, share_rest
+from craftc._kernels.craft_masks cimport CONTINUE, KEEP, price_masks
+from craftc._kernels.craft_pooled cimport check_room, share_cells, share_rest
 from craftc._kernels.craft_price cimport GIVEN, PRICED, Pricing, check_selection, fit_group, parts_in, parts_length, price_of
 from craftc._kernels.moments cimport moments_merge
 

@@ -12,7 +12,8 @@ from craftc._kernels.craft cimport (
     empty_lane, table_lane,
 )
 from craftc._kernels.craft import tables_in
-from craftc._kernels.craft_pooled cimport CONTINUE, price_pooled
+from craftc._kernels.craft_masks cimport CONTINUE
+from craftc._kernels.craft_pooled cimport price_pooled
 from craftc._kernels.craft_price cimport POOLED, Pricing, check_selection, mixing_cost, parts_in, parts_length, parts_t, price_all
 from craftc._kernels.moments cimport Grid, moments_merge, table_of, table_rows
 

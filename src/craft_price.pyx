@@ -126,7 +126,7 @@ cdef class Pricing:
 
 
 cdef int check_selection(Pricing P, int selection) except -1:
-    """Raise unless a rule selects features, and what it reads is there. POOLED has kernels of its own: craft_pooled."""
+    """Raise unless a rule selects features, and what it reads is there. POOLED has kernels of its own: craft_masks."""
     check(0 <= selection < POOLED, "selection")
     check(not P.relative or P.shared is not None, "pricing")
     check(selection != PRICED or len(P.arguments[14]) > P.n_usable, "log_choose")

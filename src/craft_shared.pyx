@@ -52,6 +52,6 @@ cdef class Shared:
 
 
 cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
-    """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of src/craft_pooled.pyx."""
+    """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of src/craft_masks.pyx."""
     cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS)
     return 3 * widest + (D + 2) + 11 * room + (3 + SHARED_POOLS) * ((room + 63) // 64) + (3 * room * D + 7) // 8

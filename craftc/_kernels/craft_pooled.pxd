@@ -4,20 +4,9 @@ from libc.stdint cimport int64_t, uint8_t
 
 from craftc._kernels.craft_price cimport Pricing
 
-cdef enum:
-    KEEP = 0            # the given masks
-    CONTINUE = 1        # masks from the given ones
-    ANEW = 2            # and from four further starts
-    THOROUGH = 3        # and from every cluster's mask set or cleared
-
 
 cdef double price_pooled(
     Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask, double[::1] cost,
-) noexcept nogil
-
-
-cdef double price_masks(
-    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
 ) noexcept nogil
 
 

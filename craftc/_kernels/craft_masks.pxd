@@ -1,0 +1,40 @@
+"""Masks of all clusters together under the pooled background, and the cells of one feature."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from craftc._kernels.craft_price cimport Pricing
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_merge
+
+cdef enum:
+    KEEP = 0            # the given masks
+    CONTINUE = 1        # masks from the given ones
+    ANEW = 2            # and from four further starts
+    THOROUGH = 3        # and from every cluster's mask set or cleared
+
+
+cdef inline Py_ssize_t first_cell(Pricing P, Py_ssize_t d) noexcept nogil:
+    """Where a feature begins in a group."""
+    if d < P.grid.p:
+        return P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
+    return 1 + P.grid.level_start_[d - P.grid.p]
+
+
+cdef inline void merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil:
+    """Add the cells of one feature, or take them out, exactly."""
+    cdef Py_ssize_t t
+    if d < P.grid.p:
+        moments_merge(to, cells, sign, 0, CRAFTC_NUMERIC_CELLS)
+        return
+    for t in range(P.n_levels[d - P.grid.p]):
+        to[t] += sign * cells[t]
+
+
+cdef double fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shift, double *precision) noexcept nogil
+
+
+cdef void fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log_ratio) noexcept nogil
+
+
+cdef double price_masks(
+    Pricing P, const int64_t[:, ::1] groups, Py_ssize_t K, int effort, double[:, ::1] work, uint8_t[:, ::1] mask,
+) noexcept nogil
