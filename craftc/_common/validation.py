@@ -38,6 +38,7 @@ def check_number(
     hint: str = "",
 ) -> float:
     """The value as a float; raise unless it is a finite (whole) number within the bounds. Whole numbers fit into 32 bits."""
+
     def wanted() -> str:
         bounds = [
             f"{sign} {bound:.{16 if whole else 6}g}{' = ' + hint if hint and sign == '<' else ''}"
