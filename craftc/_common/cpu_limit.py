@@ -52,7 +52,7 @@ def _quotas(root: Path) -> Iterator[tuple[int, int]]:
 def _text(path: Path) -> str:
     """Contents of a file; empty if it cannot be read."""
     try:
-        return path.read_text(encoding="ascii")
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return ""
 

@@ -17,7 +17,7 @@ def available_memory() -> int | None:
         None if unknown.
     """
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
+        with open("/proc/meminfo", encoding="utf-8") as file:
             free = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         try:
