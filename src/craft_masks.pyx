@@ -17,7 +17,7 @@ from craftc._kernels.craft_price cimport (
 from craftc._kernels.craft_shared cimport (
     SHARED_POOLS, craft_categorical_likelihood, craft_cheaper_shared, craft_fit, craft_fit_is_of,
 )
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean
+from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
 
 cdef enum:
     FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
@@ -97,6 +97,23 @@ cdef double price_masks(
 
 
 # ---- cells of one feature ----
+
+cdef Py_ssize_t first_cell(Pricing P, Py_ssize_t d) noexcept nogil:
+    """Where a feature begins in a group."""
+    if d < P.grid.p:
+        return P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
+    return 1 + P.grid.level_start_[d - P.grid.p]
+
+
+cdef void merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil:
+    """Add the cells of one feature, or take them out, exactly."""
+    cdef Py_ssize_t t
+    if d < P.grid.p:
+        moments_merge(to, cells, sign, 0, CRAFTC_NUMERIC_CELLS)
+        return
+    for t in range(P.n_levels[d - P.grid.p]):
+        to[t] += sign * cells[t]
+
 
 cdef inline Py_ssize_t _width(Pricing P, Py_ssize_t d) noexcept nogil:
     """Integers of the cells of a feature; missing cells are not among them."""

@@ -3,7 +3,6 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from craftc._kernels.craft_price cimport Pricing
-from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_merge
 
 cdef enum:
     KEEP = 0            # the given masks
@@ -12,21 +11,10 @@ cdef enum:
     THOROUGH = 3        # and from every cluster's mask set or cleared
 
 
-cdef inline Py_ssize_t first_cell(Pricing P, Py_ssize_t d) noexcept nogil:
-    """Where a feature begins in a group."""
-    if d < P.grid.p:
-        return P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d
-    return 1 + P.grid.level_start_[d - P.grid.p]
+cdef Py_ssize_t first_cell(Pricing P, Py_ssize_t d) noexcept nogil
 
 
-cdef inline void merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil:
-    """Add the cells of one feature, or take them out, exactly."""
-    cdef Py_ssize_t t
-    if d < P.grid.p:
-        moments_merge(to, cells, sign, 0, CRAFTC_NUMERIC_CELLS)
-        return
-    for t in range(P.n_levels[d - P.grid.p]):
-        to[t] += sign * cells[t]
+cdef void merge_cells(Pricing P, Py_ssize_t d, int64_t *to, const int64_t *cells, int64_t sign) noexcept nogil
 
 
 cdef double fit_cells(Pricing P, Py_ssize_t d, const int64_t *cells, double *shift, double *precision) noexcept nogil
