@@ -1,4 +1,4 @@
-"""Masks and prices under the pooled background (src/craft_pooled.pyx, src/craft_masks.pyx), against the reference implementation and the exact optimum."""
+"""Masks and prices under the pooled background (src/craft_pooled.pyx, src/craft_masks.pyx), against the reference and the exact optimum."""
 
 from __future__ import annotations
 
