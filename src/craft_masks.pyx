@@ -404,19 +404,16 @@ cdef double _sweep(
     cdef Py_ssize_t d, _turn, n_same = 0    # features in a row that have not changed
     cdef Py_ssize_t n_apart = 0             # entries in which the masks differ from `end`
     _count_selected(P, c, K, mask)
-    for d in range(P.D if end != NULL else 0):
+    for d in range(P.D):
         n_apart += _n_apart(P, K, d, mask, end)
     for _turn in range(MOST_SWEEPS):
         for d in range(P.D):
             if not P.usable[d] or n_same == P.n_usable:
                 continue
-            if end == NULL:
-                n_same = 0 if _choose_feature(P, c, groups, K, work, d, mask, n_starts) else n_same + 1
-                continue
             n_apart -= _n_apart(P, K, d, mask, end)
             n_same = 0 if _choose_feature(P, c, groups, K, work, d, mask, n_starts) else n_same + 1
             n_apart += _n_apart(P, K, d, mask, end)
-            if n_apart == 0:
+            if end != NULL and n_apart == 0:
                 c.ended = True
                 return cost_of_end
         if n_same == P.n_usable:
@@ -426,9 +423,9 @@ cdef double _sweep(
 
 
 cdef inline Py_ssize_t _n_apart(Pricing P, Py_ssize_t K, Py_ssize_t d, const uint8_t *mask, const uint8_t *end) noexcept nogil:
-    """Clusters whose choice of feature d differs."""
+    """Clusters whose choice of feature d differs; 0 without an `end`."""
     cdef Py_ssize_t k, n = 0
-    for k in range(K):
+    for k in range(K if end != NULL else 0):
         n += mask[k * P.D + d] != end[k * P.D + d]
     return n
 

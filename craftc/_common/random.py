@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from craftc._common.validation import RandomState
 
 _GOLDEN, _WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # factors of SplitMix64
 
 
 @unique
@@ -86,11 +87,11 @@ def _mix(z: Any) -> Any:
     """Finaliser of SplitMix64, modulo 2^64, of an integer or a uint64 array."""
     if isinstance(z, int):  # ten times as fast as an array of one number
         z &= _WORD
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _WORD
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & _WORD
+        z = (z ^ z >> 30) * _FIRST & _WORD
+        z = (z ^ z >> 27) * _SECOND & _WORD
         return z ^ z >> 31
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(_FIRST)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(_SECOND)
     return z ^ (z >> np.uint64(31))
 
 

@@ -229,9 +229,9 @@ class _Design:
             z = (table.numeric[part][:, numeric].astype(np.float64) - background.centre[numeric]) * background.scale[numeric]
             z = np.clip(np.rint(z * _STEPS), -_FARTHEST, _FARTHEST)
             cells = np.zeros((len(z), len(products)))
-            seen = z == z
-            z[~seen] = 0.0
-            cells[:, : self.p], cells[:, self.p : 2 * self.p], cells[:, 2 * self.p : 3 * self.p] = seen, z, z * z
+            missing = np.isnan(z)
+            z[missing] = 0.0
+            cells[:, : self.p], cells[:, self.p : 2 * self.p], cells[:, 2 * self.p : 3 * self.p] = ~missing, z, z * z
             if len(categorical):
                 np.put_along_axis(cells, 3 * self.p + self.start + table.codes[part][:, categorical].astype(np.intp), 1.0, axis=1)
             products += _products(cells * weight[part, None] if len(config.weight) else cells, cells)

@@ -15,6 +15,7 @@ from craftc._kernels import craft as craft_kernel
 from craftc._kernels import craft_seeding as seeding_kernel
 from craftc.craft.clusters import NO_MOMENTS, assign_only, cost_tables
 from craftc.craft.fitting import FitConfig
+from craftc.craft.one_point import one_point_costs
 from craftc.craft.parameters import ModelSpec
 from craftc.table.moments import Moments
 
@@ -81,7 +82,7 @@ def farthest_first(config: FitConfig, n_seeds: int, start: int) -> tuple[Labels,
     """
     table, background, n = config.table, config.background, len(config.table)
     whole = replace(config, spec=ModelSpec(model=config.spec.model, fraction=1.0))
-    own = whole.own_costs if whole.spec.coherent else -background.categorical_row_costs(table.codes)
+    own = one_point_costs(background, table) if whole.spec.coherent else -background.categorical_row_costs(table.codes)
     labels, best = np.full(n, -1, np.int32), np.full(n, np.inf)
     row = config.random_row(start, CraftStream.ROW, 1)
     radius = 0.0

@@ -207,13 +207,18 @@ def paper_mode(rows: Any, penalty: float, seed: int) -> str:
     sample = rows.counted() if n <= _MODE_ROWS else rows.gathered(spread(n, _MODE_ROWS, seed, DPMeansStream.MODE_SAMPLE))
     most = len(sample) // _ROWS_PER_RADIUS
     descent = Descent(sample, penalty, most + 1, sample.one_cluster(), sample.order(0, 0))
+
+    def typical() -> float:
+        return float(2.0 * descent.inertia / sample.total)
+
     path: list[float] = []
-    converged, sound = False, penalty >= 2.0 * descent.inertia / sample.total
-    while not converged and not sound and len(path) < most:
+    converged = False
+    while not converged and penalty < typical() and len(path) < most:
         converged = descent.run(descent.delayed, path, 1)[1]
-        sound = penalty >= 2.0 * descent.inertia / sample.total
-    if sound or most > descent.rows.K:
-        return "serial" if sound else "delayed"
+    if penalty >= typical():
+        return "serial"
+    if most > descent.rows.K:
+        return "delayed"
     if n <= ROWS_SEARCHED:
         return "serial"  # which is fast enough, and lambda^2 may ask for a cluster per row
     squared = np.empty((len(sample), len(sample)))
