@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "_mixture_scores.h"
 #include "_simd.h"
 
 /* keeps a vector that is used twice in a register: the loop over columns is limited by loads */
@@ -16,11 +17,6 @@
 #define MX_HOLD(vector) ((void)0)
 #endif
 
-#define MX_DUST 0x1p-60         /* smaller probabilities are rounded to 0, since any sum would lose them */
-#define MX_CERTAIN 41.58883083359672    /* -ln MX_DUST */
-
-#define MX_TILE 32              /* rows of a tile */
-#define MX_COLUMNS 64           /* columns of a run: a tile of this size stays in the L1 cache */
 #define MX_PAD 8                /* cells of a row are padded to whole vectors */
 #define MX_CELLS 16384          /* of a block of rows, approximately */
 #define MX_MOST_ROWS 256        /* of a block, at most */
@@ -34,19 +30,9 @@ typedef struct {
     const double *centre, *scale;   /* (D) */
     const double *exposure;     /* (n), or NULL: all 1 */
     const double *weight;       /* (n) of the rows in all sums, or NULL: all 1 */
+    const int32_t *order;       /* (n) the rows in the order in which they are visited, or NULL: their own */
     int missing;                /* whether cells may be missing: NaN */
 } mx_table;
-
-/* The score of a row under every component, from the selected columns only: E ln pi + sum over them of p (E ln own - E ln noise). */
-typedef struct {
-    ptrdiff_t K;                /* components that are not empty */
-    int32_t *component;         /* (K) their indices */
-    ptrdiff_t *stop;            /* (runs, K) end of the selected columns of a run and component in the next three; from k D + first column */
-    uint32_t *place;            /* (K, D) offset of the column in a tile of its run */
-    double *linear, *square;
-    double *constant, *reach;   /* (K) once per row, once per unit of exposure */
-    double *missing;            /* (D, K) subtracted for a missing cell, per unit of exposure */
-} mx_lists;
 
 /* sums over a segment of rows: size (K), reach (K), entropy, s1 (K, stride), s2 (K, stride), missing reach (K, stride) if cells may be missing */
 typedef struct {
@@ -59,6 +45,7 @@ typedef struct {
     double *r;                  /* (K, rows) */
     double *weight;             /* (rows) */
     int32_t *row;               /* (rows) */
+    int32_t *live;              /* (tiles of a block, K) components that take part */
     int64_t *missing;           /* (rows * D) row * D + d of the missing cells */
 } mx_scratch;
 
@@ -71,6 +58,11 @@ typedef struct {
     double *evidence;           /* (n) log-sum-exp of the scores */
 } mx_request;
 
+static inline ptrdiff_t mx_place(const mx_table *t, ptrdiff_t i)
+{
+    return t->order ? t->order[i] : i;
+}
+
 static inline ptrdiff_t mx_stride(ptrdiff_t D)
 {
     return (D + MX_PAD - 1) / MX_PAD * MX_PAD;
@@ -82,19 +74,15 @@ static inline ptrdiff_t mx_block(ptrdiff_t D)
     return rows < MX_TILE ? MX_TILE : rows > MX_MOST_ROWS ? MX_MOST_ROWS : rows;
 }
 
-static inline ptrdiff_t mx_runs(ptrdiff_t D)
-{
-    return (D + MX_COLUMNS - 1) / MX_COLUMNS;
-}
-
 #define LEAVES "_mixture_rows.h"
 #include "_lanes.h"
 
-/* rows [start, stop): their responsibilities, and the sums of a segment (NULL: not computed) */
-static inline void mx_rows(const mx_table *t, const mx_lists *l, const mx_request *request, ptrdiff_t K, int linear, ptrdiff_t start,
-                           ptrdiff_t stop, mx_sums *sums, mx_scratch *scratch)
+/* rows [start, stop) from the start of a tile on: their responsibilities, with bounds (NULL: none) only where they are not zero, and the
+ * sums of a segment (NULL: not computed) */
+static inline void mx_rows(const mx_table *t, const mx_lists *l, const mx_bounds *bounds, const mx_request *request, ptrdiff_t K,
+                           int linear, ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *scratch)
 {
-    SIMD_DISPATCH(mx_rows, (t, l, request, K, linear, start, stop, sums, scratch));
+    SIMD_DISPATCH(mx_rows, (t, l, bounds, request, K, linear, start, stop, sums, scratch));
 }
 
 #endif

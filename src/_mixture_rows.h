@@ -6,6 +6,8 @@
 
 #define VECTORS (MX_TILE / W)
 #define TOGETHER 4              /* vectors of columns whose sums stay in registers */
+#define AHEAD 4                 /* rows */
+#define MX_ABOVE 0x1p-20        /* relative, more than norms and floats are rounded by */
 
 #define LANE_EXP THIS(mx_exp)
 #include "_lane_exp.h"
@@ -31,12 +33,17 @@ ROW(double)
 TARGET static ptrdiff_t THIS(mx_load)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, mx_scratch *s)
 {
     ptrdiff_t n_missing = 0;
+    const ptrdiff_t bytes = t->width * (t->single ? 4 : 8);
     for (ptrdiff_t r = 0; r < n; r++) {
         double *restrict z = s->z + r * t->stride;
+        const ptrdiff_t at = mx_place(t, start + r) * t->width;
+        if (t->order && r + AHEAD < n) /* no prefetcher of the processor follows the order */
+            for (ptrdiff_t line = 0; line < bytes; line += 64)
+                SIMD_PREFETCH((const char *)t->X + t->order[start + r + AHEAD] * bytes + line);
         if (t->single)
-            THIS(mx_row_float)(t, (const float *)t->X + (start + r) * t->width, z);
+            THIS(mx_row_float)(t, (const float *)t->X + at, z);
         else
-            THIS(mx_row_double)(t, (const double *)t->X + (start + r) * t->width, z);
+            THIS(mx_row_double)(t, (const double *)t->X + at, z);
         for (ptrdiff_t d = 0; t->missing && d < t->D; d++)
             if (z[d] != z[d]) {
                 z[d] = 0.0;
@@ -126,32 +133,114 @@ TARGET static inline void THIS(mx_add_scores)(const mx_lists *l, ptrdiff_t i, pt
         *(LANE *)(out + v * W) += even[v] + odd[v];
 }
 
-/* Scores r (K, MX_TILE; rows `room` apart) become responsibilities in place. Per row: the largest score, sum exp(score - largest), and the
- * mean of score - largest under the responsibilities, which give their entropy and the log-sum-exp. */
-TARGET static void THIS(mx_normalize)(double *r, ptrdiff_t K, ptrdiff_t room, double *most, double *sum, double *mean)
+/* The first of the components with the largest score r (K, MX_TILE; rows of components `room` apart); hard: its responsibility becomes 1,
+ * that of the others 0. */
+TARGET static void THIS(mx_best)(double *r, ptrdiff_t K, ptrdiff_t room, int hard, double *best)
 {
+    const LANE one = ALL(LANE, 1.0);
     for (int v = 0; v < VECTORS; v++) {
-        LANE high = *(LANE *)(r + v * W), all = {0}, weighted = {0};
+        LANE high = *(LANE *)(r + v * W), found = ALL(LANE, 0.0);
         for (ptrdiff_t k = 1; k < K; k++) {
-            const LANE x = *(LANE *)(r + k * room + v * W);
+            const LANE x = *(LANE *)(r + k * room + v * W), here = ALL(LANE, (double)k);
+            found = LARGER(PICK(x > high, here), found);
             high = LARGER(x, high);
         }
-        for (ptrdiff_t k = 0; k < K; k++) {
-            LANE *place = (LANE *)(r + k * room + v * W);
-            const LANE below = *place - high, e = PICK(below > -MX_CERTAIN, THIS(mx_exp)(PICK(below > -MX_CERTAIN, below)));
-            weighted += e * PICK(below > -MX_CERTAIN, below);
-            all += e;
-            *place = e;
+        *(LANE *)(best + v * W) = found;
+        for (ptrdiff_t k = 0; hard && k < K; k++)
+            *(LANE *)(r + k * room + v * W) = PICK(found == ALL(LANE, (double)k), one);
+    }
+}
+
+/* The largest |z| and |z^2| of the n rows of a tile, rounded up. */
+TARGET static void THIS(mx_norms)(const double *z, ptrdiff_t n, ptrdiff_t stride, double *norm)
+{
+    double most[2] = {0};
+    for (ptrdiff_t r = 0; r < n; r++) {
+        double sum[2] = {0};
+        for (ptrdiff_t d = 0; d < stride; d++) {
+            const double square = z[r * stride + d] * z[r * stride + d];
+            sum[0] += square;
+            sum[1] += square * square;
         }
-        const LANE share = 1.0 / all;
-        for (ptrdiff_t k = 0; k < K; k++) {
-            LANE *place = (LANE *)(r + k * room + v * W);
+        most[0] = most[0] < sum[0] ? sum[0] : most[0];
+        most[1] = most[1] < sum[1] ? sum[1] : most[1];
+    }
+    for (int i = 0; i < 2; i++)
+        norm[i] = sqrt(most[i]) * (1.0 + MX_ABOVE);
+}
+
+/* a bound as a float that is not larger */
+static inline float THIS(mx_bound)(double x)
+{
+    return (float)((x < 0x1p126 ? x : 0x1p126) * (1.0 - MX_ABOVE));
+}
+
+/* Lists the components that may have probability in a tile; of the others the new bound is written. Comparisons with NaN are false. */
+TARGET static ptrdiff_t THIS(mx_list_live)(const mx_lists *l, const mx_bounds *b, float *behind, const double *norm, int32_t *live)
+{
+    const double limit = MX_CERTAIN + 8.0 * (b->rounding[0] + norm[0] * b->rounding[1] + norm[1] * b->rounding[2]);
+    double best = INFINITY;     /* the least change of a score that was the best of a row */
+    ptrdiff_t n = 0;
+    for (ptrdiff_t i = 0; i < b->n_gone; i++)
+        if (behind[b->gone[i]] <= (float)MX_CERTAIN)
+            best = -INFINITY;
+    for (ptrdiff_t k = 0; k < l->K; k++) {
+        const double change = b->constant[k] - norm[0] * b->linear[k] - norm[1] * b->square[k];
+        if (behind[b->slot[k]] <= (float)MX_CERTAIN && change < best)
+            best = change;
+    }
+    for (ptrdiff_t k = 0; k < l->K; k++) {
+        const double change = b->constant[k] + norm[0] * b->linear[k] + norm[1] * b->square[k];
+        const double bound = behind[b->slot[k]] - change + best;
+        if (bound > limit)
+            behind[b->slot[k]] = THIS(mx_bound)(bound);
+        else
+            live[n++] = (int32_t)k;
+    }
+    return n;
+}
+
+/* Scores r (rows of components `room` apart, MX_TILE) of n listed components become responsibilities in place. Per row: the largest score,
+ * sum exp(score - largest), and the mean of score - largest under the responsibilities, which give their entropy and the log-sum-exp. With
+ * bounds, how far each component is at least behind the best goes to `behind`. */
+TARGET static void THIS(mx_normalize)(double *r, const int32_t *live, ptrdiff_t n, ptrdiff_t room, const mx_bounds *bounds, float *behind,
+                                      double *most, double *sum, double *mean)
+{
+    LANE high[VECTORS], all[VECTORS], weighted[VECTORS];
+    for (int v = 0; v < VECTORS; v++) {
+        high[v] = ALL(LANE, -INFINITY);
+        all[v] = weighted[v] = ALL(LANE, 0.0);
+        for (ptrdiff_t k = 0; k < n; k++) {
+            const LANE x = *(LANE *)(r + live[k] * room + v * W);
+            high[v] = LARGER(x, high[v]);
+        }
+    }
+    for (ptrdiff_t k = 0; k < n; k++) {
+        LANE *place = (LANE *)(r + live[k] * room), nearest = ALL(LANE, -INFINITY);
+        for (int v = 0; v < VECTORS; v++) {
+            const LANE below = place[v] - high[v], e = PICK(below > -MX_CERTAIN, THIS(mx_exp)(PICK(below > -MX_CERTAIN, below)));
+            nearest = LARGER(below, nearest);
+            weighted[v] += e * PICK(below > -MX_CERTAIN, below);
+            all[v] += e;
+            place[v] = e;
+        }
+        if (bounds) {
+            double least = INFINITY;
+            for (int i = 0; i < W; i++)
+                least = -((const double *)&nearest)[i] < least ? -((const double *)&nearest)[i] : least;
+            behind[bounds->slot[live[k]]] = THIS(mx_bound)(least);
+        }
+    }
+    for (int v = 0; v < VECTORS; v++) {
+        const LANE share = 1.0 / all[v];
+        for (ptrdiff_t k = 0; k < n; k++) {
+            LANE *place = (LANE *)(r + live[k] * room + v * W);
             const LANE x = *place * share;
             *place = PICK(x >= MX_DUST, x);
         }
-        *(LANE *)(most + v * W) = high;
-        *(LANE *)(sum + v * W) = all;
-        *(LANE *)(mean + v * W) = weighted * share;
+        *(LANE *)(most + v * W) = high[v];
+        *(LANE *)(sum + v * W) = all[v];
+        *(LANE *)(mean + v * W) = weighted[v] * share;
     }
 }
 
@@ -188,13 +277,26 @@ TARGET static void THIS(mx_add)(const double *z, ptrdiff_t stride, const int32_t
         THIS(mx_add_some)(z + d, stride, row, w, n, 1, s1 + d, s2 + d);
 }
 
-/* sum of the weights of the listed rows, each times its row's exposure where there is one */
-TARGET static double THIS(mx_total)(const double *w, const int32_t *row, const double *exposure, ptrdiff_t n)
+static inline double THIS(mx_add_four)(const double sum[4])
+{
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+TARGET static double THIS(mx_total)(const double *w, ptrdiff_t n)
 {
     double sum[4] = {0};
     for (ptrdiff_t i = 0; i < n; i++)
-        sum[i % 4] += exposure ? w[i] * exposure[row[i]] : w[i];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        sum[i % 4] += w[i];
+    return THIS(mx_add_four)(sum);
+}
+
+/* sum of the weights of the listed rows from `start` on, each times its row's exposure */
+TARGET static double THIS(mx_total_exposure)(const double *w, const int32_t *row, ptrdiff_t n, const mx_table *t, ptrdiff_t start)
+{
+    double sum[4] = {0};
+    for (ptrdiff_t i = 0; i < n; i++)
+        sum[i % 4] += w[i] * t->exposure[mx_place(t, start + row[i])];
+    return THIS(mx_add_four)(sum);
 }
 
 /* Lists the rows whose responsibility is not zero, and their number. Most are zero, often of all rows of a group. */
@@ -220,98 +322,119 @@ TARGET static ptrdiff_t THIS(mx_present)(const double *r, ptrdiff_t n, mx_scratc
     return some;
 }
 
+/* scores of a tile of m rows under its listed components; others: responsibility zero */
+TARGET static void THIS(mx_tile_scores)(const mx_table *t, const mx_lists *l, int linear, ptrdiff_t start, ptrdiff_t m, const double *z,
+                                        const int32_t *live, ptrdiff_t n, ptrdiff_t room, double *tile, double *r)
+{
+    for (ptrdiff_t k = 0; n < l->K && k < l->K; k++)
+        memset(r + k * room, 0, MX_TILE * sizeof(double));
+    for (ptrdiff_t j = 0; j < n; j++)
+        for (ptrdiff_t i = 0; i < MX_TILE; i++) {
+            const double e = !t->exposure ? 1.0 : i < m ? t->exposure[mx_place(t, start + i)] : 0.0;
+            r[live[j] * room + i] = l->constant[live[j]] + e * l->reach[live[j]];
+        }
+    for (ptrdiff_t d = 0; d < t->D; d += MX_COLUMNS) {
+        const ptrdiff_t columns = t->stride - d < MX_COLUMNS ? t->stride - d : MX_COLUMNS, *stop = l->stop + d / MX_COLUMNS * l->K;
+        THIS(mx_transpose)(z + d, m, t->stride, columns, tile);
+        for (ptrdiff_t j = 0; j < n; j++)
+            THIS(mx_add_scores)(l, live[j] * t->D + d, stop[live[j]], linear, tile, r + live[j] * room);
+    }
+}
+
 /* responsibilities of a block of rows, (K of the lists, room) */
-TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_request *request, int linear,
-                                               ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t n_missing, mx_scratch *s)
+TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_bounds *bounds, const mx_request *request,
+                                               int linear, ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t n_missing,
+                                               mx_scratch *s)
 {
     double entropy = 0.0;
+    ptrdiff_t n_live[MX_MOST_ROWS / MX_TILE];
     for (ptrdiff_t from = 0; from < n; from += MX_TILE) {
-        const ptrdiff_t m = n - from < MX_TILE ? n - from : MX_TILE;
-        for (ptrdiff_t k = 0; k < l->K; k++)
-            for (ptrdiff_t i = 0; i < MX_TILE; i++) {
-                const double e = !t->exposure ? 1.0 : i < m ? t->exposure[start + from + i] : 0.0;
-                s->r[k * room + from + i] = l->constant[k] + e * l->reach[k];
-            }
-        for (ptrdiff_t d = 0; d < t->D; d += MX_COLUMNS) {
-            const ptrdiff_t columns = t->stride - d < MX_COLUMNS ? t->stride - d : MX_COLUMNS, *stop = l->stop + d / MX_COLUMNS * l->K;
-            THIS(mx_transpose)(s->z + from * t->stride + d, m, t->stride, columns, s->tile);
+        const ptrdiff_t m = n - from < MX_TILE ? n - from : MX_TILE, block_tile = from / MX_TILE, tile = (start + from) / MX_TILE;
+        const double *z = s->z + from * t->stride;
+        int32_t *live = s->live + block_tile * l->K;
+        if (bounds) {
+            if (bounds->norm[2 * tile] < 0.0)
+                THIS(mx_norms)(z, m, t->stride, bounds->norm + 2 * tile);
+            n_live[block_tile] = THIS(mx_list_live)(l, bounds, bounds->behind + tile * bounds->K, bounds->norm + 2 * tile, live);
+        } else {
+            n_live[block_tile] = l->K;
             for (ptrdiff_t k = 0; k < l->K; k++)
-                THIS(mx_add_scores)(l, k * t->D + d, stop[k], linear, s->tile, s->r + k * room + from);
+                live[k] = (int32_t)k;
         }
+        THIS(mx_tile_scores)(t, l, linear, start + from, m, z, live, n_live[block_tile], room, s->tile, s->r + from);
     }
     for (ptrdiff_t h = 0; h < n_missing; h++) {
         const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D;
-        const double e = t->exposure ? t->exposure[start + r] : 1.0;
+        const double e = t->exposure ? t->exposure[mx_place(t, start + r)] : 1.0;
         for (ptrdiff_t k = 0; k < l->K; k++)
             s->r[k * room + r] -= e * l->missing[d * l->K + k];
     }
-    for (ptrdiff_t i = 0; (request->label || request->hard) && i < n; i++) {
-        ptrdiff_t best = 0;
-        for (ptrdiff_t k = 1; k < l->K; k++)
-            if (s->r[k * room + i] > s->r[best * room + i])
-                best = k;
-        if (request->label)
-            request->label[start + i] = (int32_t)best;
-        for (ptrdiff_t k = 0; request->hard && k < l->K; k++)
-            s->r[k * room + i] = k == best;
+    for (ptrdiff_t from = 0; (request->label || request->hard) && from < n; from += MX_TILE) {
+        double best[MX_TILE];
+        THIS(mx_best)(s->r + from, l->K, room, request->hard, best);
+        for (ptrdiff_t i = 0; request->label && i < MX_TILE && from + i < n; i++)
+            request->label[mx_place(t, start + from + i)] = (int32_t)best[i];
     }
     for (ptrdiff_t from = 0; !request->hard && from < n; from += MX_TILE) {
         double most[MX_TILE], sum[MX_TILE], mean[MX_TILE];
-        THIS(mx_normalize)(s->r + from, l->K, room, most, sum, mean);
+        float *behind = bounds ? bounds->behind + (start + from) / MX_TILE * bounds->K : NULL;
+        THIS(mx_normalize)(s->r + from, s->live + from / MX_TILE * l->K, n_live[from / MX_TILE], room, bounds, behind, most, sum, mean);
         for (ptrdiff_t i = 0; i < MX_TILE && from + i < n; i++) {
             const double log_sum = log(sum[i]), surprise = log_sum - mean[i];
-            entropy += t->weight ? t->weight[start + from + i] * surprise : surprise;
+            const ptrdiff_t at = mx_place(t, start + from + i);
+            entropy += t->weight ? t->weight[at] * surprise : surprise;
             if (request->evidence)
-                request->evidence[start + from + i] = most[i] + log_sum;
+                request->evidence[at] = most[i] + log_sum;
         }
     }
     for (ptrdiff_t i = 0; request->proba && i < n; i++)
         for (ptrdiff_t k = 0; k < l->K; k++)
-            request->proba[(start + i) * l->K + k] = s->r[k * room + i];
+            request->proba[mx_place(t, start + i) * l->K + k] = s->r[k * room + i];
     return entropy;
 }
 
 /* responsibilities given as input; returns their entropy */
-static double THIS(mx_copy_given)(const mx_lists *l, const double *given, const double *weight, ptrdiff_t K, ptrdiff_t n, ptrdiff_t room,
-                                  double *r)
+static double THIS(mx_copy_given)(const mx_table *t, const mx_lists *l, const double *given, ptrdiff_t K, ptrdiff_t start, ptrdiff_t n,
+                                  ptrdiff_t room, double *r)
 {
     double entropy = 0.0;
     for (ptrdiff_t i = 0; i < n; i++)
         for (ptrdiff_t k = 0; k < l->K; k++) {
-            const double x = given[i * K + l->component[k]];
+            const ptrdiff_t at = mx_place(t, start + i);
+            const double x = given[at * K + l->component[k]];
             r[k * room + i] = x;
             if (x > 0.0)
-                entropy -= weight ? weight[i] * (x * log(x)) : x * log(x);
+                entropy -= t->weight ? t->weight[at] * (x * log(x)) : x * log(x);
         }
     return entropy;
 }
 
-TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_request *request, ptrdiff_t K, int linear,
-                                 ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *s)
+TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_bounds *bounds, const mx_request *request, ptrdiff_t K,
+                                 int linear, ptrdiff_t start, ptrdiff_t stop, mx_sums *sums, mx_scratch *s)
 {
     const ptrdiff_t room = mx_block(t->D);
     for (ptrdiff_t from = start; from < stop; from += room) {
         const ptrdiff_t n = stop - from < room ? stop - from : room, n_missing = THIS(mx_load)(t, from, n, s);
-        const double entropy = request->given ? THIS(mx_copy_given)(l, request->given + from * K, t->weight ? t->weight + from : NULL, K, n, room, s->r)
-                                            : THIS(mx_responsibilities)(t, l, request, linear, from, n, room, n_missing, s);
+        const double entropy = request->given ? THIS(mx_copy_given)(t, l, request->given, K, from, n, room, s->r)
+                                            : THIS(mx_responsibilities)(t, l, bounds, request, linear, from, n, room, n_missing, s);
         if (!sums)
             continue;
         *sums->entropy += entropy;
         for (ptrdiff_t j = 0; t->weight && j < l->K; j++)
             for (ptrdiff_t i = 0; i < n; i++)
-                s->r[j * room + i] *= t->weight[from + i];
+                s->r[j * room + i] *= t->weight[mx_place(t, from + i)];
         for (ptrdiff_t j = 0; j < l->K; j++) {
             const ptrdiff_t k = l->component[j];
             const ptrdiff_t some = THIS(mx_present)(s->r + j * room, n, s);
-            const double size = THIS(mx_total)(s->weight, s->row, NULL, some);
+            const double size = THIS(mx_total)(s->weight, some);
             sums->size[k] += size;
-            sums->reach[k] += t->exposure ? THIS(mx_total)(s->weight, s->row, t->exposure + from, some) : size;
+            sums->reach[k] += t->exposure ? THIS(mx_total_exposure)(s->weight, s->row, some, t, from) : size;
             if (some)
                 THIS(mx_add)(s->z, t->stride, s->row, s->weight, some, sums->s1 + k * t->stride, sums->s2 + k * t->stride);
         }
         for (ptrdiff_t h = 0; h < n_missing; h++) {
             const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D;
-            const double e = t->exposure ? t->exposure[from + r] : 1.0;
+            const double e = t->exposure ? t->exposure[mx_place(t, from + r)] : 1.0;
             for (ptrdiff_t j = 0; j < l->K; j++)
                 sums->missing[l->component[j] * t->stride + d] += e * s->r[j * room + r];
         }
@@ -320,3 +443,5 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
 
 #undef VECTORS
 #undef TOGETHER
+#undef AHEAD
+#undef MX_ABOVE

@@ -1,20 +1,22 @@
 """Mixture with feature selection: the E-step, one pass over the rows that computes responsibilities and their sufficient statistics.
 
-The pass itself is C (_mixture_rows.h: SIMD over rows and columns); here is what surrounds it: the present q as lists of selected columns,
-segments of rows, their partial sums, and whole sweeps. A team of threads shares out the segments: that of the `Rows`, or one that is
-woken once for many sweeps.
+The pass itself is C (_mixture_rows.h: SIMD over rows and columns), and the present q is a list of selected columns (mixture_scores.pyx).
+Here is what surrounds them: segments of rows, their partial sums, and whole sweeps. A team of threads shares out the segments: that of the
+`Rows`, or one that is woken once for many sweeps.
 """
 
 import numpy as np
 
 from cython.parallel cimport parallel
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
 from craftc._kernels._team cimport team, team_end, team_help, team_start, team_step
 from craftc._kernels.mixture_moves cimport sort_by_size
+from craftc._kernels.mixture_scores cimport (
+    MX_COLUMNS, MX_TILE, Scores, ScoreTables, list_columns, list_components, measure_rounding, mx_bounds, mx_lists, sort_slots)
 from craftc._kernels.mixture_updates cimport (
     GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise,
     update_shares, update_sticks)
@@ -22,7 +24,7 @@ from craftc._kernels.team cimport Team
 
 cdef extern from "_mixture.h":
     enum:
-        MX_COLUMNS, MX_PAD, MX_TILE
+        MX_PAD, MX_MOST_ROWS
 
     ctypedef struct mx_table:
         const void *X
@@ -33,18 +35,8 @@ cdef extern from "_mixture.h":
         const double *scale
         const double *exposure
         const double *weight
+        const int32_t *order
         int missing
-
-    ctypedef struct mx_lists:
-        Py_ssize_t K
-        int32_t *component
-        Py_ssize_t *stop
-        uint32_t *place
-        double *linear
-        double *square
-        double *constant
-        double *reach
-        double *missing
 
     ctypedef struct mx_sums:
         double *size
@@ -60,6 +52,7 @@ cdef extern from "_mixture.h":
         double *r
         double *weight
         int32_t *row
+        int32_t *live
         int64_t *missing
 
     ctypedef struct mx_request:
@@ -71,9 +64,8 @@ cdef extern from "_mixture.h":
 
     Py_ssize_t mx_stride(Py_ssize_t) noexcept nogil
     Py_ssize_t mx_block(Py_ssize_t) noexcept nogil
-    Py_ssize_t mx_runs(Py_ssize_t) noexcept nogil
-    void mx_rows(const mx_table *, const mx_lists *, const mx_request *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t, mx_sums *,
-                 mx_scratch *) noexcept nogil
+    void mx_rows(const mx_table *, const mx_lists *, const mx_bounds *, const mx_request *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t,
+                 mx_sums *, mx_scratch *) noexcept nogil
 
 cdef extern from "_simd.h":
     Py_ssize_t simd_lines(Py_ssize_t) noexcept nogil
@@ -85,11 +77,13 @@ cdef enum:
     FEW_SEGMENTS = 16           # of a smaller table, at most: of at least LEAST_ROWS, with LEAST_SUMS numbers together
     LEAST_ROWS = 128
     LEAST_SUMS = 131072
+    SORTED_BYTES = 1048576      # rows are sorted in groups of so many bytes, which stay in a cache, at least;
+    SORTED_TILES = 4            # of so many tiles per component
 
 
 cdef struct Pass:               # over all rows
     mx_table t
-    mx_lists lists
+    Scores *scores
     Model *m
     double *pooled
     const mx_request *request
@@ -107,7 +101,7 @@ cdef Py_ssize_t rows_of_segment(Py_ssize_t n, Py_ssize_t K, Py_ssize_t size) noe
     """Rows of a segment, whose sums are `size` numbers; small tables have a few segments, too, for several threads."""
     cdef Py_ssize_t rows = max(FEW_ROWS, ROWS_PER_COMPONENT * K, (n + MOST_SEGMENTS - 1) // MOST_SEGMENTS)
     cdef Py_ssize_t few = max(1, min(FEW_SEGMENTS, n // LEAST_ROWS, LEAST_SUMS // size))
-    return min(rows, (n + few * MX_TILE - 1) // (few * MX_TILE) * MX_TILE)
+    return min((rows + MX_TILE - 1) // MX_TILE * MX_TILE, (n + few * MX_TILE - 1) // (few * MX_TILE) * MX_TILE)
 
 
 cdef object cache_lines(Py_ssize_t rows, Py_ssize_t size):
@@ -118,42 +112,6 @@ cdef object cache_lines(Py_ssize_t rows, Py_ssize_t size):
 cdef double *at_line(array) except? NULL:
     """The first element at the start of a cache line."""
     return <double *> ((<uintptr_t> doubles_out(array) + 63) & ~<uintptr_t> 63)
-
-
-cdef void list_components(Pass *p) noexcept nogil:
-    """The components that are not empty."""
-    cdef mx_lists *lists = &p.lists
-    cdef Py_ssize_t k
-    lists.K = 0
-    for k in range(p.m.K):
-        if p.m.size[k] > 0.0:
-            lists.component[lists.K] = <int32_t> k
-            lists.constant[lists.K] = p.m.weight[k]
-            lists.K += 1
-
-
-cdef void list_columns(void *context, int j, int thread) noexcept nogil:
-    """The selected columns of a component that is not empty, run by run; there is room for D of them."""
-    cdef Pass *p = <Pass *> context
-    cdef const Model *m = p.m
-    cdef mx_lists *lists = &p.lists
-    cdef Py_ssize_t first = lists.component[j] * m.D, run, d, at
-    cdef double constant, reach = 0.0
-    for run in range(mx_runs(m.D)):
-        at = j * m.D + run * MX_COLUMNS
-        for d in range(run * MX_COLUMNS, min((run + 1) * MX_COLUMNS, m.D)):
-            constant = m.p[first + d] * (m.own.constant[first + d] - m.noise.constant[d])
-            if p.t.missing:
-                lists.missing[d * lists.K + j] = constant
-            if m.p[first + d] == 0.0:
-                continue
-            lists.place[at] = <uint32_t> ((d - run * MX_COLUMNS) * MX_TILE)
-            lists.linear[at] = m.p[first + d] * (m.own.linear[first + d] - m.noise.linear[d])
-            lists.square[at] = m.p[first + d] * (m.own.square[first + d] - m.noise.square[d])
-            reach += constant
-            at += 1
-        lists.stop[run * lists.K + j] = at
-    lists.reach[j] = reach
 
 
 cdef void places(const Pass *p, double *sums, mx_sums *out) noexcept nogil:
@@ -175,12 +133,14 @@ cdef void segment_sums(void *context, int segment, int thread) noexcept nogil:
     s.r = s.tile + MX_COLUMNS * MX_TILE
     s.weight = s.r + block * p.K
     s.row = <int32_t *> (s.weight + block)
-    s.missing = <int64_t *> (s.weight + 2 * block)
+    s.live = <int32_t *> (s.weight + 2 * block)
+    s.missing = <int64_t *> (s.weight + 2 * block + MX_MOST_ROWS // MX_TILE * p.K)
     if p.gather:
         sums = p.sums + segment * p.size
         memset(sums, 0, p.size * sizeof(double))
         places(p, sums, &out)
-    mx_rows(&p.t, &p.lists, p.request, p.K, p.linear, start, min(start + p.rows, p.n), &out if p.gather else NULL, &s)
+    mx_rows(&p.t, &p.scores.lists, &p.scores.bounds if p.scores.bounded else NULL, p.request, p.K, p.linear, start,
+            min(start + p.rows, p.n), &out if p.gather else NULL, &s)
 
 
 cdef void add_segments(void *context, int k, int thread) noexcept nogil:
@@ -214,8 +174,10 @@ cdef void all_rows(Pass *p) noexcept nogil:
     """The E-step: columns and sums are shared out by component, rows by segment."""
     cdef Py_ssize_t segment
     cdef mx_sums part
-    list_components(p)
-    team_step(p.threads, list_columns, p, <int> p.lists.K)
+    list_components(p.scores, p.m)
+    team_step(p.threads, list_columns, p.scores, <int> p.scores.lists.K)
+    if p.scores.bounded:
+        measure_rounding(p.scores)
     team_step(p.threads, segment_sums, p, <int> p.segments)
     if p.gather:
         team_step(p.threads, add_segments, p, <int> p.K)
@@ -285,11 +247,26 @@ cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *
             update_masks(m)
         team_step(p.threads, fit_shared, p, 3)
         all_rows(p)
-        sort_by_size(m, mixture.order, mixture.work)
+        if sort_by_size(m, mixture.order, mixture.work):
+            sort_slots(p.scores, mixture.order)
         elbo[made[0]] = evidence_lower_bound(m)
         gain = elbo[made[0]] - before
         before = elbo[made[0]]
         made[0] += 1
+
+
+cdef void sort_group(const int32_t[::1] label, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t[::1] place, int32_t[::1] order) noexcept nogil:
+    """Rows [start, stop) by their labels; place (labels + 1)."""
+    cdef Py_ssize_t i, k
+    place[:] = 0
+    place[0] = start
+    for i in range(start, stop):
+        place[label[i] + 1] += 1
+    for k in range(place.shape[0] - 1):
+        place[k + 1] += place[k]
+    for i in range(start, stop):
+        order[place[label[i]]] = <int32_t> i
+        place[label[i]] += 1
 
 
 cdef class Rows:
@@ -314,6 +291,8 @@ cdef class Rows:
     ----------
     team : Team or None
         Threads that help all calls; they have no `n_threads` of their own then.
+    order : ndarray (n,) of int32 or None
+        In which passes visit the rows, after `sort`.
     """
 
     cdef Pass p
@@ -321,7 +300,9 @@ cdef class Rows:
     cdef int threads
     cdef public Team team
     cdef readonly object X, column, centre, scale, exposure, weight
-    cdef object sums, arrays, scratch
+    cdef readonly object order
+    cdef ScoreTables scores
+    cdef object sums, scratch
 
     def __init__(self, X, column, centre, scale, exposure, bint missing, Py_ssize_t K, weight=None):
         cdef const float[:, ::1] single
@@ -358,17 +339,8 @@ cdef class Rows:
         self.p.size = simd_lines((3 if missing else 2) * K * self.p.t.stride + 2 * K + 1)
         self.p.rows = rows_of_segment(self.p.n, K, self.p.size)
         self.p.segments = (self.p.n + self.p.rows - 1) // self.p.rows
-        entries = K * self.p.t.D
-        component, stop, places = np.empty(K, np.int32), np.empty(mx_runs(self.p.t.D) * K, np.intp), np.empty(entries, np.uint32)
-        entry, each, absent = np.empty((2, entries)), np.empty((2, K)), np.empty(entries if missing else 0)
-        self.arrays = (component, stop, places, entry, each, absent)
-        cdef int32_t[::1] components = component
-        cdef uint32_t[::1] places_ = places
-        cdef Py_ssize_t[::1] stops = stop
-        self.p.lists.component = &components[0]
-        self.p.lists.stop, self.p.lists.place = &stops[0] if entries else NULL, &places_[0] if entries else NULL
-        self.p.lists.linear, self.p.lists.square = doubles_out(entry[0]), doubles_out(entry[1])
-        self.p.lists.constant, self.p.lists.reach, self.p.lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
+        self.scores = ScoreTables(K, self.p.t.D, missing)
+        self.p.scores = &self.scores.t
 
     cdef int _prepare(self, Mixture mixture, const mx_request *request, bint linear, bint gather, int n_threads) except -1:
         """What passes need: partial sums of all segments, scratch for the threads; raises if the mixture has another shape."""
@@ -382,9 +354,11 @@ cdef class Rows:
         n_threads = n_threads if self.team is None else self.team.n_threads
         if n_threads > self.threads:
             self.scratch = cache_lines(
-                n_threads, block * (self.p.t.stride + self.p.K + 2 + (self.p.t.D if self.p.t.missing else 0)) + MX_COLUMNS * MX_TILE)
+                n_threads, block * (self.p.t.stride + self.p.K + 2 + (self.p.t.D if self.p.t.missing else 0)) + MX_COLUMNS * MX_TILE
+                + MX_MOST_ROWS // MX_TILE * self.p.K)
             self.p.scratch, self.p.room, self.threads = at_line(self.scratch), self.scratch.shape[1], n_threads
         self.p.m, self.p.pooled, self.p.request, self.p.linear, self.p.gather = &mixture.m, mixture.pooled, request, linear, gather
+        self.p.scores.bounded = False
         team_start(&self.woken)
         self.p.threads = &self.woken if self.team is None else self.team.lead()
         return 0
@@ -453,6 +427,41 @@ cdef class Rows:
                     m.reach[at] = self.p.t.exposure[index[k]] if self.p.t.exposure != NULL else 1.0
                 m.s1[at] = z if z == z else 0.0
 
+    def sort(self, const int32_t[::1] label not None):
+        """Passes visit rows of one component together, so that a tile has few components; nothing else changes. In groups of near rows.
+
+        Parameters
+        ----------
+        label : ndarray (n,) of int32
+            A component of every row.
+        """
+        cdef Py_ssize_t n = self.p.n, K = self.p.K, group, g
+        cdef Py_ssize_t row = self.p.t.width * (sizeof(float) if self.p.t.single else sizeof(double))
+        cdef int32_t[::1] order
+        cdef Py_ssize_t[::1] place = np.empty(K + 1, np.intp)
+        check_indices(label, 0, K, "label")
+        check(label.shape[0] == n <= INT32_MAX, "label")
+        group = max(SORTED_BYTES // max(row, 1), SORTED_TILES * MX_TILE * K)
+        order = self.order = np.empty(n, np.int32)
+        with nogil:
+            for g in range((n + group - 1) // group):
+                sort_group(label, g * group, min((g + 1) * group, n), place, order)
+        self.p.t.order = &order[0] if n else NULL
+        self.scores.bounds = None  # other tiles
+
+    def behind(self):
+        """How far components are at least behind the best one, for all rows of a tile, in the last sweep.
+
+        Returns
+        -------
+        ndarray (tiles, K) of float32, or None
+            In nats; a tile is MX_TILE rows in their `order`. None if no sweep has kept bounds: cells are missing, or rows have exposures.
+        """
+        if self.scores.bounds is None:
+            return None
+        slot, behind = self.scores.bounds[:2]
+        return behind[:, slot[0]]
+
     def e_step(self, Mixture mixture not None, int n_threads, *, bint gather=True, bint hard=False, given=None, proba=None, label=None,
                evidence=None, bint linear=False):
         """Responsibilities of all rows and, with `gather`, their sufficient statistics, which go to the mixture.
@@ -503,7 +512,7 @@ cdef class Rows:
                 team_help(&self.woken, omp_get_thread_num())
         self._rest()
 
-    def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads):
+    def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads, int32_t[::1] label=None):
         """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators, the likeliest rates.
 
         Parameters
@@ -512,6 +521,8 @@ cdef class Rows:
             Every column is selected, p = 1.
         passes : int
         n_threads : int
+        label : ndarray (n,) of int32, optional
+            OUT the component of every row, its index among those that were not empty before the last pass.
 
         Returns
         -------
@@ -522,6 +533,9 @@ cdef class Rows:
         cdef bint changed = True
         memset(&request, 0, sizeof(request))
         request.hard = True
+        check(label is None or label.shape[0] == self.p.n, "label")
+        if label is not None:
+            request.label = &label[0] if self.p.n else NULL
         self._prepare(mixture, &request, True, True, n_threads)
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
@@ -556,6 +570,8 @@ cdef class Rows:
         cdef Py_ssize_t made = 0, most = elbo.shape[0]
         memset(&request, 0, sizeof(request))
         self._prepare(mixture, &request, linear, True, n_threads)
+        if not self.p.t.missing and self.p.t.exposure == NULL:
+            self.scores.keep_bounds((self.p.n + MX_TILE - 1) // MX_TILE)
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
                 ascend(&self.p, mixture, before, least, &elbo[0] if most else NULL, most, &made)

@@ -12,6 +12,9 @@ from libc.string cimport memset
 
 from craftc._kernels._common cimport check, doubles_in, doubles_out
 
+cdef extern from "_mixture_start.h" nogil:
+    void ms_squares(const double *x, Py_ssize_t n, Py_ssize_t D, const double *centre, Py_ssize_t stride, double *out)
+
 cdef enum:
     CELLS_PER_CHECK = 100_000_000   # cells of distances between two checks for Ctrl-C
 
@@ -31,26 +34,6 @@ cdef struct Seeds:
     double *far                 # (n)
     double potential            # weighted sum of near
     Py_ssize_t read             # cells since the last check for Ctrl-C
-
-
-cdef void squares(const double *x, Py_ssize_t n, Py_ssize_t D, const double *centre, Py_ssize_t stride, double *out) noexcept nogil:
-    """out (n): squared distances of the columns of x (D, n) to a centre, whose cells are `stride` apart."""
-    cdef Py_ssize_t d = 0, i
-    cdef double a, b, c, e
-    cdef const double *y
-    memset(out, 0, sizeof(double) * n)
-    while d + 4 <= D:
-        a, b, c, e = centre[d * stride], centre[(d + 1) * stride], centre[(d + 2) * stride], centre[(d + 3) * stride]
-        y = x + d * n
-        for i in range(n):
-            out[i] += (((y[i] - a) * (y[i] - a) + (y[n + i] - b) * (y[n + i] - b))
-                       + ((y[2 * n + i] - c) * (y[2 * n + i] - c) + (y[3 * n + i] - e) * (y[3 * n + i] - e)))
-        d += 4
-    for d in range(d, D):
-        a = centre[d * stride]
-        y = x + d * n
-        for i in range(n):
-            out[i] += (y[i] - a) * (y[i] - a)
 
 
 cdef int check_signals(Seeds *q, Py_ssize_t cells) except -1 nogil:
@@ -123,7 +106,7 @@ cdef int replace(const Sample *s, Seeds *q, Py_ssize_t k, Py_ssize_t row, const 
         for j in range(n):
             packed[d * n + j] = s.cells[d * s.n + moved[j]]
     for k in range(q.K):
-        squares(packed, n, s.D, s.cells + q.row[k], s.n, some)
+        ms_squares(packed, n, s.D, s.cells + q.row[k], s.n, some)
         for j in range(n):
             insert(q, moved[j], <int32_t> k, some[j])
         check_signals(q, n * s.D)
@@ -168,7 +151,7 @@ cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py
             if row < 0:
                 return 0
             check_signals(q, s.n * (s.D + 1))
-            squares(s.cells, s.n, s.D, s.cells + row, s.n, away)
+            ms_squares(s.cells, s.n, s.D, s.cells + row, s.n, away)
             found = potential_with(s, q, away)
             if found < least or chosen < 0:
                 least = found
@@ -184,7 +167,7 @@ cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py
         if row < 0:
             return 0
         check_signals(q, s.n * (s.D + 1))
-        squares(s.cells, s.n, s.D, s.cells + row, s.n, away)
+        ms_squares(s.cells, s.n, s.D, s.cells + row, s.n, away)
         k = worst_centre(s, q, away, loss, &least)
         if least < q.potential * (1.0 - 1e-9):  # rounding alone must not move centres
             replace(s, q, k, row, away, packed, best, moved)

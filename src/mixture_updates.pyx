@@ -13,6 +13,33 @@ from libc.string cimport memset
 
 from craftc._kernels._common cimport check, doubles_in, doubles_out
 
+cdef extern from "_mixture_updates.h":
+    ctypedef struct mu_gaussian:
+        const double *s1
+        const double *s2
+        const double *b0
+        const double *value
+        double reach, kappa, a, digamma_a, evidence
+        double *constant
+        double *linear
+        double *square
+        double *divergence
+
+    ctypedef struct mu_selection:
+        const double *reach
+        const double *s1
+        const double *s2
+        const double **own
+        const double **noise
+        const double *divergence
+        const double *log_mean
+        const double *log_rest
+        bint one_share
+        double *p
+
+    void mu_fit(const mu_gaussian *, Py_ssize_t) noexcept nogil
+    double mu_select(const mu_selection *, Py_ssize_t) noexcept nogil
+
 cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, Beta(a, b), and the log evidence (counts: without ln x!, x ln e)
     double a, b, log_b, evidence
 
@@ -131,12 +158,32 @@ cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reac
     return fit(&m.prior, m.kind, c, d, reach, s1, s2).evidence - expected(m.noise, d, reach, s1, s2)
 
 
+cdef bint same_reach(const Model *m, Py_ssize_t k) noexcept nogil:
+    """Whether all columns of a component have the same amount of data: no cell is missing."""
+    cdef const double *reach = m.reach + k * m.D
+    cdef Py_ssize_t d
+    for d in range(1, m.D):
+        if reach[d] != reach[0]:
+            return False
+    return m.D > 0
+
+
 cdef void update_component(Model *m, Py_ssize_t k) noexcept nogil:
     """q(theta | y = 1) of one component."""
-    cdef Py_ssize_t d, at
+    cdef Py_ssize_t d, at = k * m.D
     cdef double reach, s1, s2
     cdef Counts c = no_counts()
     cdef Posterior q
+    cdef mu_gaussian columns
+    if m.kind == GAUSSIAN and same_reach(m, k):
+        reach = m.reach[at]
+        count(&c, &m.prior, reach)
+        columns = mu_gaussian(
+            s1=m.s1 + at, s2=m.s2 + at, b0=m.prior.b0, value=m.prior.value, reach=reach, kappa=c.kappa, a=c.a, digamma_a=c.digamma_a,
+            evidence=c.log_gamma_a + 0.5 * c.log_kappa - reach * HALF_LN_2PI, constant=m.own.constant + at, linear=m.own.linear + at,
+            square=m.own.square + at, divergence=m.divergence + at)
+        mu_fit(&columns, m.D)
+        return
     for d in range(m.D):
         at = k * m.D + d
         reach, s1, s2 = m.reach[at], m.s1[at], m.s2[at]
@@ -232,12 +279,14 @@ cdef inline double selection_gain(const Model *m, Py_ssize_t k, Py_ssize_t d) no
 
 cdef void update_masks_of(Model *m, Py_ssize_t k) noexcept nogil:
     """q(y) of one component, where it has masks of its own."""
-    cdef Py_ssize_t d, i
-    cdef double entropy = 0.0
-    for d in range(m.D):
-        i = share_of(m, k, d)
-        m.p[k * m.D + d] = probability(m.share.log_mean[i] - m.share.log_rest[i] + selection_gain(m, k, d), &entropy)
-    m.mask_entropy[k] = entropy
+    cdef Py_ssize_t at = k * m.D, share = share_of(m, k, 0)
+    cdef mu_selection columns
+    columns.reach, columns.s1, columns.s2, columns.divergence = m.reach + at, m.s1 + at, m.s2 + at, m.divergence + at
+    columns.own[0], columns.own[1], columns.own[2] = m.own.constant + at, m.own.linear + at, m.own.square + at
+    columns.noise[0], columns.noise[1], columns.noise[2] = m.noise.constant, m.noise.linear, m.noise.square
+    columns.log_mean, columns.log_rest, columns.one_share = m.share.log_mean + share, m.share.log_rest + share, m.own_fractions
+    columns.p = m.p + at
+    m.mask_entropy[k] = mu_select(&columns, m.D)
 
 
 cdef void update_masks(Model *m) noexcept nogil:

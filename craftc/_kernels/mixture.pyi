@@ -18,6 +18,7 @@ class Rows:
     exposure: _Floats | None
     weight: _Floats | None
     team: Team | None
+    order: NDArray[np.int32] | None
     def __init__(
         self,
         X: NDArray[Any],
@@ -45,7 +46,9 @@ class Rows:
         evidence: _Floats | None = None,
         linear: bool = False,
     ) -> None: ...
-    def kmeans(self, mixture: Mixture, passes: int, n_threads: int) -> bool: ...
+    def sort(self, label: NDArray[np.int32]) -> None: ...
+    def behind(self) -> NDArray[np.float32] | None: ...
+    def kmeans(self, mixture: Mixture, passes: int, n_threads: int, label: NDArray[np.int32] | None = None) -> bool: ...
     def sweep(
         self,
         mixture: Mixture,

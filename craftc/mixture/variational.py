@@ -181,11 +181,14 @@ class DiagonalModel:
         self.mixture = self.factors.mixture
         self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
         self.team: Team | None = None
+        self.start_labels: Labels | None = None
 
     @cached_property
     def rows(self) -> Rows:
         rows = self.data.rows(self.priors.K)
         rows.team = self.team
+        if self.start_labels is not None:
+            rows.sort(self.start_labels)
         return rows
 
     def share(self, team: Team) -> None:
@@ -204,9 +207,11 @@ class DiagonalModel:
     def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
         """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the highest likelihood."""
         self.rows.start(self.mixture, self._seeds(seed, start, passes > 1))
-        most = self.data.passes(self.priors.K)
-        while passes > 0 and self.rows.kmeans(self.mixture, some := min(passes, most), self._threads(some)):
+        most, label = self.data.passes(self.priors.K), np.empty(len(self.data), np.int32)
+        while passes > 0 and self.rows.kmeans(self.mixture, some := min(passes, most), self._threads(some), label):
             passes -= some
+        self.rows.sort(label)
+        self.start_labels = label
         self._initialise()
 
     def _seeds(self, seed: int, start: int, spread_out: bool) -> NDArray[np.intp]:

@@ -63,6 +63,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "mixture": ["mixture.Sweep"],
     "mixture_full": ["mixture.Switches"],
     "mixture_moves": ["mixture.Moves"],
+    "mixture_scores": ["mixture.Sweep"],
     "mixture_split": ["mixture.Halves"],
     "mixture_start": ["mixture.Seeds"],
     "mixture_updates": ["mixture.Sweep"],

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import numpy as np
 import pytest
-from scipy.special import betaln, digamma, gammaln, logsumexp, xlogy
+from scipy.special import betaln, digamma, entr, expit, gammaln, logsumexp, xlogy
 
 from craftc import FeatureSelectionMixture
 from craftc._kernels import mixture_moves, mixture_split
 from craftc._kernels.mixture import Rows
 from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import checked_priors
-from craftc.mixture.variational import DiagonalModel
+from craftc.mixture.variational import DiagonalModel, FitConfig
 from tests.estimators.mixture_cases import synthetic
 from tests.reference.mixture import ReferenceMixture
 from tests.reference.mixture_split import all_halves
@@ -23,6 +25,45 @@ def mixture(K, D, *, counts=False, own_noise=False, tied=False, prior=(0.1, 1.0,
     """A mixture with nothing in it."""
     own, noise = ((k0, a0, np.full(D, b0)) for k0, a0, b0 in (prior, noise))
     return Mixture(K, D, own, noise, concentration, kind="poisson" if counts else "gaussian", own_noise=own_noise, tied=tied)
+
+
+# ---- updates over the columns of a component ----
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("D", [1, 7, 8, 9, 16, 37])
+def test_masks_of_a_component(D, counts):
+    """p = 1 / (1 + exp(-odds)), rounded to 0 and 1 where the rest is below 2^-60, and its entropy."""
+    rng = np.random.default_rng(D)
+    q = mixture(3, D, counts=counts)
+    q.reach[:], q.s1[:], q.s2[:] = rng.gamma(2.0, 1.0, (3, 3, D))
+    q.own[:], q.noise[:], q.divergence[:] = rng.normal(size=(3, 3, D)), rng.normal(size=(3, D)), rng.normal(size=(3, D))
+    q.share[2:4] = rng.normal(0.0, 10.0 ** rng.uniform(-2, 2.5, D), (2, D))
+    sums = np.stack([q.reach, q.s1, q.s2])
+    odds = q.share[2] - q.share[3] + (sums * (q.own - q.noise[:, None])).sum(axis=0) - q.divergence
+    q.update_masks()
+    p = expit(odds)
+    np.testing.assert_allclose(q.p, p, rtol=1e-12, atol=DUST)
+    certain = np.abs(odds) > 41.6
+    assert np.isin(q.p[certain], [0.0, 1.0]).all()
+    entropy = np.where(certain, 0.0, entr(p) + entr(expit(-odds))).sum(axis=1)
+    np.testing.assert_allclose(q.mask_entropy, entropy, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("D", [1, 7, 8, 9, 16, 37])
+def test_columns_with_the_same_data_are_fitted_as_others(D):
+    """The same numbers with one more column of another reach, whose components are fitted column by column."""
+    rng = np.random.default_rng(D)
+    alike, other = mixture(2, D), mixture(2, D + 1)
+    for q in (alike, other):
+        q.reach[:] = [[7.25], [0.0]]
+    alike.s1[0] = 7.25 * rng.normal(size=D)
+    alike.s2[0] = alike.s1[0] ** 2 / 7.25 + rng.gamma(1.0, 1.0, D)
+    other.s1[:, :D], other.s2[:, :D], other.reach[:, D] = alike.s1, alike.s2, 1.5
+    alike.update_components()
+    other.update_components()
+    for ours, theirs in ((alike.own, other.own[:, :, :D]), (alike.divergence, other.divergence[:, :D])):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-13)
 
 
 # ---- ln Gamma and digamma ----
@@ -75,15 +116,21 @@ def test_the_posterior_of_a_rate():
     np.testing.assert_allclose(q.gains()[0], gammaln(a) + np.log(0.3) - a * np.log(b), rtol=1e-12, atol=1e-14)
 
 
+def expected_weights(N, concentration):
+    """E ln pi from the sizes of the components."""
+    behind = N.sum() - np.cumsum(N)[:-1]
+    total = digamma(1 + concentration + N[:-1] + behind)
+    left = np.append(0.0, np.cumsum(digamma(concentration + behind) - total))
+    return np.append(digamma(1 + N[:-1]) - total, 0.0) + left
+
+
 def test_the_sticks():
     q = mixture(5, 1, concentration=2.5)
     q.size[:] = N = np.array([4.0, 0.0, 2.25, 1e5, 3.0])
     q.update_sticks()
     behind = np.array([N[k + 1 :].sum() for k in range(4)])
     np.testing.assert_allclose(q.stick[:2, :4], [1 + N[:4], 2.5 + behind], rtol=1e-15)
-    total = digamma(3.5 + N[:4] + behind)
-    left = np.append(0.0, np.cumsum(digamma(2.5 + behind) - total))
-    np.testing.assert_allclose(q.weight, np.append(digamma(1 + N[:4]) - total, 0.0) + left, rtol=1e-12)
+    np.testing.assert_allclose(q.weight, expected_weights(N, 2.5), rtol=1e-12)
 
 
 # ---- one pass over the rows ----
@@ -219,6 +266,122 @@ def test_the_exponential_is_good_to_the_last_digits():
     proba = np.empty((5000, 2))
     Rows(x[:, None], np.zeros(1, np.int32), np.zeros(1), np.ones(1), None, False, 2).e_step(q, 1, gather=False, proba=proba)
     np.testing.assert_allclose(proba[:, 1] / proba[:, 0], np.exp(x), rtol=1e-15)
+
+
+# ---- bounds of sweeps ----
+
+TILE = 32
+CERTAIN = 60 * np.log(2.0)
+
+
+def separate_model(seed, n=700, D=20, K=9, component="gaussian", weighted=False):
+    """A model after its start, with rows in clear and in unclear clusters."""
+    rng = np.random.default_rng(seed)
+    far = rng.choice([1.0, 16.0], size=(6, 1)) * rng.normal(size=(6, D)) / np.sqrt(D)
+    X = far[rng.integers(6, size=n)] + rng.normal(size=(n, D))
+    if component == "bernoulli":
+        X = (X > 0.5).astype(float)
+    estimator = FeatureSelectionMixture(K, component=component, random_state=seed, n_threads=1)
+    weight = rng.integers(1, 4, n).astype(float) if weighted else None
+    model = DiagonalModel(estimator._scaled_data(estimator._read(X, reset=True), weight), checked_priors(estimator), 1)
+    model.start_by_kmeans(seed, 0, FitConfig(100, 1e-6, True, Event()), 6)
+    return model
+
+
+def gaps(model):
+    """(tiles, K) how far a component is behind the best one in the last pass, for all rows of a tile."""
+    q, rows = model.mixture, model.rows
+    alive = q.size > 0
+    z = rows.cells(rows.order.astype(np.intp)).T
+    logs = scores(q, z, np.ones(len(z)), np.ones_like(z))
+    behind = logs[:, alive].max(axis=1, keepdims=True) - logs
+    return alive, np.stack([behind[i : i + TILE].min(axis=0) for i in range(0, len(z), TILE)])
+
+
+@pytest.mark.parametrize(("component", "weighted"), [("gaussian", False), ("gaussian", True), ("bernoulli", False)])
+@pytest.mark.parametrize(("seed", "D"), [(0, 20), (1, 3), (2, 150), (3, 20)])
+def test_bounds_never_leave_out_a_component_that_is_within_reach(seed, D, component, weighted):
+    """Sweeps with the bounds of all sweeps before have the bits of sweeps without, through merges, returns to a state and sorting."""
+    model = separate_model(seed, D=D, component=component, weighted=weighted)
+    fresh = separate_model(seed, D=D, component=component, weighted=weighted)
+    q, state, rng, left_out = model.mixture, None, np.random.default_rng(seed), 0
+    for step in range(40):
+        model.sweeps(0.0, -np.inf, 1)
+        fresh.pause()  # its next sweep starts without bounds
+        fresh.sweeps(0.0, -np.inf, 1)
+        for ours, theirs in zip(q.state(), fresh.mixture.state(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        alive = np.flatnonzero(q.size > 0)
+        if step % 7 == 3 and len(alive) > 3:
+            i, j = rng.choice(alive, 2, replace=False)
+            for each in (model, fresh):
+                mixture_moves.merge(each.mixture, i, j)
+        if step == 10:
+            state = q.state()
+        if step in (13, 22):
+            for each in (model, fresh):
+                each.mixture.restore(state)
+        left_out += int((model.rows.behind() > CERTAIN).sum())
+    assert left_out > 0 or component == "bernoulli"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_are_below_the_gaps(seed):
+    model, checked = separate_model(seed), 0
+    q = model.mixture
+    for _ in range(25):
+        weight = expected_weights(q.size, model.priors.concentration)
+        model.sweeps(0.0, -np.inf, 1)
+        if np.allclose(q.weight, weight, rtol=1e-9):  # components were not sorted after the pass
+            alive, behind = gaps(model)
+            bounds = model.rows.behind()
+            assert (bounds[:, alive] <= behind[:, alive] * (1 + 1e-9) + 1e-9).all()
+            checked += 1
+    assert checked > 3
+    assert (bounds > CERTAIN).mean() > 0.2
+
+
+def test_rows_with_missing_cells_keep_no_bounds():
+    model, _ = model_and_reference(0, "gaussian", "local")
+    model.sweeps(0.0, -np.inf, 2)
+    assert model.rows.behind() is None
+
+
+@pytest.mark.parametrize(("n", "D", "counts", "missing"), [(1, 1, False, False), (700, 20, False, True), (4200, 7, True, True)])
+def test_sorted_rows_have_the_same_results(n, D, counts, missing):
+    q, rows, z, e, present = random_pass(n + D, n, D, counts=counts, missing=missing)
+    label = np.random.default_rng(n).integers(0, 5, n).astype(np.int32)
+    outputs = []
+    for order in (False, True):
+        if order:
+            rows.sort(label)
+        proba, best, evidence = np.empty((n, 4)), np.empty(n, np.int32), np.empty(n)
+        rows.e_step(q, 1, gather=False, linear=counts, proba=proba, label=best, evidence=evidence)
+        outputs.append((proba, best, evidence))
+    for ours, theirs in zip(*outputs, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(np.sort(rows.order), np.arange(n))
+    alive = np.flatnonzero(q.size > 0)
+    rows.e_step(q, 1, linear=counts)
+    check_sums(q, alive, proba, z, e, present)
+    q.size[:] = 1.0
+    given = np.random.default_rng(n).dirichlet(np.full(5, 0.3), n)
+    rows.e_step(q, 1, given=given)
+    check_sums(q, np.arange(5), given, z, e, present)
+
+
+def test_rows_are_sorted_in_groups_of_near_rows():
+    n, K = 40_000, 3
+    rows = Rows(np.zeros((n, 8)), np.arange(8, dtype=np.int32), np.zeros(8), np.ones(8), None, False, K)
+    label = np.random.default_rng(0).integers(0, K, n).astype(np.int32)
+    rows.sort(label)
+    group = 2**20 // 64
+    for start in range(0, n, group):
+        part = rows.order[start : start + group]
+        np.testing.assert_array_equal(part, start + np.argsort(label[start : start + group], kind="stable"))
+    for wrong in (label[:-1], np.where(label == 2, 3, label).astype(np.int32), label - 1):
+        with pytest.raises(ValueError, match="label"):
+            rows.sort(wrong.astype(np.int32))
 
 
 # ---- centres ----

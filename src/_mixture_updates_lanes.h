@@ -1,0 +1,104 @@
+/* One clone of the leaves of _mixture_updates.h, included once per instruction set by _lanes.h. Columns are independent, and entropies are
+ * added in MU_TILE parts, so nothing depends on the width of a vector. */
+
+#define VECTORS (MU_TILE / W)
+#define FROM(pointer) (*(const LANE *)((pointer) + d))
+#define TO(pointer) (*(LANE *)((pointer) + d))
+
+#define LANE_EXP THIS(mu_exp)
+#include "_lane_exp.h"
+#undef LANE_EXP
+#define LANE_LOG THIS(mu_log)
+#include "_lane_log.h"
+#undef LANE_LOG
+
+TARGET static inline LANE THIS(mu_expected)(LANE reach, LANE s1, LANE s2, LANE constant, LANE linear, LANE square)
+{
+    return reach * constant + s1 * linear + s2 * square;
+}
+
+/* a tile from column d on */
+TARGET static inline void THIS(mu_fit_tile)(const mu_gaussian *c, ptrdiff_t from)
+{
+    for (ptrdiff_t d = from; d < from + MU_TILE; d += W) {
+        const LANE s1 = FROM(c->s1), s2 = FROM(c->s2), mean = s1 / c->kappa;
+        const LANE b = FROM(c->b0) + 0.5 * LARGER(s2 - s1 * mean, ALL(LANE, 0.0)), log_b = THIS(mu_log)(b), tau = c->a / b;
+        const LANE square = -0.5 * tau, linear = tau * mean;
+        const LANE constant = 0.5 * (c->digamma_a - log_b - MU_LN_2PI - 1.0 / c->kappa - linear * mean);
+        const LANE evidence = c->evidence + FROM(c->value) - c->a * log_b;
+        TO(c->constant) = constant;
+        TO(c->linear) = linear;
+        TO(c->square) = square;
+        TO(c->divergence) = THIS(mu_expected)(ALL(LANE, c->reach), s1, s2, constant, linear, square) - evidence;
+    }
+}
+
+TARGET static void THIS(mu_fit)(const mu_gaussian *c, ptrdiff_t D)
+{
+    const ptrdiff_t whole = D / MU_TILE * MU_TILE, rest = D - whole;
+    const size_t bytes = (size_t)rest * sizeof(double);
+    double in[4][MU_TILE] = {{0}}, out[4][MU_TILE];
+    mu_gaussian last = *c;
+    for (ptrdiff_t d = 0; d < whole; d += MU_TILE)
+        THIS(mu_fit_tile)(c, d);
+    if (!rest)
+        return;
+    for (int i = 0; i < MU_TILE; i++)
+        in[2][i] = 1.0;
+    memcpy(in[0], c->s1 + whole, bytes);
+    memcpy(in[1], c->s2 + whole, bytes);
+    memcpy(in[2], c->b0 + whole, bytes);
+    memcpy(in[3], c->value + whole, bytes);
+    last.s1 = in[0], last.s2 = in[1], last.b0 = in[2], last.value = in[3];
+    last.constant = out[0], last.linear = out[1], last.square = out[2], last.divergence = out[3];
+    THIS(mu_fit_tile)(&last, 0);
+    memcpy(c->constant + whole, out[0], bytes);
+    memcpy(c->linear + whole, out[1], bytes);
+    memcpy(c->square + whole, out[2], bytes);
+    memcpy(c->divergence + whole, out[3], bytes);
+}
+
+/* a tile from column d on; adds the entropies of its columns */
+TARGET static inline void THIS(mu_select_tile)(const mu_selection *c, ptrdiff_t from, double *entropy)
+{
+    for (ptrdiff_t d = from; d < from + MU_TILE; d += W) {
+        const LANE reach = FROM(c->reach), s1 = FROM(c->s1), s2 = FROM(c->s2);
+        const LANE prior = c->one_share ? ALL(LANE, c->log_mean[0] - c->log_rest[0]) : FROM(c->log_mean) - FROM(c->log_rest);
+        const LANE own = THIS(mu_expected)(reach, s1, s2, FROM(c->own[0]), FROM(c->own[1]), FROM(c->own[2])) - FROM(c->divergence);
+        const LANE noise = THIS(mu_expected)(reach, s1, s2, FROM(c->noise[0]), FROM(c->noise[1]), FROM(c->noise[2]));
+        const LANE odds = prior + (own - noise), far = LARGER(odds, -odds), open = PICK(far <= MU_CERTAIN, far);
+        const LANE less = PICK(far <= MU_CERTAIN, THIS(mu_exp)(-open)), most = 1.0 + less, small = less / most;
+        /* the entropy is ln(1 + less) + far small, with the digits of `less` that 1 + less has lost */
+        const LANE bits = THIS(mu_log)(most) + (less - (most - 1.0)) / most + open * small;
+        *(LANE *)(entropy + d - from) += bits;
+        TO(c->p) = PICK(odds > 0.0, 1.0 - small) + PICK(odds <= 0.0, small);
+    }
+}
+
+TARGET static double THIS(mu_select)(const mu_selection *c, ptrdiff_t D)
+{
+    const ptrdiff_t whole = D / MU_TILE * MU_TILE, rest = D - whole;
+    const size_t bytes = (size_t)rest * sizeof(double);
+    double in[12][MU_TILE] = {{0}}, out[MU_TILE], entropy[MU_TILE] = {0}, more[MU_TILE] = {0};
+    mu_selection last = *c;
+    for (ptrdiff_t d = 0; d < whole; d += MU_TILE)
+        THIS(mu_select_tile)(c, d, entropy);
+    if (rest) {
+        const double **from[12] = {&last.reach, &last.s1, &last.s2, &last.own[0], &last.own[1], &last.own[2], &last.noise[0],
+                                   &last.noise[1], &last.noise[2], &last.divergence, &last.log_mean, &last.log_rest};
+        for (int i = 0; i < (c->one_share ? 10 : 12); i++) {
+            memcpy(in[i], *from[i] + whole, bytes);
+            *from[i] = in[i];
+        }
+        last.p = out;
+        THIS(mu_select_tile)(&last, 0, more);
+        memcpy(c->p + whole, out, bytes);
+        for (ptrdiff_t i = 0; i < rest; i++)
+            entropy[i] += more[i];
+    }
+    return simd_total(entropy);
+}
+
+#undef VECTORS
+#undef FROM
+#undef TO
