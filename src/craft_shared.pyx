@@ -6,6 +6,10 @@ from libc.stdint cimport int64_t
 
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
 
+cdef extern from "_craft_pools.h" nogil:
+    enum:
+        CRAFT_POOL_LANES
+
 
 cdef class Shared:
     """The pooled background: for every feature the cells of all clusters that do not select it, and their distribution.
@@ -53,5 +57,5 @@ cdef class Shared:
 
 cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
     """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of src/craft_masks.pyx."""
-    cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS)
-    return 3 * widest + (D + 2) + 11 * room + (3 + SHARED_POOLS) * ((room + 63) // 64) + (3 * room * D + 7) // 8
+    cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS), padded = room + CRAFT_POOL_LANES
+    return 3 * widest + (D + 2) + 11 * padded + (3 + SHARED_POOLS) * ((room + 63) // 64) + (3 * room * D + 7) // 8
