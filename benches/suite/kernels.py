@@ -162,6 +162,7 @@ class Covariances:
             "craft_covariance.choose_blocks",
             "craft_covariance.assign",
             "craft_covariance.block_savings",
+            "craft_valley.valley_depth",
         ],
     )
     param_names = ("kernel",)
