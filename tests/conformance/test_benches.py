@@ -73,7 +73,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "spectral_factor": ["spectral.Factorisation", "spectral.HalsSweeps"],
     "team": ["mixture.Fit"],
 }
-NOTHING_HOT = {"craft_shared", "parallel"}  # holds arrays; answers questions about the build
+NOTHING_HOT = {"craft_shared", "parallel", "random"}  # holds arrays; answers questions about the build; draws few numbers
 
 
 def module_of(stem):
