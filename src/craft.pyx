@@ -55,8 +55,8 @@ cdef class CostTables:
     def __cinit__(self, Py_ssize_t n_clusters, Grid grid not None, centre, scale, base, constant, square, linear, offset, level,
                   numeric, categorical):
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
-        self.centre, self.scale = np.concatenate((centre,) * repeat), np.concatenate((scale,) * repeat)
-        self.level_offset = np.concatenate(((grid.level_start * len(constant)).astype(np.int32),) * repeat)
+        self.centre, self.scale = repeated(centre, repeat), repeated(scale, repeat)
+        self.level_offset = repeated((grid.level_start * len(constant)).astype(np.int32), repeat)
         cdef const double[::1] centre_ = self.centre, scale_ = self.scale, base_ = base, constant_ = constant
         cdef const int32_t[::1] level_offset_ = self.level_offset
         cdef const double[:, ::1] square_ = square, linear_ = linear, offset_ = offset, level_ = level
@@ -94,6 +94,13 @@ cdef class CostTables:
         rows = np.concatenate([self.base[None], self.constant[None], self.square, self.linear, self.offset, self.level])
         centre, scale = self.centre[:self.c.p], self.scale[:self.c.p]
         return _copied_tables, (self.c.n_clusters, self.grid, centre, scale, rows, self.numeric, self.categorical)
+
+
+cdef repeated(array, Py_ssize_t times):
+    """(times * n,) the numbers of an array, again and again."""
+    out = np.empty((times, len(array)), array.dtype)
+    out[:] = array
+    return out.reshape(-1)
 
 
 def tables_in(n_clusters, grid, centre, scale, rows, numeric, categorical):

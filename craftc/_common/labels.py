@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,11 @@ def join(place: NDArray[np.int32], i: int, j: int) -> None:
     """Renumber in place after cluster j has joined cluster i < j: later clusters shift down."""
     place[place == j] = i
     place[place > j] -= 1
+
+
+def without(array: NDArray[Any], j: int) -> NDArray[Any]:
+    """A copy without row j; much faster than `numpy.delete`."""
+    return np.concatenate((array[:j], array[j + 1 :]))
 
 
 def compact(labels: Labels) -> Labels:

@@ -55,8 +55,6 @@ class Clusters:
 
     Attributes
     ----------
-    gains : ndarray (K, D)
-        What every feature saves in every cluster over the distribution of the whole table, nats.
     mask : ndarray (K, D) of uint8
         Selected features.
     costs : ndarray (K,)
@@ -84,11 +82,6 @@ class Clusters:
         self.pricing = pricing_of(background, spec, room=K) if pricing is None else same_prices(pricing, K)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
-        self.gains: Floats = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
-        price_kernel.gains(
-            moments.groups, moments.grid, moments.unit, background.frequency, background.variance, background.usable,
-            self.shift, self.deviations, 1.0, self.gains,
-        )  # fmt: skip
         if spec.pooled:
             self.mask, self.costs, self.excess = _pooled(self, mask, "thorough" if mask is None else "continue")
         else:
@@ -115,6 +108,17 @@ class Clusters:
         if not self.spec.pooled:
             self.excess = float(self.costs.sum())
         self.covariances = held
+
+    @cached_property
+    def gains(self) -> Floats:
+        """(K, D) what every feature saves in every cluster over the distribution of the whole table, nats."""
+        moments, background = self.moments, self.background
+        gains = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
+        price_kernel.gains(
+            moments.groups, moments.grid, moments.unit, background.frequency, background.variance, background.usable,
+            self.shift, self.deviations, 1.0, gains,
+        )  # fmt: skip
+        return gains
 
     @cached_property
     def precision(self) -> Floats:
@@ -251,9 +255,7 @@ def _priced_by_length(clusters: Clusters) -> tuple[Mask, Floats]:
 def _pooled(clusters: Clusters, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
     """Masks, costs against the shared distributions, and J - J_0 under the pooled background."""
     pricing, groups = clusters.pricing, clusters.moments.groups
-    chosen = np.zeros(clusters.gains.shape, np.uint8)
-    if mask is not None:
-        chosen[:] = mask
+    chosen = np.zeros((len(groups), pricing.D), np.uint8) if mask is None else np.array(mask, np.uint8, order="C")
     cost, work = np.empty(len(groups)), np.empty((len(groups), price_kernel.parts_size(pricing)))
     excess = pooled_kernel.price_partition(groups, pricing, pooled_kernel.EFFORTS[effort], work, chosen, cost)
     return chosen, cost, excess
@@ -262,7 +264,7 @@ def _pooled(clusters: Clusters, mask: Mask | None, effort: str) -> tuple[Mask, F
 def _relative_gains(clusters: Clusters) -> Floats:
     """(K, D) gains over the shared distributions."""
     pricing, groups = clusters.pricing, clusters.moments.groups
-    mask, cost = np.zeros(clusters.gains.shape, np.uint8), np.empty(len(groups))
+    mask, cost = np.empty((len(groups), pricing.D), np.uint8), np.empty(len(groups))
     work = np.empty((len(groups), price_kernel.parts_size(pricing)))
     price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
     return price_kernel.gains_of_parts(pricing, work)

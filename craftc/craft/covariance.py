@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from craftc._common.labels import without
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft_covariance as kernel
@@ -87,7 +88,7 @@ class CrossProducts:
 
     def merged(self, i: int, j: int) -> CrossProducts:
         """The sums after cluster j has joined cluster i < j."""
-        sums = np.delete(self.sums, j, axis=0)
+        sums = without(self.sums, j)
         cross_kernel.add_cross(sums[i], self.sums[j])
         return CrossProducts(self.columns, sums)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import join, numbering
+from craftc._common.labels import join, numbering, without
 from craftc._common.merge_path import MergePath
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
@@ -154,10 +154,10 @@ class CovarianceSearch:
         join(place, i, j)
         old = state.clusters.moments
         moments = Moments(old.grid, old.unit, state.K - 1)
-        moments.groups[:] = np.delete(old.groups, j, axis=0)
+        moments.groups[:] = without(old.groups, j)
         moments.groups[i] = unions(old.groups, np.array([i]), np.array([j]), old.grid.first_numeric)[0]
         mask = state.clusters.diagonal_mask
-        union = np.delete(mask, j, axis=0)
+        union = without(mask, j)
         union[i] |= mask[j]
         return self._priced(state.before, place, moments, state.cross.merged(i, j), union)
 
@@ -175,7 +175,7 @@ class CovarianceSearch:
                 deltas[i, j] = np.inf
                 continue
             state = self.merge(state, i, j)
-            rest = np.delete(np.arange(K), j)
+            rest = without(np.arange(K), j)
             for old, new in zip((deltas, diagonal), self.pair_deltas(state, i), strict=True):
                 old[: K - 1, : K - 1] = old[rest[:, None], rest]
                 old[i, : K - 1], old[: K - 1, i] = new[i, :], new[:, i]
