@@ -50,7 +50,7 @@ class Clusters:
         Under the pooled background: the masks found by a search, which are kept unless better ones are found.
     cross : CrossProducts, optional
         Sums by which clusters may hold covariances.
-    pricing : Pricing, optional
+    prices : BlockPricing, optional
         Prices of this background and model, where they are known.
 
     Attributes
@@ -75,11 +75,11 @@ class Clusters:
         spec: ModelSpec,
         mask: Mask | None = None,
         cross: CrossProducts | None = None,
-        pricing: price_kernel.Pricing | None = None,
+        prices: BlockPricing | None = None,
     ) -> None:
         self.moments, self.background, self.spec = moments, background, spec
         K = moments.n_clusters
-        self.pricing = pricing_of(background, spec, room=K) if pricing is None else same_prices(pricing, K)
+        self.pricing = pricing_of(background, spec, room=K) if prices is None else same_prices(prices.pricing, K)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
         if spec.pooled:
@@ -90,17 +90,16 @@ class Clusters:
         self.diagonal_mask = self.mask
         self.covariances: ClusterCovariances | None = None
         if cross is not None:
-            self._hold_covariances(cross)
+            self._hold_covariances(cross, BlockPricing(self.pricing, background, spec, cross.columns) if prices is None else prices)
 
-    def _hold_covariances(self, cross: CrossProducts) -> None:
+    def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing) -> None:
         """Give covariances to the clusters that they make shorter; features that a covariance adds are selected."""
-        self.block_pricing = BlockPricing(self.pricing, self.background, self.spec, cross.columns)
         gains = _relative_gains(self) if self.spec.pooled else self.gains
-        held = ClusterCovariances.choose(self.block_pricing, self.moments, self.shift, gains, self.mask, cross)
+        held = ClusterCovariances.choose(prices, self.moments, self.shift, gains, self.mask, cross)
         self.mask = self.mask | held.features(self.mask.shape[1])
         if self.spec.pooled:  # a feature more in one cluster changes the distribution that the others share
             self.mask, self.costs, self.excess = _pooled(self, self.mask, "keep")
-            held.saving = held.saving_over_diagonal(self.block_pricing.h)
+            held.saving = held.saving_over_diagonal(prices.h)
             self.excess -= float(held.saving.sum())
             shared = self.pricing.shared
             held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]

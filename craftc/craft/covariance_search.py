@@ -20,7 +20,7 @@ from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
 from craftc._kernels import craft_valley as valley_kernel
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import MOST_COLUMNS, CrossProducts, covariance_columns, unions
+from craftc.craft.covariance import MOST_COLUMNS, BlockPricing, CrossProducts, covariance_columns, unions
 from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import LARGE, FitConfig, drop_empty
 from craftc.craft.merge_split import best_pair
@@ -77,8 +77,9 @@ class CovarianceSearch:
 
     def __init__(self, config: FitConfig, columns: NDArray[np.intp]) -> None:
         self.config, self.rows, self.columns = config, config.rows, columns
-        self.prices = pricing_of(config.background, config.spec)
-        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * self.prices.D)
+        pricing = pricing_of(config.background, config.spec)
+        self.prices = BlockPricing(pricing, config.background, config.spec, columns)
+        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * pricing.D)
         self.n_passes = 0
         self._separated: dict[tuple[bytes, bytes], bool] = {}  # of two clusters, known by their sums
 
@@ -117,7 +118,7 @@ class CovarianceSearch:
             state = new
             if config.callback:
                 config.callback(1, state.K, state.objective)
-            if large and fell < state.clusters.block_pricing.h:
+            if large and fell < self.prices.h:
                 break
         return state
 
@@ -141,7 +142,9 @@ class CovarianceSearch:
             chosen &= (each[:, None] == only) | (each == only)
         first, second = np.divmod(np.flatnonzero(chosen), K)
         groups, blocks = clusters.moments.groups, clusters.covariances
-        with_block, diagonal = clusters.block_pricing.union_costs(groups, state.cross.sums, first, second, self.config.n_threads)
+        with_block, diagonal = self.prices.union_costs(
+            clusters.pricing, groups, state.cross.sums, first, second, self.config.n_threads
+        )  # fmt: skip
         deltas = np.full((2, K, K), np.inf)
         own_diagonal = clusters.costs + blocks.saving if blocks is not None else clusters.costs
         deltas[0][first, second] = with_block - clusters.costs[first] - clusters.costs[second]
@@ -238,7 +241,7 @@ class CovarianceSearch:
         rows, weight, z = self._sample
         labels, moments = state.place[self.rows.labels_at(state.before, rows)], state.clusters.moments
         each = np.array([i, j])
-        within = state.clusters.block_pricing.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(axis=0)
+        within = self.prices.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(axis=0)
         mean, sizes = state.clusters.shift[each].take(self.columns, axis=1), moments.sizes[each]
         n, P = float(sizes.sum()), len(within)
         # a ridge of 2 % of the mean variance keeps the discriminant defined
