@@ -225,7 +225,7 @@ cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py
     """What the shared distribution of feature d saves in a group over the distribution of the whole table, nats; may be negative."""
     if d < P.grid.p:
         return craft_numeric_likelihood(P.count_weight * group[P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], parts.spread[d],
-                                        parts.shift[d], P.shared.shift_[d], P.shared.precision_[d], log(P.shared.precision_[d]))
+                                        parts.shift[d], P.shared.shift_[d], P.shared.precision_[d], P.shared.log_precision_[d])
     d -= P.grid.p
     return P.count_weight * craft_categorical_likelihood(
         group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],

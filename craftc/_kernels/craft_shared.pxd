@@ -22,10 +22,11 @@ cdef class Shared:
     cdef readonly Grid grid
     cdef readonly Py_ssize_t room
     cdef readonly object group, shift, precision, level
-    cdef object work, fits
+    cdef object log_precision, work, fits
     cdef int64_t *group_
     cdef double *shift_
     cdef double *precision_
+    cdef double *log_precision_
     cdef double *level_
     cdef double *work_
     cdef Py_ssize_t n_fits          # a power of 2

@@ -127,7 +127,7 @@ class PooledSearch(MergeSplitSearch):
         assert part.shared is not None
         part.shared = part.shared.copy()
         work = before * pricing.grid.width * _STEPS_OF_A_CHANGE  # of the pairs of one cluster
-        of_one, of_all = (threads_for(self.n_threads, each) for each in (work, work * before))
+        of_one, of_all = threads_for(self.n_threads, work), threads_for(self.n_threads, work * before)
         while not ended:
             self.stop_if_asked()
             part.K, part.excess, known, ended = merges_kernel.merge_while_cheaper(
@@ -213,7 +213,7 @@ class PooledSearch(MergeSplitSearch):
             if split.delta < _HOPELESS
         ]
         proposed.sort(key=lambda entry: entry[:2])
-        done = self._split(part, [entry[1:] for entry in proposed], self._split_tolerance)
+        done = self._split(part, [entry[1:] for entry in proposed], self._split_tolerance) if proposed else set()
         self._rejected |= {key for k, key in tried.items() if k not in done}
         if done:
             self.merge_until_stable(part)
