@@ -345,19 +345,10 @@ def cost_tables(
 ) -> craft_kernel.CostTables:
     """Allocate and fill the cost tables of K clusters, relative to the shared distributions or to that of the whole table."""
     grid: Grid = background.grid
-    lanes, p = _vectors(len(groups)) * craft_kernel.PAD, grid.p
-    slab = aligned((2 + 3 * p + grid.n_levels, lanes))
-    base, constant = slab[:2]
-    square, linear, offset = slab[2 : 2 + 3 * p].reshape(3, p, lanes)
-    level = slab[2 + 3 * p :]
-    craft_kernel.cost_tables(
-        groups, grid, count_weight, background.frequency, shift, precision, mask, extra, spec.prior, spec.coherent,
-        shared, base, constant, square, linear, offset, level,
-    )  # fmt: skip
-    active: Mask = np.bitwise_or.reduce(mask)
-    return craft_kernel.CostTables(
-        len(groups), grid, background.centre, background.scale, base, constant, square, linear, offset, level,
-        active[: grid.p].nonzero()[0], active[grid.p :].nonzero()[0],
+    lanes = _vectors(len(groups)) * craft_kernel.PAD
+    return craft_kernel.cost_tables(
+        groups, grid, count_weight, background.centre, background.scale, background.frequency, shift, precision, mask, extra, spec.prior,
+        spec.coherent, shared, aligned((2 + 3 * grid.p + grid.n_levels, lanes)),
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class PassSpace:
         self.work = np.empty((max(capacity, n_threads), price_kernel.parts_size(pricing)))
 
 
-@dataclass
+@dataclass(slots=True)
 class Passes:
     """Clusters under passes, and how they are priced.
 
@@ -270,7 +270,8 @@ class SplitRows(NamedTuple):
 
     def leaving(self, labels: Labels) -> NDArray[np.int32]:
         """The positions in the table of the rows that leave."""
-        return self.rows[self.sides == 1]
+        leaving: NDArray[np.int32] = self.rows[self.sides == 1]
+        return leaving
 
 
 class Leavers(NamedTuple):
