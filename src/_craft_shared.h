@@ -26,27 +26,6 @@ static inline double craft_numeric_likelihood(double S, double spread, double sh
     return 0.5 * (spread + S * shift * shift - precision * (spread + S * (shift - mean) * (shift - mean)) + S * log_precision);
 }
 
-/* bit k of `cheaper`: whether the cells of group k cost less under a shared N(mean, 1 / precision) than under a distribution of their own,
- * gain[k], and its price, most[k]; around[k] = spread[k] + S[k] * shift[k]^2 */
-static inline void craft_cheaper_shared(ptrdiff_t K, const double *restrict S, const double *restrict spread, const double *restrict shift,
-                                        const double *restrict around, const double *restrict gain, const double *restrict most,
-                                        double mean, double precision, double log_precision, uint64_t *restrict cheaper)
-{
-    double net[64];
-    for (ptrdiff_t first = 0; first < K; first += 64) {
-        const ptrdiff_t n = K - first < 64 ? K - first : 64;
-        uint64_t bits = 0;
-        for (ptrdiff_t i = 0; i < n; i++) {
-            const ptrdiff_t k = first + i;
-            const double squares = spread[k] + S[k] * (shift[k] - mean) * (shift[k] - mean);
-            net[i] = gain[k] - 0.5 * (around[k] - precision * squares + S[k] * log_precision);
-        }
-        for (ptrdiff_t i = 0; i < n; i++)
-            bits |= (uint64_t)(net[i] <= most[first + i]) << i;
-        cheaper[first / 64] = bits;
-    }
-}
-
 /* sum of log(eta / eta_0) over the counted cells */
 static inline double craft_categorical_likelihood(const int64_t *counts, const double *log_ratio, ptrdiff_t n_levels)
 {

@@ -55,8 +55,8 @@ cdef class CostTables:
     def __cinit__(self, Py_ssize_t n_clusters, Grid grid not None, centre, scale, base, constant, square, linear, offset, level,
                   numeric, categorical):
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
-        self.centre, self.scale = np.concatenate((centre,) * repeat), np.concatenate((scale,) * repeat)
-        self.level_offset = np.concatenate(((grid.level_start * len(constant)).astype(np.int32),) * repeat)
+        self.centre, self.scale = repeated(centre, repeat), repeated(scale, repeat)
+        self.level_offset = repeated((grid.level_start * len(constant)).astype(np.int32), repeat)
         cdef const double[::1] centre_ = self.centre, scale_ = self.scale, base_ = base, constant_ = constant
         cdef const int32_t[::1] level_offset_ = self.level_offset
         cdef const double[:, ::1] square_ = square, linear_ = linear, offset_ = offset, level_ = level
@@ -94,6 +94,13 @@ cdef class CostTables:
         rows = np.concatenate([self.base[None], self.constant[None], self.square, self.linear, self.offset, self.level])
         centre, scale = self.centre[:self.c.p], self.scale[:self.c.p]
         return _copied_tables, (self.c.n_clusters, self.grid, centre, scale, rows, self.numeric, self.categorical)
+
+
+cdef repeated(array, Py_ssize_t times):
+    """(times * n,) the numbers of an array, again and again."""
+    out = np.empty((times, len(array)), array.dtype)
+    out[:] = array
+    return out.reshape(-1)
 
 
 def tables_in(n_clusters, grid, centre, scale, rows, numeric, categorical):
@@ -388,6 +395,8 @@ def cost_tables(
     const int64_t[:, ::1] groups not None,  # IN  (K, width)
     Grid grid not None,
     double count_weight,
+    centre,                                 # IN  (p,) of the result
+    scale,                                  # IN  (p,) of the result
     const double[::1] frequency not None,   # IN  (n_levels,) eta_0
     const double[:, ::1] shift not None,    # IN  (K, p) (zeta_k - zeta_0) / sigma_0
     const double[:, ::1] precision not None,  # IN  (K, p) sigma_0^2 / sigma_k^2
@@ -396,40 +405,49 @@ def cost_tables(
     double prior,                           # alpha
     bint background,                        # numeric background and log sigma enter (the coherent model)
     Shared shared,                          # costs are relative to these distributions; None: to that of the whole table
-    double[::1] base not None,              # OUT (lanes,)
-    double[::1] constant not None,          # OUT (lanes,)
-    double[:, ::1] square not None,         # OUT (p, lanes)
-    double[:, ::1] linear not None,         # OUT (p, lanes)
-    double[:, ::1] offset not None,         # OUT (p, lanes)
-    double[:, ::1] level not None,          # OUT (n_levels, lanes)
+    rows not None,                          # OUT (2 + 3 p + n_levels, lanes) as in `tables_in`, kept by the result
 ):
-    """Own cost less background cost of every selected cell, as tables over its value."""
-    check(groups.shape[0] <= base.shape[0], "base")
+    """Cost tables of K clusters: own cost less background cost of every selected cell, as tables over its value."""
+    cdef double[:, ::1] room = rows
+    cdef Py_ssize_t k, K = groups.shape[0], lanes = room.shape[1], p = grid.p
+    check(0 < K <= lanes and room.shape[0] == 2 + 3 * p + grid.n_levels, "rows")
     check(groups.shape[1] == grid.width, "groups")
     check(frequency.shape[0] == grid.n_levels, "frequency")
-    check(shift.shape[0] == groups.shape[0] and shift.shape[1] == grid.p, "shift")
-    check(precision.shape[0] == groups.shape[0] and precision.shape[1] == grid.p, "precision")
-    check(mask.shape[0] == groups.shape[0] and mask.shape[1] == grid.p + grid.q, "mask")
-    check(extra.shape[0] == groups.shape[0], "extra")
-    check(constant.shape[0] == base.shape[0], "constant")
-    check(square.shape[0] == grid.p and square.shape[1] == base.shape[0], "square")
-    check(linear.shape[0] == grid.p and linear.shape[1] == base.shape[0], "linear")
-    check(offset.shape[0] == grid.p and offset.shape[1] == base.shape[0], "offset")
-    check(level.shape[0] == grid.n_levels and level.shape[1] == base.shape[0], "level")
-    cdef Py_ssize_t k, lanes = constant.shape[0]
+    check(shift.shape[0] == K and shift.shape[1] == p, "shift")
+    check(precision.shape[0] == K and precision.shape[1] == p, "precision")
+    check(mask.shape[0] == K and mask.shape[1] == p + grid.q, "mask")
+    check(extra.shape[0] == K, "extra")
     cdef const double *frequency_ = &frequency[0] if grid.q else NULL
-    cdef double *square_ = &square[0, 0] if grid.p else NULL
-    cdef double *linear_ = &linear[0, 0] if grid.p else NULL
-    cdef double *offset_ = &offset[0, 0] if grid.p else NULL
-    cdef double *level_ = &level[0, 0] if grid.q else NULL
+    cdef double *base = &room[0, 0]
+    cdef double *square = base + 2 * lanes
+    cdef double *linear = square + p * lanes
+    cdef double *offset = linear + p * lanes
+    cdef double *level = offset + p * lanes
     with nogil:
-        for k in range(groups.shape[0]):
-            table_lane(k, lanes, &groups[k, 0], grid, count_weight, frequency_, &shift[k, 0] if grid.p else NULL,
-                       &precision[k, 0] if grid.p else NULL, &mask[k, 0], extra[k], prior, background,
+        for k in range(K):
+            table_lane(k, lanes, &groups[k, 0], grid, count_weight, frequency_, &shift[k, 0] if p else NULL,
+                       &precision[k, 0] if p else NULL, &mask[k, 0], extra[k], prior, background,
                        shared.shift_ if shared is not None else NULL, shared.precision_ if shared is not None else NULL,
-                       shared.level_ if shared is not None else NULL, &base[0], &constant[0], square_, linear_, offset_, level_)
-        for k in range(groups.shape[0], lanes):
-            empty_lane(k, lanes, grid, &base[0], &constant[0], square_, linear_, offset_, level_)
+                       shared.level_ if shared is not None else NULL, base, base + lanes, square, linear, offset, level)
+        for k in range(K, lanes):
+            empty_lane(k, lanes, grid, base, base + lanes, square, linear, offset, level)
+    return tables_in(K, grid, centre, scale, rows, _selected(mask, 0, p), _selected(mask, p, grid.q))
+
+
+cdef _selected(const uint8_t[:, ::1] mask, Py_ssize_t first, Py_ssize_t n):
+    """Those of n features, from the first of them on, that any cluster selects."""
+    cdef Py_ssize_t k, d, found = 0
+    cdef bint any_selected
+    selected = np.empty(n, np.intp)
+    cdef Py_ssize_t[::1] columns = selected
+    for d in range(n):
+        any_selected = False
+        for k in range(mask.shape[0]):
+            any_selected |= mask[k, first + d]
+        if any_selected:
+            columns[found] = d
+            found += 1
+    return selected[:found]
 
 
 cdef void table_lane(

@@ -16,7 +16,7 @@ from libc.math cimport INFINITY, NAN, log, sqrt
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, omp_get_thread_num
+from craftc._kernels._common cimport block_rows, check, check_indices, check_threads, doubles_in, omp_get_thread_num
 from craftc._kernels.craft cimport CRAFT_FAR, TILE, CostTables, craft_rows_scratch_size, tile_costs
 from craftc._kernels.moments cimport rows_number, rows_of, rows_weight, table_of, table_rows
 
@@ -340,18 +340,14 @@ cdef class Blocks:
         self.arrays = position, size, packed, sigma, inverse, half_log, half_log_precision
         self.P, self.n, self.largest = P, B, int(size.max()) if B else 0
         self.columns_, self.cluster_, self.position, self.size = _indices(columns), _indices(cluster), _indices(position), _indices(size)
-        self.centre_, self.scale_, self.shift_, self.precision_ = _doubles(centre), _doubles(scale), _doubles(shift), _doubles(precision)
-        self.half_log_precision, self.half_log_det = _doubles(half_log_precision), _doubles(half_log)
-        self.mean_, self.sigma, self.inverse = _doubles(packed), _doubles(sigma), _doubles(inverse)
+        self.centre_, self.scale_ = doubles_in(centre), doubles_in(scale)
+        self.shift_, self.precision_ = doubles_in(shift), doubles_in(precision)
+        self.half_log_precision, self.half_log_det = doubles_in(half_log_precision), doubles_in(half_log)
+        self.mean_, self.sigma, self.inverse = doubles_in(packed), doubles_in(sigma), doubles_in(inverse)
 
     def __reduce__(self):
         return Blocks, (self.columns, self.centre, self.scale, self.shift, self.precision, self.cluster, self.member, self.mean,
                         self.covariance)
-
-
-cdef const double *_doubles(array) except? NULL:
-    cdef const double[::1] view = array.reshape(-1)
-    return &view[0] if view.shape[0] else NULL
 
 
 cdef const Py_ssize_t *_indices(array) except? NULL:

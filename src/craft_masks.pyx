@@ -7,7 +7,7 @@ For one feature and given slopes lam_k = log C(D, q_k + 1) - log C(D, q_k), the 
 a truncated sum: Lloyd steps alternate between the clusters whose cells are cheaper under theta (the pool) and the distribution of the pool.
 """
 
-from libc.math cimport log
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
@@ -15,9 +15,21 @@ from craftc._kernels.craft_price cimport (
     PRICED, Pricing, categorical_gain, existence_cost, numeric_gain, parts_in, parts_t, price_of,
 )
 from craftc._kernels.craft_shared cimport (
-    SHARED_POOLS, craft_categorical_likelihood, craft_cheaper_shared, craft_fit, craft_fit_is_of,
+    SHARED_POOLS, craft_categorical_likelihood, craft_fit, craft_fit_is_of,
 )
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, moments_mean, moments_merge
+
+cdef extern from "_craft_pools.h" nogil:
+    enum:
+        CRAFT_POOL_LANES
+    bint craft_is_in(const uint64_t *pool, Py_ssize_t k)
+    void craft_flip(uint64_t *pool, Py_ssize_t k)
+    bint craft_same_pool(const uint64_t *pool, const uint64_t *other, Py_ssize_t n_words)
+    Py_ssize_t craft_next_in(const uint64_t *pool, Py_ssize_t n_words, Py_ssize_t k)
+    Py_ssize_t craft_next_outside(const uint64_t *pool, Py_ssize_t n_words, Py_ssize_t k)
+    void craft_cheaper_shared(Py_ssize_t lanes, const double *S, const double *spread, const double *shift, const double *around,
+                              const double *gain, const double *most, double mean, double precision, double log_precision,
+                              uint64_t *cheaper)
 
 cdef enum:
     FEW_STARTS = 4          # single clusters from which Lloyd steps start, largest first: within passes
@@ -33,13 +45,14 @@ cdef struct choice_t:       # scratch of the choice of masks
     double *theta           # distribution of a pool: mean, precision and its logarithm; or log(eta / eta_0) of every level
     double *log_choose      # (D + 2) code of a mask with q features
     double *limit           # (K) p_d h + lam_k
-    double *weight          # (K) of the present cells of one numeric feature
-    double *spread          # (K) their sums of squared deviations / sigma_0^2
-    double *shift           # (K) (zeta - zeta_0) / sigma_0
-    double *around          # (K) their sums of squares around zeta_0, over sigma_0^2
-    double *gain            # (K) of one feature, over the distribution of the whole table
+    Py_ssize_t lanes        # K, padded with clusters that are in no pool
+    double *weight          # (lanes) of the present cells of one numeric feature
+    double *spread          # (lanes) their sums of squared deviations / sigma_0^2
+    double *shift           # (lanes) (zeta - zeta_0) / sigma_0
+    double *around          # (lanes) their sums of squares around zeta_0, over sigma_0^2
+    double *gain            # (lanes) of one feature, over the distribution of the whole table
+    double *most            # (lanes) limit + tolerance
     double *own             # (K) limit - gain: cost of a distribution of its own
-    double *most            # (K) limit + tolerance
     int64_t *n_cells        # (K) present cells
     int64_t *cells          # moments of a pool in one feature
     int64_t *changed        # and of the pool after one cluster has joined or left it
@@ -62,15 +75,20 @@ cdef struct choice_t:       # scratch of the choice of masks
 
 cdef choice_t _choice(Pricing P, Py_ssize_t K) noexcept nogil:
     cdef choice_t c
+    cdef Py_ssize_t k, lanes = (K + CRAFT_POOL_LANES - 1) // CRAFT_POOL_LANES * CRAFT_POOL_LANES
     cdef Py_ssize_t widest = max(P.grid.n_levels, <Py_ssize_t> CRAFTC_NUMERIC_CELLS)
     c.theta = P.shared.work_
     c.cells = <int64_t *> (c.theta + widest)
     c.changed = c.cells + widest
     c.log_choose = <double *> (c.changed + widest)
-    c.limit = c.log_choose + P.D + 2
-    c.weight, c.spread, c.shift = c.limit + K, c.limit + 2 * K, c.limit + 3 * K
-    c.around, c.gain, c.own, c.most = c.limit + 4 * K, c.limit + 5 * K, c.limit + 6 * K, c.limit + 7 * K
-    c.n_cells = <int64_t *> (c.limit + 8 * K)
+    c.lanes, c.weight = lanes, c.log_choose + P.D + 2
+    c.spread, c.shift, c.around = c.weight + lanes, c.weight + 2 * lanes, c.weight + 3 * lanes
+    c.gain, c.most, c.own = c.weight + 4 * lanes, c.weight + 5 * lanes, c.weight + 6 * lanes
+    c.limit = c.own + K
+    c.n_cells = <int64_t *> (c.limit + K)
+    for k in range(K, lanes):
+        c.weight[k] = c.spread[k] = c.shift[k] = c.around[k] = c.gain[k] = 0.0
+        c.most[k] = -INFINITY
     c.order, c.n_selected = c.n_cells + K, c.n_cells + 2 * K
     c.n_words = (K + 63) // 64
     c.best = <uint64_t *> (c.n_cells + 3 * K)
@@ -160,26 +178,10 @@ cdef void fit_levels(Pricing P, Py_ssize_t d, const int64_t *counts, double *log
 
 # ---- one feature ----
 
-cdef inline bint _in(const uint64_t *pool, Py_ssize_t k) noexcept nogil:
-    return pool[k >> 6] >> (k & 63) & 1
-
-
-cdef inline void _flip(uint64_t *pool, Py_ssize_t k) noexcept nogil:
-    pool[k >> 6] ^= <uint64_t> 1 << (k & 63)
-
-
 cdef inline void _copy(choice_t *c, uint64_t *to, const uint64_t *pool) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(c.n_words):
         to[i] = pool[i]
-
-
-cdef inline bint _equal(choice_t *c, const uint64_t *pool, const uint64_t *other) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(c.n_words):
-        if pool[i] != other[i]:
-            return False
-    return True
 
 
 cdef inline void _unselected(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint8_t *mask) noexcept nogil:
@@ -204,24 +206,21 @@ cdef double _pooled_cost(
 cdef void _pool_cells(
     Pricing P, choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool,
 ) noexcept nogil:
-    cdef Py_ssize_t k, first = first_cell(P, d)
+    cdef Py_ssize_t k = craft_next_in(pool, c.n_words, 0), first = first_cell(P, d)
     memset(c.cells, 0, _width(P, d) * sizeof(int64_t))
-    for k in range(K):
-        if _in(pool, k):
-            merge_cells(P, d, c.cells, &groups[k, 0] + first, 1)
+    while k < K:
+        merge_cells(P, d, c.cells, &groups[k, 0] + first, 1)
+        k = craft_next_in(pool, c.n_words, k + 1)
 
 
 cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool, const int64_t *cells) noexcept nogil:
     """The same, of a pool with these cells."""
-    cdef Py_ssize_t k
+    cdef Py_ssize_t k = craft_next_outside(pool, c.n_words, 0)
     cdef double cost = 0.0
-    cdef bint pooled = False
-    for k in range(K):
-        if _in(pool, k):
-            pooled = True
-        else:
-            cost += c.own[k]
-    if not pooled:
+    while k < K:
+        cost += c.own[k]
+        k = craft_next_outside(pool, c.n_words, k + 1)
+    if craft_next_in(pool, c.n_words, 0) >= K:
         if d < P.grid.p:
             c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0
         return cost - P.price[d]        # a distribution that nothing uses is not paid for
@@ -263,7 +262,7 @@ cdef void _cheaper_pooled(
     cdef Py_ssize_t k
     cdef double saved
     if d < P.grid.p:
-        craft_cheaper_shared(K, c.weight, c.spread, c.shift, c.around, c.gain, c.most, c.theta[0], c.theta[1], c.theta[2], pool)
+        craft_cheaper_shared(c.lanes, c.weight, c.spread, c.shift, c.around, c.gain, c.most, c.theta[0], c.theta[1], c.theta[2], pool)
         return
     memset(pool, 0, c.n_words * sizeof(uint64_t))
     for k in range(K):
@@ -289,7 +288,7 @@ cdef bint _choose_feature(
             changed |= mask[k * P.D + d]
             mask[k * P.D + d] = 0
         return changed
-    c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(groups, K, c.best)
+    c.cost, c.rest = _pooled_cost(P, c, groups, K, d, c.best), _weight_of(c, groups, K, c.best)
     _largest_first(c, K, min(K, n_starts))
     for start in range(-2, min(K, n_starts)):
         if start > -2:
@@ -297,7 +296,7 @@ cdef bint _choose_feature(
         _fit_pool(P, c, d)
         for _step in range(MOST_STEPS):
             _cheaper_pooled(P, c, groups, K, d, c.next_pool)
-            if _equal(c, c.best, c.next_pool) or _was_seen(c, n_seen):
+            if craft_same_pool(c.best, c.next_pool, c.n_words) or _was_seen(c, n_seen):
                 break
             _copy(c, c.pool, c.next_pool)
             _copy(c, c.seen + n_seen % SHARED_POOLS * c.n_words, c.pool)
@@ -311,14 +310,14 @@ cdef bint _choose_feature(
         _pool_cells(P, c, groups, K, d, c.pool)
         for k in range(K):
             memcpy(c.changed, c.cells, _width(P, d) * sizeof(int64_t))
-            merge_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d), -1 if _in(c.pool, k) else 1)
-            _flip(c.pool, k)
+            merge_cells(P, d, c.changed, &groups[k, 0] + first_cell(P, d), -1 if craft_is_in(c.pool, k) else 1)
+            craft_flip(c.pool, k)
             if _keep_better(c, groups, K, _cost_with(P, c, K, d, c.pool, c.changed), c.pool):
                 toggled = k
-            _flip(c.pool, k)
+            craft_flip(c.pool, k)
     for k in range(K):
-        changed |= mask[k * P.D + d] == _in(c.best, k)
-        mask[k * P.D + d] = not _in(c.best, k)
+        changed |= mask[k * P.D + d] == craft_is_in(c.best, k)
+        mask[k * P.D + d] = not craft_is_in(c.best, k)
         c.n_selected[k] += mask[k * P.D + d]
     return changed
 
@@ -339,7 +338,7 @@ cdef inline bint _was_seen(choice_t *c, Py_ssize_t n_seen) noexcept nogil:
     """Whether Lloyd steps have led to c.next_pool before, so that the further steps are known."""
     cdef Py_ssize_t i
     for i in range(min(n_seen, SHARED_POOLS)):
-        if _equal(c, c.seen + i * c.n_words, c.next_pool):
+        if craft_same_pool(c.seen + i * c.n_words, c.next_pool, c.n_words):
             return True
     return False
 
@@ -360,7 +359,7 @@ cdef bint _too_weak(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d) noexcept
 
 cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, double cost, const uint64_t *pool) noexcept nogil:
     """Keep a pool that costs less than the best so far, or as much with more rows in it: of two clusters the larger one is the rest."""
-    cdef int64_t rest = _weight_of(groups, K, pool) if cost <= c.cost + c.tolerance else -1
+    cdef int64_t rest = _weight_of(c, groups, K, pool) if cost <= c.cost + c.tolerance else -1
     if cost < c.cost - c.tolerance or rest > c.rest:
         c.cost, c.rest = cost, rest
         _copy(c, c.best, pool)
@@ -368,13 +367,13 @@ cdef bint _keep_better(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, 
     return False
 
 
-cdef inline int64_t _weight_of(const int64_t[:, ::1] groups, Py_ssize_t K, const uint64_t *pool) noexcept nogil:
+cdef inline int64_t _weight_of(choice_t *c, const int64_t[:, ::1] groups, Py_ssize_t K, const uint64_t *pool) noexcept nogil:
     """Weight of the clusters in a pool."""
-    cdef Py_ssize_t k
+    cdef Py_ssize_t k = craft_next_in(pool, c.n_words, 0)
     cdef int64_t total = 0
-    for k in range(K):
-        if _in(pool, k):
-            total += groups[k, 0]
+    while k < K:
+        total += groups[k, 0]
+        k = craft_next_in(pool, c.n_words, k + 1)
     return total
 
 

@@ -107,15 +107,6 @@ cdef class MergeSpace:
         Costs of the better one.
     """
 
-    cdef readonly object groups, mask, cost
-    cdef readonly Py_ssize_t capacity, n_threads
-    cdef int64_t[:, :, ::1] groups_
-    cdef int64_t[:, ::1] union
-    cdef uint8_t[:, :, ::1] mask_
-    cdef uint8_t[:, ::1] one_mask
-    cdef double[::1] cost_
-    cdef double[:, ::1] fits, work
-
     def __cinit__(self, Pricing pricing not None, Py_ssize_t capacity, int n_threads):
         check(capacity > 0, "capacity")
         check_threads(n_threads)
@@ -219,9 +210,6 @@ cdef double _price_merge(
     return price_masks(P, space.groups_[at], K - 1, CONTINUE, space.work, chosen)
 
 
-cdef enum:
-    DELTAS_UNKNOWN, DELTAS_STALE, DELTAS_FRESH
-
 UNKNOWN = DELTAS_UNKNOWN
 
 
@@ -248,40 +236,52 @@ def merge_while_cheaper(
     The distributions, and with them the deltas of all pairs, change with every merge. Only those of the new cluster are computed again,
     until no merge lowers J; then all are. Returns K, J - J_0, what is known of the deltas, and whether the merges have come to their end.
     """
-    cdef Py_ssize_t best, made = 0, stride = deltas.shape[0], i, j
-    cdef int at = 0
-    cdef double least = 0.0
     cdef bint ended = False
-    cdef const uint8_t[::1] no_mask = space.one_mask[0]
     check_clusters(pricing, space, K, groups, mask)
     check(cost.shape[0] >= K, "cost")
     check(shared.shape[0] == pricing.grid.width, "shared")
-    check(stride >= K and deltas.shape[1] == stride, "deltas")
+    check(deltas.shape[0] >= K and deltas.shape[1] == deltas.shape[0], "deltas")
     check(pairs.shape[0] > 0 and pairs.shape[1] == 2, "pairs")
     check(1 <= n_threads_of_one <= space.n_threads, "n_threads_of_one")
     check(1 <= n_threads <= space.n_threads, "n_threads")
     with nogil:
-        while K > 1 and made < most and not ended:
-            if known == DELTAS_UNKNOWN:
-                share_cells(pricing, &shared[0])
-                deltas_between(groups, K, cost, pricing, PRICED, no_mask, -1, &deltas[0, 0], stride, space.union, space.work,
-                               space.one_mask, n_threads)
-                known = DELTAS_FRESH
-            best = _best_merge(pricing, groups, K, mask, pairs, _cheapest(&deltas[0, 0], stride, K, pairs), space, &at, &least)
-            if least < excess - tolerance:
-                i, j = pairs[best, 0], pairs[best, 1]
-                K -= 1
-                _take(pricing, space, at, at, K, groups, mask, cost, shared)
-                _without(&deltas[0, 0], stride, K, j)
-                _join(place, i, j)
-                deltas_between(groups, K, cost, pricing, PRICED, no_mask, i, &deltas[0, 0], stride, space.union, space.work, space.one_mask,
-                               n_threads_of_one)
-                excess, known, made = least, DELTAS_STALE, made + 1
-            elif known == DELTAS_FRESH:
-                ended = True
-            else:
-                known = DELTAS_UNKNOWN
-    return K, excess, known, ended or K == 1
+        K = run_merges(pricing, space, K, groups, mask, cost, shared, &excess, deltas, &known, place, pairs, tolerance, most,
+                       n_threads_of_one, n_threads, &ended)
+    return K, excess, known, ended
+
+
+cdef Py_ssize_t run_merges(
+    Pricing P, MergeSpace space, Py_ssize_t K, int64_t[:, ::1] groups, uint8_t[:, ::1] mask, double[::1] cost, int64_t[::1] shared,
+    double *excess, double[:, ::1] deltas, int *known, int32_t[::1] place, Py_ssize_t[:, ::1] pairs, double tolerance, Py_ssize_t most,
+    int n_threads_of_one, int n_threads, bint *ended,
+) noexcept nogil:
+    """The loop of `merge_while_cheaper`; returns K."""
+    cdef Py_ssize_t best, made = 0, stride = deltas.shape[0], i, j
+    cdef int at = 0
+    cdef double least = 0.0
+    cdef const uint8_t[::1] no_mask = space.one_mask[0]
+    ended[0] = K <= 1
+    while made < most and not ended[0]:
+        if known[0] == DELTAS_UNKNOWN:
+            share_cells(P, &shared[0])
+            deltas_between(groups, K, cost, P, PRICED, no_mask, -1, &deltas[0, 0], stride, space.union, space.work, space.one_mask,
+                           n_threads)
+            known[0] = DELTAS_FRESH
+        best = _best_merge(P, groups, K, mask, pairs, _cheapest(&deltas[0, 0], stride, K, pairs), space, &at, &least)
+        if least < excess[0] - tolerance:
+            i, j = pairs[best, 0], pairs[best, 1]
+            K -= 1
+            _take(P, space, at, at, K, groups, mask, cost, shared)
+            _without(&deltas[0, 0], stride, K, j)
+            _join(place, i, j)
+            deltas_between(groups, K, cost, P, PRICED, no_mask, i, &deltas[0, 0], stride, space.union, space.work, space.one_mask,
+                           n_threads_of_one)
+            excess[0], known[0], made, ended[0] = least, DELTAS_STALE, made + 1, K == 1
+        elif known[0] == DELTAS_FRESH:
+            ended[0] = True
+        else:
+            known[0] = DELTAS_UNKNOWN
+    return K
 
 
 cdef void _take(

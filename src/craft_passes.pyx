@@ -13,6 +13,7 @@ from craftc._kernels.craft cimport (
 )
 from craftc._kernels.craft import tables_in
 from craftc._kernels.craft_masks cimport CONTINUE
+from craftc._kernels.craft_merges cimport DELTAS_UNKNOWN, MergeSpace, check_clusters as check_clusters_of_merges, run_merges
 from craftc._kernels.craft_pooled cimport price_pooled
 from craftc._kernels.craft_price cimport POOLED, Pricing, check_selection, mixing_cost, parts_in, parts_length, parts_t, price_all
 from craftc._kernels.moments cimport Grid, moments_merge, table_of, table_rows
@@ -66,6 +67,26 @@ cdef int check_priced(
     return 0
 
 
+cdef int check_rows(X, codes, const int32_t[::1] labels, Py_ssize_t n, Py_ssize_t K, Pricing P) except -1:
+    """Raise unless a table fits the pricing, and n labels its clusters."""
+    check(X.ndim == 2 and X.shape[1] == P.grid.p, "X")
+    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == P.grid.q, "codes")
+    check(labels.shape[0] == n, "labels")
+    check(K >= (n > 0), "K")
+    check_indices(labels, -1, K, "labels")
+    return 0
+
+
+cdef int check_space(
+    Pricing P, Py_ssize_t K, const double[::1] slab, const double[:, ::1] scratch, const double[::1] path, Py_ssize_t max_passes,
+    int n_threads,
+) except -1:
+    if slab.shape[0] < slab_size(P, K) or scratch.shape[1] < pass_scratch_size(P, K) \
+            or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
+        raise ValueError(f"The buffers are too small for {K} clusters and {n_threads} threads.")
+    return 0
+
+
 def passes(
     X not None,                             # IN    (n, p)
     codes not None,                         # IN    (n, q)
@@ -94,21 +115,15 @@ def passes(
     """
     check_threads(n_threads)
     check_priced(pricing, selection, groups, K, work, mask, cost)
-    check(X.ndim == 2 and X.shape[1] == pricing.grid.p, "X")
-    check(codes.ndim == 2 and codes.shape[0] == X.shape[0] and codes.shape[1] == pricing.grid.q, "codes")
-    check(labels.shape[0] == (rows.shape[0] if rows.shape[0] else X.shape[0]), "labels")
-    check(K >= (labels.shape[0] > 0), "K")
+    check_rows(X, codes, labels, rows.shape[0] if rows.shape[0] else len(X), K, pricing)
     check(max_passes >= 0, "max_passes")
     check(n_threads == 1 or (partial.shape[0] >= n_threads and partial.shape[1] >= K and partial.shape[2] == pricing.grid.width), "partial")
     check_indices(rows, 0, X.shape[0], "rows")
-    check_indices(labels, -1, K, "labels")
+    check_space(pricing, K, slab, scratch, path, max_passes, n_threads)
     cdef table_rows table = table_of(X, codes, weight)
     cdef Py_ssize_t made
     cdef bint converged = False
     cdef int32_t[::1] number = np.empty(max(K, 1), np.int32)
-    if slab.shape[0] < slab_size(pricing, K) or scratch.shape[1] < pass_scratch_size(pricing, K) \
-            or scratch.shape[0] < n_threads or path.shape[0] <= max_passes:
-        raise ValueError(f"The buffers are too small for {K} clusters and {n_threads} threads.")
     with nogil:
         made = run_passes(&table, rows, labels, groups, &K, pricing, selection, choose_given, max_passes, least_fall, slab, scratch,
                           partial, work, mask, cost, path, number, n_threads, &converged)
@@ -134,6 +149,64 @@ cdef Py_ssize_t run_passes(
             moved = 0
     converged[0] = moved == 0
     return made
+
+
+def passes_and_merges(
+    X not None,                             # IN    (n, p)
+    codes not None,                         # IN    (n, q)
+    weight not None,                        # IN    (n,) or empty
+    int32_t[::1] labels not None,           # INOUT (n,)
+    int64_t[:, ::1] groups not None,        # INOUT (capacity, width) moments of the clusters
+    Py_ssize_t K,                           # clusters at the start, none empty
+    Pricing pricing not None,               # OUT   as in price_partition
+    Py_ssize_t max_passes,                  # in a row
+    double least_fall,                      # as in `passes`
+    double[::1] slab not None,              # WORK  (slab_size,) on a cache line
+    double[:, ::1] scratch not None,        # WORK  (1, pass_scratch_size) on cache lines
+    double[:, ::1] work not None,           # WORK  (capacity, parts_size)
+    uint8_t[:, ::1] mask not None,          # INOUT (capacity, D)
+    double[::1] cost not None,              # OUT   (capacity,)
+    int64_t[::1] shared not None,           # OUT   (width,) moments of the cells that clusters share
+    double[::1] path not None,              # WORK  (max_passes + 1,)
+    MergeSpace space not None,              # WORK
+    Py_ssize_t n_pairs,                     # merges of which the exact J is computed
+    double tolerance,                       # nats by which a merge must lower J
+):
+    """Passes and merges under the pooled background, in turn until no merge lowers J: a small table, on one thread.
+
+    The same as `passes` and `craft_merges.merge_while_cheaper` by turns. Returns K, J - J_0, the number of passes, and whether the last
+    ones converged.
+    """
+    check_priced(pricing, POOLED, groups, K, work, mask, cost)
+    check_rows(X, codes, labels, len(X), K, pricing)
+    check(max_passes >= 0, "max_passes")
+    check_space(pricing, K, slab, scratch, path, max_passes, 1)
+    check_clusters_of_merges(pricing, space, K, groups, mask)
+    check(shared.shape[0] == pricing.grid.width, "shared")
+    check(n_pairs > 0, "n_pairs")
+    cdef table_rows table = table_of(X, codes, weight)
+    cdef Py_ssize_t made, total = 0, before = 0, i
+    cdef int known
+    cdef bint converged = False, ended = False
+    cdef double excess = 0.0
+    cdef double[:, ::1] deltas = np.empty((K, K))
+    cdef int32_t[::1] place = np.empty(K, np.int32), every_row = place[:0]
+    cdef Py_ssize_t[:, ::1] pairs = np.empty((n_pairs, 2), np.intp)
+    cdef int64_t[:, :, ::1] no_partial = np.empty((0, 0, 0), np.int64)
+    with nogil:
+        while before != K:
+            pricing.relative = False
+            made = run_passes(&table, every_row, labels, groups, &K, pricing, POOLED, True, max_passes, least_fall, slab, scratch,
+                              no_partial, work, mask, cost, path, place, 1, &converged)
+            total, excess, before, known = total + made, path[made], K, DELTAS_UNKNOWN
+            memcpy(&shared[0], pricing.shared.group_, pricing.grid.width * sizeof(int64_t))
+            for i in range(K):
+                place[i] = <int32_t> i
+            K = run_merges(pricing, space, K, groups, mask, cost, shared, &excess, deltas, &known, place, pairs, tolerance, K, 1, 1, &ended)
+            for i in range(labels.shape[0] if K < before else 0):
+                if labels[i] >= 0:
+                    labels[i] = place[labels[i]]
+    return K, excess, total, converged
 
 
 def pass_tables(

@@ -112,5 +112,6 @@ cdef void _fit_shared(Pricing P) noexcept nogil:
     cdef Py_ssize_t d
     for d in range(P.grid.p):
         fit_cells(P, d, P.shared.group_ + first_cell(P, d), P.shared.shift_ + d, P.shared.precision_ + d)
+        P.shared.log_precision_[d] = log(P.shared.precision_[d])
     for d in range(P.grid.q):
         fit_levels(P, d, P.shared.group_ + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d])

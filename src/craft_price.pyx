@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._common cimport check
-from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of
+from craftc._kernels.craft cimport CRAFT_FEW, TILE, levels_of, repeated
 from craftc._kernels.craft_price cimport FIXED, FREE, GIVEN, POOLED, PRICED, SOFT, THRESHOLD, Pricing, parts_t, ranked_t
 from craftc._kernels.craft_shared cimport craft_categorical_likelihood, craft_numeric_likelihood
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid, moments_mean
@@ -97,7 +97,7 @@ cdef class Pricing:
         self.eps_c, variance_limit = thresholds
         # repeated once per row of a tile, as the pass wants them; the first p (q) entries are the columns' own
         repeat = TILE if max(grid.p, grid.q) <= CRAFT_FEW else 1
-        self.centre, self.scale = np.concatenate((centre,) * repeat), np.concatenate((scale,) * repeat)
+        self.centre, self.scale = repeated(centre, repeat), repeated(scale, repeat)
         self.arguments = (grid, count_weight, total, h, feature_price, mixing, centre, scale, mean, variance, inverse_deviation,
                           frequency, usable, price, log_choose, entropy, n_numeric, n_categorical, thresholds)
         self.widths = np.array([levels_of(grid, d) for d in range(grid.q)], np.intp)
@@ -225,7 +225,7 @@ cdef double shared_likelihood(Pricing P, const int64_t *group, parts_t parts, Py
     """What the shared distribution of feature d saves in a group over the distribution of the whole table, nats; may be negative."""
     if d < P.grid.p:
         return craft_numeric_likelihood(P.count_weight * group[P.grid.first_numeric + CRAFTC_NUMERIC_CELLS * d], parts.spread[d],
-                                        parts.shift[d], P.shared.shift_[d], P.shared.precision_[d], log(P.shared.precision_[d]))
+                                        parts.shift[d], P.shared.shift_[d], P.shared.precision_[d], P.shared.log_precision_[d])
     d -= P.grid.p
     return P.count_weight * craft_categorical_likelihood(
         group + 1 + P.grid.level_start_[d], P.shared.level_ + P.grid.level_start_[d], P.n_levels[d],

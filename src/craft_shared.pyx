@@ -2,9 +2,14 @@
 
 import numpy as np
 
+from libc.math cimport log
 from libc.stdint cimport int64_t
 
 from craftc._kernels.moments cimport CRAFTC_NUMERIC_CELLS, Grid
+
+cdef extern from "_craft_pools.h" nogil:
+    enum:
+        CRAFT_POOL_LANES
 
 
 cdef class Shared:
@@ -30,16 +35,18 @@ cdef class Shared:
         self.grid, self.room = grid, room
         self.group = np.zeros(grid.width, np.int64)
         self.shift, self.precision, self.level = np.zeros(grid.p), np.ones(grid.p), np.zeros(grid.n_levels)
+        self.log_precision = np.zeros(grid.p)
         self.work = np.empty(pooled_room(grid, room))
         self.n_fits = SHARED_FITS
         while self.n_fits > 64 and self.n_fits > 16 * room:
             self.n_fits //= 2
         self.fits = np.zeros(self.n_fits * sizeof(craft_fit) // sizeof(int64_t), np.int64)
         cdef int64_t[::1] group = self.group, fits = self.fits
-        cdef double[::1] shift = self.shift, precision = self.precision, level = self.level, work = self.work
+        cdef double[::1] shift = self.shift, precision = self.precision, log_precision = self.log_precision, level = self.level
+        cdef double[::1] work = self.work
         self.group_, self.work_, self.fits_ = &group[0], &work[0], <craft_fit *> &fits[0]
         if grid.p:
-            self.shift_, self.precision_ = &shift[0], &precision[0]
+            self.shift_, self.precision_, self.log_precision_ = &shift[0], &precision[0], &log_precision[0]
         if grid.q:
             self.level_ = &level[0]
 
@@ -49,9 +56,11 @@ cdef class Shared:
     def __setstate__(self, state):
         for own, other in zip((self.group, self.shift, self.precision, self.level), state, strict=True):
             own[:] = other
+        for d in range(self.grid.p):
+            self.log_precision_[d] = log(self.precision_[d])
 
 
 cdef Py_ssize_t pooled_room(Grid grid, Py_ssize_t room):
     """Doubles of scratch for the choice of the masks of `room` clusters: see choice_t of src/craft_masks.pyx."""
-    cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS)
-    return 3 * widest + (D + 2) + 11 * room + (3 + SHARED_POOLS) * ((room + 63) // 64) + (3 * room * D + 7) // 8
+    cdef Py_ssize_t D = grid.p + grid.q, widest = max(grid.n_levels, CRAFTC_NUMERIC_CELLS), padded = room + CRAFT_POOL_LANES
+    return 3 * widest + (D + 2) + 11 * padded + (3 + SHARED_POOLS) * ((room + 63) // 64) + (3 * room * D + 7) // 8

@@ -134,6 +134,7 @@ class Automatic:
             "craft_merges.pair_deltas",
             "craft_merges.split_while_cheaper",
             "craft_passes.passes",
+            "craft_passes.passes_and_merges",
             "craft_pooled.price_partition",
             "craft_price.price_groups",
             "craft_seeding.kmeans_plus_plus",
@@ -162,6 +163,7 @@ class Covariances:
             "craft_covariance.choose_blocks",
             "craft_covariance.assign",
             "craft_covariance.block_savings",
+            "craft_valley.valley_depth",
         ],
     )
     param_names = ("kernel",)

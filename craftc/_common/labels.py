@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,12 @@ def numbering(n_clusters: int) -> NDArray[np.int32]:
 def join(place: NDArray[np.int32], i: int, j: int) -> None:
     """Renumber in place after cluster j has joined cluster i < j: later clusters shift down."""
     place[place == j] = i
-    place[place > j] -= 1
+    place -= place > j
+
+
+def without(array: NDArray[Any], j: int) -> NDArray[Any]:
+    """A copy without row j; much faster than `numpy.delete`."""
+    return np.concatenate((array[:j], array[j + 1 :]))
 
 
 def compact(labels: Labels) -> Labels:
@@ -65,9 +71,8 @@ def first_rows(labels: Labels, n_clusters: int) -> dict[int, int]:
     first: dict[int, int] = {}
     start, size = 0, _FEW
     while start < len(labels) and len(first) < n_clusters:
-        values, places = np.unique(labels[start : start + size], return_index=True)
-        for k, place in zip(values.tolist(), places.tolist(), strict=True):
-            first.setdefault(k, start + place)
+        for row, k in enumerate(labels[start : start + size].tolist(), start):
+            first.setdefault(k, row)
         start, size = start + size, min(2 * size, CHUNK)
     return first
 

@@ -14,9 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from craftc._common.validation import RandomState
-
-_GOLDEN, _WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # factors of SplitMix64
+from craftc._kernels import random as kernel
 
 
 @unique
@@ -83,18 +81,6 @@ class SpectralStream(IntEnum):
     LOADINGS = 42  # its first loadings
 
 
-def _mix(z: Any) -> Any:
-    """Finaliser of SplitMix64, modulo 2^64, of an integer or a uint64 array."""
-    if isinstance(z, int):  # ten times as fast as an array of one number
-        z &= _WORD
-        z = (z ^ z >> 30) * _FIRST & _WORD
-        z = (z ^ z >> 27) * _SECOND & _WORD
-        return z ^ z >> 31
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(_FIRST)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(_SECOND)
-    return z ^ (z >> np.uint64(31))
-
-
 def uniform(seed: int, *key: Any) -> Any:
     """Uniform numbers in [0, 1) that belong to ``(seed, *key)``.
 
@@ -115,17 +101,14 @@ def uniform(seed: int, *key: Any) -> Any:
     >>> bool(uniform(0, 3, 17) == uniform(0, 3, np.arange(20))[17])
     True
     """
-    state: Any = _mix(int(seed) + _GOLDEN)
-    step: Any
-    for part in key:
-        if isinstance(part, np.ndarray) and part.ndim:
-            step = (np.asarray(part, np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
-        else:
-            step = (int(part) + 1) * _GOLDEN & _WORD
-        state = _mix(state + step)
-    if isinstance(state, int):
-        return (state >> 11) * 2.0**-53
-    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    n_shared = next((i for i, part in enumerate(key) if isinstance(part, np.ndarray) and part.ndim), len(key))
+    shared, parts = key[:n_shared], key[n_shared:]
+    if not parts:
+        return kernel.uniform_number(seed, shared)
+    further = parts[0][..., None] if len(parts) == 1 else np.stack(np.broadcast_arrays(*parts), axis=-1)
+    out = np.empty(further.shape[:-1])
+    kernel.uniform_numbers(seed, shared, np.asarray(further, np.uint64, order="C").reshape(-1, len(parts)), out.reshape(-1))
+    return out
 
 
 def spread(n: int, m: int, seed: int, *key: Any) -> Any:

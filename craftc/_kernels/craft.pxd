@@ -73,6 +73,9 @@ cdef Py_ssize_t assign_block(
 ) noexcept nogil
 
 
+cdef repeated(array, Py_ssize_t times)
+
+
 cdef const double *tile_costs(
     const table_rows *table, const int32_t[::1] rows, const craft_tables *t, Py_ssize_t first, Py_ssize_t n, double *scratch,
     double *least,

@@ -54,6 +54,8 @@ def cost_tables(
     groups: NDArray[np.int64],
     grid: Grid,
     count_weight: float,
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
     frequency: NDArray[np.float64],
     shift: NDArray[np.float64],
     precision: NDArray[np.float64],
@@ -62,13 +64,8 @@ def cost_tables(
     prior: float,
     background: bool,
     shared: Shared | None,
-    base: NDArray[np.float64],
-    constant: NDArray[np.float64],
-    square: NDArray[np.float64],
-    linear: NDArray[np.float64],
-    offset: NDArray[np.float64],
-    level: NDArray[np.float64],
-) -> None: ...
+    rows: NDArray[np.float64],
+) -> CostTables: ...
 def assign(
     X: NDArray[Any],
     codes: NDArray[Any],

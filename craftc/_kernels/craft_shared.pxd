@@ -1,14 +1,11 @@
 """The distributions of the pooled background, for kernels that price clusters or compute costs relative to them."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 
 from craftc._kernels.moments cimport Grid
 
 cdef extern from "_craft_shared.h" nogil:
     double craft_numeric_likelihood(double S, double spread, double shift, double mean, double precision, double log_precision)
-    void craft_cheaper_shared(Py_ssize_t K, const double *S, const double *spread, const double *shift, const double *around,
-                              const double *gain, const double *most, double mean, double precision, double log_precision,
-                              uint64_t *cheaper)
     double craft_categorical_likelihood(const int64_t *counts, const double *log_ratio, Py_ssize_t n_levels)
     ctypedef struct craft_fit:
         int64_t feature
@@ -25,10 +22,11 @@ cdef class Shared:
     cdef readonly Grid grid
     cdef readonly Py_ssize_t room
     cdef readonly object group, shift, precision, level
-    cdef object work, fits
+    cdef object log_precision, work, fits
     cdef int64_t *group_
     cdef double *shift_
     cdef double *precision_
+    cdef double *log_precision_
     cdef double *level_
     cdef double *work_
     cdef Py_ssize_t n_fits          # a power of 2

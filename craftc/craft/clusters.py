@@ -50,13 +50,11 @@ class Clusters:
         Under the pooled background: the masks found by a search, which are kept unless better ones are found.
     cross : CrossProducts, optional
         Sums by which clusters may hold covariances.
-    pricing : Pricing, optional
+    prices : BlockPricing, optional
         Prices of this background and model, where they are known.
 
     Attributes
     ----------
-    gains : ndarray (K, D)
-        What every feature saves in every cluster over the distribution of the whole table, nats.
     mask : ndarray (K, D) of uint8
         Selected features.
     costs : ndarray (K,)
@@ -77,18 +75,13 @@ class Clusters:
         spec: ModelSpec,
         mask: Mask | None = None,
         cross: CrossProducts | None = None,
-        pricing: price_kernel.Pricing | None = None,
+        prices: BlockPricing | None = None,
     ) -> None:
         self.moments, self.background, self.spec = moments, background, spec
         K = moments.n_clusters
-        self.pricing = pricing_of(background, spec, room=K) if pricing is None else same_prices(pricing, K)
+        self.pricing = pricing_of(background, spec, room=K) if prices is None else same_prices(prices.pricing, K)
         mean, self.deviations = moments.means()
         self.shift: Floats = (mean - background.mean) / np.sqrt(background.variance)
-        self.gains: Floats = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
-        price_kernel.gains(
-            moments.groups, moments.grid, moments.unit, background.frequency, background.variance, background.usable,
-            self.shift, self.deviations, 1.0, self.gains,
-        )  # fmt: skip
         if spec.pooled:
             self.mask, self.costs, self.excess = _pooled(self, mask, "thorough" if mask is None else "continue")
         else:
@@ -97,17 +90,16 @@ class Clusters:
         self.diagonal_mask = self.mask
         self.covariances: ClusterCovariances | None = None
         if cross is not None:
-            self._hold_covariances(cross)
+            self._hold_covariances(cross, BlockPricing(self.pricing, background, spec, cross.columns) if prices is None else prices)
 
-    def _hold_covariances(self, cross: CrossProducts) -> None:
+    def _hold_covariances(self, cross: CrossProducts, prices: BlockPricing) -> None:
         """Give covariances to the clusters that they make shorter; features that a covariance adds are selected."""
-        self.block_pricing = BlockPricing(self.pricing, self.background, self.spec, cross.columns)
         gains = _relative_gains(self) if self.spec.pooled else self.gains
-        held = ClusterCovariances.choose(self.block_pricing, self.moments, self.shift, gains, self.mask, cross)
+        held = ClusterCovariances.choose(prices, self.moments, self.shift, gains, self.mask, cross)
         self.mask = self.mask | held.features(self.mask.shape[1])
         if self.spec.pooled:  # a feature more in one cluster changes the distribution that the others share
             self.mask, self.costs, self.excess = _pooled(self, self.mask, "keep")
-            held.saving = held.saving_over_diagonal(self.block_pricing.h)
+            held.saving = held.saving_over_diagonal(prices.h)
             self.excess -= float(held.saving.sum())
             shared = self.pricing.shared
             held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]
@@ -115,6 +107,17 @@ class Clusters:
         if not self.spec.pooled:
             self.excess = float(self.costs.sum())
         self.covariances = held
+
+    @cached_property
+    def gains(self) -> Floats:
+        """(K, D) what every feature saves in every cluster over the distribution of the whole table, nats."""
+        moments, background = self.moments, self.background
+        gains = np.empty((moments.n_clusters, moments.grid.p + moments.grid.q))
+        price_kernel.gains(
+            moments.groups, moments.grid, moments.unit, background.frequency, background.variance, background.usable,
+            self.shift, self.deviations, 1.0, gains,
+        )  # fmt: skip
+        return gains
 
     @cached_property
     def precision(self) -> Floats:
@@ -251,9 +254,7 @@ def _priced_by_length(clusters: Clusters) -> tuple[Mask, Floats]:
 def _pooled(clusters: Clusters, mask: Mask | None, effort: str) -> tuple[Mask, Floats, float]:
     """Masks, costs against the shared distributions, and J - J_0 under the pooled background."""
     pricing, groups = clusters.pricing, clusters.moments.groups
-    chosen = np.zeros(clusters.gains.shape, np.uint8)
-    if mask is not None:
-        chosen[:] = mask
+    chosen = np.zeros((len(groups), pricing.D), np.uint8) if mask is None else np.array(mask, np.uint8, order="C")
     cost, work = np.empty(len(groups)), np.empty((len(groups), price_kernel.parts_size(pricing)))
     excess = pooled_kernel.price_partition(groups, pricing, pooled_kernel.EFFORTS[effort], work, chosen, cost)
     return chosen, cost, excess
@@ -262,7 +263,7 @@ def _pooled(clusters: Clusters, mask: Mask | None, effort: str) -> tuple[Mask, F
 def _relative_gains(clusters: Clusters) -> Floats:
     """(K, D) gains over the shared distributions."""
     pricing, groups = clusters.pricing, clusters.moments.groups
-    mask, cost = np.zeros(clusters.gains.shape, np.uint8), np.empty(len(groups))
+    mask, cost = np.empty((len(groups), pricing.D), np.uint8), np.empty(len(groups))
     work = np.empty((len(groups), price_kernel.parts_size(pricing)))
     price_kernel.price_groups(groups, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
     return price_kernel.gains_of_parts(pricing, work)
@@ -344,19 +345,10 @@ def cost_tables(
 ) -> craft_kernel.CostTables:
     """Allocate and fill the cost tables of K clusters, relative to the shared distributions or to that of the whole table."""
     grid: Grid = background.grid
-    lanes, p = _vectors(len(groups)) * craft_kernel.PAD, grid.p
-    slab = aligned((2 + 3 * p + grid.n_levels, lanes))
-    base, constant = slab[:2]
-    square, linear, offset = slab[2 : 2 + 3 * p].reshape(3, p, lanes)
-    level = slab[2 + 3 * p :]
-    craft_kernel.cost_tables(
-        groups, grid, count_weight, background.frequency, shift, precision, mask, extra, spec.prior, spec.coherent,
-        shared, base, constant, square, linear, offset, level,
-    )  # fmt: skip
-    active: Mask = np.bitwise_or.reduce(mask)
-    return craft_kernel.CostTables(
-        len(groups), grid, background.centre, background.scale, base, constant, square, linear, offset, level,
-        active[: grid.p].nonzero()[0], active[grid.p :].nonzero()[0],
+    lanes = _vectors(len(groups)) * craft_kernel.PAD
+    return craft_kernel.cost_tables(
+        groups, grid, count_weight, background.centre, background.scale, background.frequency, shift, precision, mask, extra, spec.prior,
+        spec.coherent, shared, aligned((2 + 3 * grid.p + grid.n_levels, lanes)),
     )  # fmt: skip
 
 

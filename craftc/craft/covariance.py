@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from craftc._common.labels import without
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Integers, Labels, Mask
 from craftc._kernels import craft_covariance as kernel
@@ -87,7 +88,7 @@ class CrossProducts:
 
     def merged(self, i: int, j: int) -> CrossProducts:
         """The sums after cluster j has joined cluster i < j."""
-        sums = np.delete(self.sums, j, axis=0)
+        sums = without(self.sums, j)
         cross_kernel.add_cross(sums[i], self.sums[j])
         return CrossProducts(self.columns, sums)
 
@@ -105,7 +106,7 @@ class BlockPricing:
     Parameters
     ----------
     pricing : Pricing
-        Of the diagonal form.
+        Prices of the diagonal form.
     background : Background
     spec : ModelSpec
     columns : ndarray (P,) of intp
@@ -113,11 +114,15 @@ class BlockPricing:
     """
 
     def __init__(self, pricing: price_kernel.Pricing, background: Background, spec: ModelSpec, columns: NDArray[np.intp]) -> None:
-        self.pricing, self.background, self.columns = pricing, background, columns
+        self.pricing, self.columns = pricing, columns
         self.full, self.h = spec.covariance == "full", half_log(background, spec)
-        prices, self.log_choose = feature_prices(background, spec)
-        self.prices, self._counts = prices[columns], np.arange(len(columns) + 1)
-        self.scale: Floats = (1.0 / np.sqrt(background.variance))[columns]
+        prices, log_choose = feature_prices(background, spec)
+        self.prices = prices[columns]
+        self.units = background.centre[columns], background.scale[columns]  # z = (x - centre) * scale
+        self.scale: Floats = (1.0 / np.sqrt(background.variance))[columns]  # of a step of the grid, in the same units
+        # what naming 0, 1, ... P more features adds to the code of a mask of q features
+        q = np.arange(len(log_choose))[:, None]
+        self._code: Floats = log_choose[np.minimum(q + np.arange(len(columns) + 1), len(log_choose) - 1)] - log_choose[q]
 
     def deviations(self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
         """(m, P, P) cross products of deviations from the mean, units of the table, of unions of two groups (second -1: of one group)."""
@@ -132,9 +137,7 @@ class BlockPricing:
         """(m, P) blocks and columns that repeat others, and (m,) nats by which the blocks shorten the description."""
         m, P = deviations.shape[:2]
         rise = self.prices - gains.take(self.columns, axis=1)  # what selecting another column alone adds to J
-        selected = mask.sum(axis=1, dtype=np.intp)
-        further = np.minimum(selected[:, None] + self._counts, len(self.log_choose) - 1)
-        code = self.log_choose[further] - self.log_choose[selected][:, None]  # and naming 0, 1, ... P more features
+        code = self._code[mask.sum(axis=1, dtype=np.intp)]
         block, repeated, saving = np.empty((m, P), np.uint8), np.empty((m, P), np.uint8), np.empty(m)
         threads = threads_for(n_threads, m * P**3)
         kernel.choose_blocks(
@@ -144,21 +147,27 @@ class BlockPricing:
         return block, repeated, saving
 
     def union_costs(
-        self, groups: Integers, cross: Integers, first: NDArray[np.intp], second: NDArray[np.intp], n_threads: int
+        self,
+        pricing: price_kernel.Pricing,
+        groups: Integers,
+        cross: Integers,
+        first: NDArray[np.intp],
+        second: NDArray[np.intp],
+        n_threads: int,
     ) -> tuple[Floats, Floats]:
-        """(m,) costs of unions of two clusters, with and without a block."""
-        P, D = len(self.columns), self.pricing.D
+        """(m,) costs of unions of two clusters, with and without a block, under the prices of their partition."""
+        P, D = len(self.columns), pricing.D
         with_block, diagonal = np.empty(len(first)), np.empty(len(first))
-        at_once = max(1, _DOUBLES_AT_ONCE // max(P * P, self.pricing.grid.width))
+        at_once = max(1, _DOUBLES_AT_ONCE // max(P * P, pricing.grid.width))
         for start in range(0, len(first), at_once):
             part = slice(start, start + at_once)
-            union = unions(groups, first[part], second[part], self.pricing.grid.first_numeric)
-            work, mask = np.empty((len(union), price_kernel.parts_size(self.pricing))), np.zeros((len(union), D), np.uint8)
+            union = unions(groups, first[part], second[part], pricing.grid.first_numeric)
+            work, mask = np.empty((len(union), price_kernel.parts_size(pricing))), np.zeros((len(union), D), np.uint8)
             cost = np.empty(len(union))
-            price_kernel.price_groups(union, self.pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
+            price_kernel.price_groups(union, pricing, price_kernel.SELECTIONS["priced"], False, work, mask, cost)
             deviations = self.deviations(groups, cross, first[part], second[part])
             weight = np.asarray(union[:, 0] * self.pricing.count_weight, dtype=np.float64)
-            saving = self.choose(deviations, weight, price_kernel.gains_of_parts(self.pricing, work), mask, n_threads)[2]
+            saving = self.choose(deviations, weight, price_kernel.gains_of_parts(pricing, work), mask, n_threads)[2]
             with_block[part], diagonal[part] = cost - saving, cost
         return with_block, diagonal
 
@@ -223,12 +232,12 @@ class ClusterCovariances:
             Gains and selected features of the diagonal form.
         cross : CrossProducts
         """
-        columns, background = cross.columns, pricing.background
+        columns = cross.columns
         every, weight = np.arange(len(cross.sums)), moments.sizes
         deviations = pricing.deviations(moments.groups, cross.sums, every, np.full(len(every), -1))
         block, repeated, saving = pricing.choose(deviations, weight, gains, mask)
         matrix = (deviations + np.eye(len(columns))) / (weight + 1.0)[:, None, None]
-        place = mean.take(columns, axis=1), matrix, background.centre[columns], background.scale[columns]
+        place = mean.take(columns, axis=1), matrix, *pricing.units
         return cls(cross, block, repeated, saving, weight, *place, np.zeros(len(columns)), np.ones(len(columns)))
 
     @property

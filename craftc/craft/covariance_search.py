@@ -7,7 +7,6 @@ by its covariance alone is refused where the density has a valley between the tw
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import join, numbering
+from craftc._common.labels import join, numbering, without
 from craftc._common.merge_path import MergePath
 from craftc._common.random import CraftStream, spread
 from craftc._common.typing import Floats, Integers, Mask
+from craftc._kernels import craft_valley as valley_kernel
 from craftc.craft.clusters import Clusters
-from craftc.craft.covariance import MOST_COLUMNS, CrossProducts, covariance_columns, unions
+from craftc.craft.covariance import MOST_COLUMNS, BlockPricing, CrossProducts, covariance_columns, unions
 from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import LARGE, FitConfig, drop_empty
 from craftc.craft.merge_split import best_pair
@@ -33,7 +33,6 @@ _VALLEY = 0.7  # of the lower peak: a density below it separates two clusters
 _FEWEST_ROWS = 20  # in a cluster that a valley can separate: the density of fewer, in the tail of another, is all valleys
 _MOST_PAIRS = 200  # that are looked at for one merge
 _FEW_CLUSTERS = 30  # whose merges may each be followed by passes before J is compared
-_BINS, _POINTS = 500, 200  # of the histogram of two clusters, and of its smoothed density
 
 
 @dataclass
@@ -78,8 +77,9 @@ class CovarianceSearch:
 
     def __init__(self, config: FitConfig, columns: NDArray[np.intp]) -> None:
         self.config, self.rows, self.columns = config, config.rows, columns
-        self.prices = pricing_of(config.background, config.spec)
-        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * self.prices.D)
+        pricing = pricing_of(config.background, config.spec)
+        self.prices = BlockPricing(pricing, config.background, config.spec, columns)
+        self.tolerance = max(_TOLERANCE, _ROUNDING * config.background.weight * pricing.D)
         self.n_passes = 0
         self._separated: dict[tuple[bytes, bytes], bool] = {}  # of two clusters, known by their sums
 
@@ -118,7 +118,7 @@ class CovarianceSearch:
             state = new
             if config.callback:
                 config.callback(1, state.K, state.objective)
-            if large and fell < state.clusters.block_pricing.h:
+            if large and fell < self.prices.h:
                 break
         return state
 
@@ -142,7 +142,9 @@ class CovarianceSearch:
             chosen &= (each[:, None] == only) | (each == only)
         first, second = np.divmod(np.flatnonzero(chosen), K)
         groups, blocks = clusters.moments.groups, clusters.covariances
-        with_block, diagonal = clusters.block_pricing.union_costs(groups, state.cross.sums, first, second, self.config.n_threads)
+        with_block, diagonal = self.prices.union_costs(
+            clusters.pricing, groups, state.cross.sums, first, second, self.config.n_threads
+        )  # fmt: skip
         deltas = np.full((2, K, K), np.inf)
         own_diagonal = clusters.costs + blocks.saving if blocks is not None else clusters.costs
         deltas[0][first, second] = with_block - clusters.costs[first] - clusters.costs[second]
@@ -155,10 +157,10 @@ class CovarianceSearch:
         join(place, i, j)
         old = state.clusters.moments
         moments = Moments(old.grid, old.unit, state.K - 1)
-        moments.groups[:] = np.delete(old.groups, j, axis=0)
+        moments.groups[:] = without(old.groups, j)
         moments.groups[i] = unions(old.groups, np.array([i]), np.array([j]), old.grid.first_numeric)[0]
         mask = state.clusters.diagonal_mask
-        union = np.delete(mask, j, axis=0)
+        union = without(mask, j)
         union[i] |= mask[j]
         return self._priced(state.before, place, moments, state.cross.merged(i, j), union)
 
@@ -176,7 +178,7 @@ class CovarianceSearch:
                 deltas[i, j] = np.inf
                 continue
             state = self.merge(state, i, j)
-            rest = np.delete(np.arange(K), j)
+            rest = without(np.arange(K), j)
             for old, new in zip((deltas, diagonal), self.pair_deltas(state, i), strict=True):
                 old[: K - 1, : K - 1] = old[rest[:, None], rest]
                 old[i, : K - 1], old[: K - 1, i] = new[i, :], new[:, i]
@@ -220,7 +222,7 @@ class CovarianceSearch:
         rows: NDArray[np.intp] = np.arange(n) if n <= LARGE else spread(n, LARGE, self.config.seed, CraftStream.VALLEY_SAMPLE)
         sample = self.config.of_rows(rows)
         counts: Integers = sample.weight if len(sample.weight) else np.ones(len(rows), np.int64)
-        z = np.array(sample.table.numeric[:, self.columns][counts > 0], dtype=np.float64)
+        z = np.array(sample.table.numeric[:, self.columns][counts > 0], dtype=np.float64, order="C")
         rows, counts = rows[counts > 0], counts[counts > 0]
         z -= background.centre[self.columns]
         z *= background.scale[self.columns]
@@ -238,14 +240,13 @@ class CovarianceSearch:
         """Whether the density along the discriminant of two clusters has a valley below a share of its lower peak."""
         rows, weight, z = self._sample
         labels, moments = state.place[self.rows.labels_at(state.before, rows)], state.clusters.moments
-        of_i, of_j = np.flatnonzero(labels == i), np.flatnonzero(labels == j)
-        if min(weight[of_i].sum(), weight[of_j].sum()) < _FEWEST_ROWS:
-            return False
         each = np.array([i, j])
-        within = state.clusters.block_pricing.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(axis=0)
+        within = self.prices.deviations(moments.groups, state.cross.sums, each, np.array([-1, -1])).sum(axis=0)
         mean, sizes = state.clusters.shift[each].take(self.columns, axis=1), moments.sizes[each]
-        positions = discriminant_positions(within, mean, sizes, z[of_i], z[of_j])
-        return valley_depth(positions, (weight[of_i], weight[of_j])) < _VALLEY
+        n, P = float(sizes.sum()), len(within)
+        # a ridge of 2 % of the mean variance keeps the discriminant defined
+        inverse = np.linalg.inv(within / n + (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P))
+        return valley_kernel.valley_depth(z, weight, labels, i, j, inverse, mean, sizes, _FEWEST_ROWS) < _VALLEY
 
     # ---- the step ----
 
@@ -342,70 +343,3 @@ def covariance_step(
     if state.clusters.covariances is None or not state.clusters.covariances.any:
         return None
     return search, search.number_by_first_appearance(state)
-
-
-def discriminant_positions(within: Floats, mean: Floats, sizes: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Positions of the rows of two clusters along Fisher's discriminant, each along that of all other rows.
-
-    A direction that a row has helped to choose moves the row away from the other cluster; with many columns and few rows this alone opens
-    a valley. With W the covariance inside the clusters, d = m_1 - m_2, r = x - m_1 and c = n_1 / (n (n_1 - 1)), the discriminant without
-    the row is (W - c r r')^-1 (d - r / (n_1 - 1)), and its product with x - (m_1 + m_2) / 2 follows from r'W^-1 r, r'W^-1 d and d'W^-1 d
-    by the formula of Sherman and Morrison.
-
-    Parameters
-    ----------
-    within : ndarray (P, P)
-        Cross products of deviations from the two means.
-    mean : ndarray (2, P)
-    sizes : ndarray (2,)
-        Weights of the clusters.
-    first, second : ndarray (n_1, P), (n_2, P)
-        Rows of the clusters, all or a sample.
-    """
-    n, P = float(sizes.sum()), len(within)
-    # a ridge of 2 % of the mean variance keeps the discriminant defined
-    inverse = np.linalg.inv(within / n + (0.02 * np.trace(within) / n / P + 1e-9) * np.eye(P))
-    difference = mean[0] - mean[1]
-    between = 0.5 * float(np.einsum("a,ab,b->", difference, inverse, difference))
-    out = []
-    for cells, centre, size, side in ((first, mean[0], sizes[0], 1.0), (second, mean[1], sizes[1], -1.0)):
-        rest = cells - centre
-        towards = np.einsum("na,ab->nb", rest, inverse)  # no BLAS, whose bits may depend on the number of threads
-        own, other = np.einsum("na,na->n", towards, rest), np.einsum("na,a->n", towards, difference)
-        left = max(size - 1.0, 1.0)
-        half = own + side * 0.5 * other
-        share = size / (n * left)
-        correction = share * (other - side * own / left) * half / (1.0 - share * own)
-        out.append(other + side * between - side * half / left + correction)
-    return out[0], out[1]
-
-
-def valley_depth(positions: tuple[Floats, Floats], weights: tuple[Floats, Floats]) -> float:
-    """Least density between two clusters over the lower of the peaks on its two sides; 1: one hump.
-
-    Parameters
-    ----------
-    positions, weights : two ndarrays each
-        Rows of the two clusters along the line between them, and their weights.
-    """
-    size, centre, spreads = [], [], []
-    for x, w in zip(positions, weights, strict=True):
-        size.append(float(w.sum()))
-        centre.append(float((x * w).sum()) / size[-1])
-        spreads.append(math.sqrt(float((w * (x - centre[-1]) ** 2).sum()) / size[-1]))
-    position, weight = np.concatenate(positions), np.concatenate(weights)
-    low, high = float(position.min()), float(position.max())
-    width = max(0.9 * min(spreads) * min(size) ** -0.2, 1e-3 * (high - low) + 1e-12)
-    counts, edges = np.histogram(position, _BINS, weights=weight)
-    taken = counts > 0
-    counts, middle = counts[taken], ((edges[1:] + edges[:-1]) / 2)[taken]
-    at = np.linspace(low, high, _POINTS)
-    kernel = (at[:, None] - middle) / width
-    kernel *= kernel
-    kernel *= -0.5
-    kernel = np.exp(kernel, out=kernel)
-    kernel *= counts
-    density = kernel.sum(axis=1)
-    a, b = sorted(int(np.abs(at - one).argmin()) for one in centre)
-    lowest = a + int(density[a : b + 1].argmin())
-    return float(density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max()))

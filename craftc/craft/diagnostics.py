@@ -98,7 +98,7 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
     names = sample.numeric_names
     if len(sample) < 10:
         return
-    scaled = _scaled(np.nan_to_num(_centred(sample.numeric)))
+    scaled = _scaled(_centred(sample.numeric))
     for first in range(0, len(names), _COLUMNS_AT_ONCE):
         correlation = scaled[:, first : first + _COLUMNS_AT_ONCE].T @ scaled[:, first:]
         for i, j in zip(*np.nonzero(np.triu(np.abs(correlation) > 0.9999, 1)), strict=True):
@@ -122,9 +122,10 @@ def _duplicates(sample: MixedTable) -> Iterator[tuple[str, str]]:
 
 
 def _centred(X: NDArray[np.float64]) -> Floats:
+    """The columns less their means; 0 for a missing cell."""
     present = ~np.isnan(X)
     count = np.maximum(present.sum(axis=0), 1)
-    return np.asarray(X - np.where(present, X, 0.0).sum(axis=0) / count, dtype=np.float64)
+    return np.where(present, X - np.where(present, X, 0.0).sum(axis=0) / count, 0.0).astype(np.float64, copy=False)
 
 
 def _scaled(X: Floats) -> Floats:

@@ -28,7 +28,7 @@ from craftc.craft.candidate_splits import Candidates, Cells
 from craftc.craft.clusters import Clusters, pass_work
 from craftc.craft.description_length import feature_prices, pricing_of
 from craftc.craft.fitting import LARGE, FitConfig, drop_empty
-from craftc.craft.row_store import ClusterRows, Passes, PassSpace
+from craftc.craft.row_store import ClusterRows, Passes, PassSpace, SplitRows
 from craftc.craft.split_screening import MOST_ROWS, net_gains
 from craftc.table.moments import Moments
 
@@ -292,8 +292,8 @@ class MergeSplitSearch:
             )  # fmt: skip
             if n:
                 break
-        own = part.cost[k]
-        return [Split(float(cost[i, 0] + cost[i, 1] - own), rows[sides[i] == 1], groups[i], cost[i], mask[i]) for i in range(n)]
+        own, costs = float(part.cost[k]), cost[:n].tolist()
+        return [Split(costs[i][0] + costs[i][1] - own, SplitRows(rows, sides[i]), groups[i], cost[i], mask[i]) for i in range(n)]
 
     async def _splits_of(self, part: Partition, k: int, at_any_price: bool) -> list[Split]:
         """The three most promising splits of a cluster, each after its local passes; without those of which the passes empty a side.

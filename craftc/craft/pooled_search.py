@@ -18,13 +18,14 @@ from craftc._common.labels import numbering
 from craftc._common.threads import threads_for
 from craftc._common.typing import Floats
 from craftc._kernels import craft_merges as merges_kernel
+from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc._kernels.craft_merges import MergeSpace
 from craftc.craft.clusters import Clusters
 from craftc.craft.description_length import pricing_of
 from craftc.craft.fitting import FitConfig
-from craftc.craft.merge_split import MAX_PASSES, MergeSplitSearch, Partition, Split, at_once
+from craftc.craft.merge_split import MAX_PASSES, START_CLUSTERS, MergeSplitSearch, Partition, Split, at_once
 
 _TRIED_PAIRS = 4  # proposed merges of which the exact J is computed
 _TRIED_SPLITS = 2  # and splits of a cluster
@@ -115,9 +116,24 @@ class PooledSearch(MergeSplitSearch):
     def merge_until_stable(self, part: Partition) -> None:
         """Passes, merges and a thorough choice of the masks in turn until none of them lowers J."""
         while True:
-            self.passes(part)
-            if not self.merge_while_cheaper(part) and not self._improve_masks(part):
+            self._passes_and_merges(part)
+            if not self._improve_masks(part):
                 return
+
+    def _passes_and_merges(self, part: Partition) -> None:
+        """Passes and merges in turn until no merge lowers J; of a small table in one kernel call, if nobody looks on."""
+        if not self._small or part.K > START_CLUSTERS or self.config.callback:
+            super().merge_until_stable(part)
+            return
+        self.stop_if_asked()
+        (pricing, merge_space), of, space = self._merge_space(part.K), self.rows, self._space
+        part.shared = np.empty(pricing.grid.width, np.int64)
+        part.K, part.excess, made, part.converged = passes_kernel.passes_and_merges(
+            of.table.numeric, of.table.codes, of.weight, part.labels, part.groups, part.K, pricing, MAX_PASSES, self.config.least_fall,
+            space.slab, space.scratch, space.work, part.mask, part.cost, part.shared, np.empty(MAX_PASSES + 1), merge_space, _TRIED_PAIRS,
+            self._merge_tolerance,
+        )  # fmt: skip
+        self.n_passes += made
 
     def merge_while_cheaper(self, part: Partition) -> bool:
         """Merge the pair that lowers J most, of those proposed, while one does; returns whether any pair was merged."""
@@ -127,7 +143,7 @@ class PooledSearch(MergeSplitSearch):
         assert part.shared is not None
         part.shared = part.shared.copy()
         work = before * pricing.grid.width * _STEPS_OF_A_CHANGE  # of the pairs of one cluster
-        of_one, of_all = (threads_for(self.n_threads, each) for each in (work, work * before))
+        of_one, of_all = threads_for(self.n_threads, work), threads_for(self.n_threads, work * before)
         while not ended:
             self.stop_if_asked()
             part.K, part.excess, known, ended = merges_kernel.merge_while_cheaper(
@@ -213,7 +229,7 @@ class PooledSearch(MergeSplitSearch):
             if split.delta < _HOPELESS
         ]
         proposed.sort(key=lambda entry: entry[:2])
-        done = self._split(part, [entry[1:] for entry in proposed], self._split_tolerance)
+        done = self._split(part, [entry[1:] for entry in proposed], self._split_tolerance) if proposed else set()
         self._rejected |= {key for k, key in tried.items() if k not in done}
         if done:
             self.merge_until_stable(part)

@@ -56,7 +56,7 @@ class PassSpace:
         self.work = np.empty((max(capacity, n_threads), price_kernel.parts_size(pricing)))
 
 
-@dataclass
+@dataclass(slots=True)
 class Passes:
     """Clusters under passes, and how they are priced.
 
@@ -155,9 +155,9 @@ class LocalRows:
         renumber(labels, number)
         return labels
 
-    def moved(self, labels: Labels, leavers: NDArray[np.int32] | Leavers, k: int) -> Labels:
+    def moved(self, labels: Labels, leavers: SplitRows | Leavers, k: int) -> Labels:
         """The labels after some rows, as `ClusterRows.leavers` gives them, have joined cluster k."""
-        labels[leavers.rows(labels) if isinstance(leavers, Leavers) else leavers] = k
+        labels[leavers.leaving(labels)] = k
         return labels
 
     def labels_at(self, labels: Labels, rows: NDArray[np.intp]) -> Labels:
@@ -256,6 +256,24 @@ class LocalRows:
         return [_result(question) for question in questions]
 
 
+class SplitRows(NamedTuple):
+    """The rows of a cluster and the side of each; most splits are given up before anyone asks which rows would leave.
+
+    Parameters
+    ----------
+    rows : ndarray (m,) of int32
+    sides : ndarray (m,) of int32
+    """
+
+    rows: NDArray[np.int32]
+    sides: Labels
+
+    def leaving(self, labels: Labels) -> NDArray[np.int32]:
+        """The positions in the table of the rows that leave."""
+        leaving: NDArray[np.int32] = self.rows[self.sides == 1]
+        return leaving
+
+
 class Leavers(NamedTuple):
     """The rows that leave a cluster, in one bit for each row of the cluster: the splits of all clusters of a long table are kept at once.
 
@@ -268,7 +286,7 @@ class Leavers(NamedTuple):
     cluster: int
     bits: NDArray[np.uint8]
 
-    def rows(self, labels: Labels) -> NDArray[np.int32]:
+    def leaving(self, labels: Labels) -> NDArray[np.int32]:
         """Their positions in the table, by labels under which the cluster is still whole."""
         rows = rows_in_cluster(labels, self.cluster)
         leaving: NDArray[np.int32] = rows[np.unpackbits(self.bits, count=len(rows)).view(bool)]
@@ -309,8 +327,7 @@ class LocalCluster:
         return sides
 
     def leavers(self, sides: Labels) -> Any:
-        leaving = sides == 1
-        return Leavers(self.k, np.packbits(leaving)) if len(self.rows) > _LONG else self.rows[leaving]
+        return Leavers(self.k, np.packbits(sides == 1)) if len(self.rows) > _LONG else SplitRows(self.rows, sides)
 
 
 def _result(question: Coroutine[Any, Any, T]) -> T:

@@ -420,14 +420,14 @@ def _sliced(values: NDArray[Any], counts: NDArray[Any]) -> Callable[[], Iterator
     return lambda: ((values[part].astype(np.float64), counts[part]) for part in parts)
 
 
+@np.errstate(over="ignore")  # NumPy 1.26 reports an overflow when it divides subnormal numbers
 def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: float, high: float) -> bool:
     """Whether skewness or excess kurtosis is too large for a normal density; by slices, to limit memory."""
     # in units of half the range around its middle, so that no power overflows or underflows
     middle, half = low / 2 + high / 2, high / 2 - low / 2
 
     def scaled(values: Floats) -> Floats:
-        with np.errstate(over="ignore"):  # NumPy 1.26 reports an overflow when it divides subnormal numbers
-            return np.asarray((values - middle) / half)
+        return np.asarray((values - middle) / half)
 
     n = sum(counts * len(values) if isinstance(counts, int) else int(counts.sum(dtype=np.int64)) for values, counts in slices())
     mean = sum(float((counts * scaled(values)).sum()) for values, counts in slices()) / n

@@ -55,6 +55,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "craft_price": ["kernels.Automatic"],
     "craft_seeding": ["kernels.Automatic"],
     "craft_splits": ["kernels.Automatic", "kernels.Wide"],
+    "craft_valley": ["kernels.Covariances"],
     "dpmeans": ["dpmeans.Distances", "dpmeans.NewRows"],
     "dpmeans_cuts": ["dpmeans.Distances"],
     "dpmeans_sweep": ["dpmeans.Sweep", "dpmeans.Fit"],
@@ -73,7 +74,7 @@ KERNELS = {  # where the hot steps of a kernel module are timed alone
     "spectral_factor": ["spectral.Factorisation", "spectral.HalsSweeps"],
     "team": ["mixture.Fit"],
 }
-NOTHING_HOT = {"craft_shared", "parallel"}  # holds arrays; answers questions about the build
+NOTHING_HOT = {"craft_shared", "parallel", "random"}  # holds arrays; answers questions about the build; draws few numbers
 
 
 def module_of(stem):

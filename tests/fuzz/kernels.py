@@ -52,6 +52,7 @@ CHECKED = {
     "craft_covariance.assign": (5,),
     "craft_cross_products.cross_products": (2, 4),
     "craft_passes.passes": (3, 4),
+    "craft_passes.passes_and_merges": (3,),
     "craft_merges.best_merge": (2,),
     "craft_merges.split_while_cheaper": (6,),
     "craft_splits.local_splits": (3,),

@@ -7,6 +7,7 @@ import pytest
 
 from craftc._kernels import craft_covariance as covariance_kernel
 from craftc._kernels import craft_merges as merges_kernel
+from craftc._kernels import craft_passes as passes_kernel
 from craftc._kernels import craft_pooled as pooled_kernel
 from craftc._kernels import craft_price as price_kernel
 from craftc.craft.automatic import search_of
@@ -78,6 +79,23 @@ def test_merges_at_once_are_those_one_by_one(seed, weighted):
     assert_same(state(part), expected)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_passes_and_merges_by_turns_are_those_of_separate_calls(seed, weighted):
+    search, part = problem(seed, weighted=weighted)
+    other = part.copy()
+    search._passes_and_merges(part)
+    made, search.n_passes = search.n_passes, 0
+    merged = True
+    while merged:
+        search.passes(other)
+        merged = search.merge_while_cheaper(other)
+    assert search.n_passes == made
+    assert_same(state(part), state(other))
+    assert part.converged
+    assert other.converged
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_merges_and_splits_continue_where_a_call_has_ended(seed, monkeypatch):
     search, part = problem(seed)
@@ -112,7 +130,7 @@ def test_splits_at_once_are_those_one_by_one(seed, weighted):
             tried.append((J, chosen, cost, search.pricing.shared.group.copy()))
         J, chosen, cost, pooled = min(tried, key=lambda one: one[0])
         if excess - search._split_tolerance > J:
-            labels[split.moved] = len(groups)
+            labels[split.moved.leaving(labels)] = len(groups)
             excess, groups, mask, shared, last_cost = J, trial, chosen, pooled, cost
             done.add(k)
     assert search._split(part, proposed, search._split_tolerance) == done
@@ -168,6 +186,21 @@ def test_arguments_are_checked():
         merge(space=merges_kernel.MergeSpace(pricing, K - 1, 1))
     with pytest.raises(ValueError, match="capacity"):
         merges_kernel.MergeSpace(pricing, 0, 1)
+    own, table, room = search._space, search.rows.table, np.empty(9)
+
+    def by_turns(labels=part.labels, K=K, path=room, shared=part.shared, space=space, n_pairs=4):
+        passes_kernel.passes_and_merges(
+            table.numeric, table.codes, search.rows.weight, labels, part.groups, K, pricing, 8, 0.0, own.slab, own.scratch, own.work,
+            part.mask, part.cost, shared, path, space, n_pairs, 1e-9,
+        )  # fmt: skip
+
+    outside = part.labels + np.int32(K)
+    for wrong in ({"labels": part.labels[1:]}, {"labels": outside}, {"K": 99}, {"path": room[:8]}, {"shared": part.shared[1:]}):
+        with pytest.raises(ValueError, match=r"fit|from -1|small"):
+            by_turns(**wrong)
+    for wrong in ({"n_pairs": 0}, {"space": merges_kernel.MergeSpace(pricing, K - 1, 1)}):
+        with pytest.raises(ValueError, match="fit"):
+            by_turns(**wrong)
     halves, selected = np.zeros((1, 2, part.groups.shape[1]), np.int64), np.zeros((1, 2, pricing.D), np.uint8)
     outside, accepted = np.array([K]), np.empty(1, np.uint8)
     with pytest.raises(ValueError, match="clusters"):

@@ -158,7 +158,11 @@ def separated(t, now, i, j):
     w = [t.weight[one] for one in rows]
     if min(one.sum() for one in w) < FEWEST_ROWS:
         return False
-    Z = [t.Z[np.ix_(one, columns)] for one in rows]
+    return valley_depth(w, [t.Z[np.ix_(one, columns)] for one in rows]) < VALLEY
+
+
+def valley_depth(w, Z):
+    """Least density between two clusters, of these weights and rows, over the lower of the peaks on its two sides."""
     u = [_left_out(w, Z, k) for k in (0, 1)]
     place = [a @ x / a.sum() for a, x in zip(w, u, strict=True)]
     spread = [np.sqrt(a @ (x - m) ** 2 / a.sum()) for a, x, m in zip(w, u, place, strict=True)]
@@ -169,7 +173,7 @@ def separated(t, now, i, j):
     density = np.exp(-0.5 * ((at[:, None] - (edges[1:] + edges[:-1]) / 2) / width) ** 2) @ counts
     a, b = sorted(int(np.argmin(np.abs(at - m))) for m in place)
     lowest = a + int(np.argmin(density[a : b + 1]))
-    return density[lowest] < VALLEY * min(density[: lowest + 1].max(), density[lowest:].max())
+    return density[lowest] / min(density[: lowest + 1].max(), density[lowest:].max())
 
 
 def _left_out(w, Z, k):
