@@ -71,9 +71,10 @@ def first_rows(labels: Labels, n_clusters: int) -> dict[int, int]:
     first: dict[int, int] = {}
     start, size = 0, _FEW
     while start < len(labels) and len(first) < n_clusters:
-        for row, k in enumerate(labels[start : start + size].tolist(), start):
-            first.setdefault(k, row)
-        start, size = start + size, min(2 * size, CHUNK)
+        stop = min(start + size, len(labels))
+        backwards = zip(labels[start:stop][::-1].tolist(), range(stop - 1, start - 1, -1), strict=True)
+        first = dict(backwards) | first  # of equal labels, the last one is kept
+        start, size = stop, min(2 * size, CHUNK)
     return first
 
 

@@ -189,7 +189,7 @@ def nearest(X: NDArray[Any], centers: Floats, n_threads: int) -> tuple[Labels, F
     return labels, squared
 
 
-def rows_beyond(X: NDArray[Any], share: Floats, centres: _kernel.Centres, n_threads: int) -> NDArray[np.uint8]:
+def rows_beyond(X: NDArray[Any], share: Floats, centres: _kernel.Centres, n_threads: int) -> NDArray[np.bool_]:
     """Whether the squared distance of a row to every centre, times its share if shares are given, exceeds the limit."""
     beyond = np.empty(len(X), np.uint8)
     threads = threads_for(n_threads, X.size * (2 + len(centres.mu) / 8))
@@ -197,4 +197,4 @@ def rows_beyond(X: NDArray[Any], share: Floats, centres: _kernel.Centres, n_thre
     for first in range(0, len(X), step):
         rows = slice(first, first + step)
         _kernel.beyond(X[rows], centres, share[rows], beyond[rows], threads)
-    return beyond
+    return beyond.view(np.bool_)

@@ -234,6 +234,22 @@ def test_ranges_are_those_of_numpy_whatever_the_threads(p, n, dtype):
         assert np.array_equal(low, [*np.fmin.reduce(holed, axis=0, initial=np.inf), *X.min(axis=0)])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "p"), [(4099, 1), (1400, 3), (259, 16), (11, 700), (7, 2100)])
+def test_one_cell_anywhere_is_seen(n, p, dtype):
+    """The smallest, the largest or the only missing cell, wherever it is in the blocks of rows that are compared at once."""
+    X = np.random.default_rng(n).uniform(-1, 1, (n, p)).astype(dtype)
+    none, low, high = np.empty(0, np.int64), np.empty(p), np.empty(p)
+    for place in np.random.default_rng(p).choice(n * p, 60, replace=False):
+        i, j = divmod(int(place), p)
+        for cell in (-9.0, 9.0, np.nan, np.inf):
+            changed = X.copy()
+            changed[i, j] = cell
+            assert kernel.column_ranges(changed, none, low, high, 1) == bool(np.isnan(cell))
+            assert np.array_equal(low, np.nanmin(changed, axis=0))
+            assert np.array_equal(high, np.nanmax(changed, axis=0))
+
+
 def test_columns_are_checked():
     first, second = np.zeros((4, 2)), np.zeros((4, 1))
     for other, place, match in (
