@@ -12,6 +12,9 @@
 #define LANE_EXP THIS(mx_exp)
 #include "_lane_exp.h"
 #undef LANE_EXP
+#define LANE_LOG THIS(mx_log)
+#include "_lane_log.h"
+#undef LANE_LOG
 
 /* the cells of row i, centred and scaled, missing ones 0 */
 #define ROW(type)                                                                                                                 \
@@ -200,11 +203,10 @@ TARGET static ptrdiff_t THIS(mx_list_live)(const mx_lists *l, const mx_bounds *b
     return n;
 }
 
-/* Scores r (rows of components `room` apart, MX_TILE) of n listed components become responsibilities in place. Per row: the largest score,
- * sum exp(score - largest), and the mean of score - largest under the responsibilities, which give their entropy and the log-sum-exp. With
- * bounds, how far each component is at least behind the best goes to `behind`. */
+/* Scores r (rows of components `room` apart, MX_TILE) of n listed components become responsibilities in place. Per row: the log-sum-exp of
+ * the scores, and the entropy of the responsibilities. With bounds, how far each component is at least behind the best goes to `behind`. */
 TARGET static void THIS(mx_normalize)(double *r, const int32_t *live, ptrdiff_t n, ptrdiff_t room, const mx_bounds *bounds, float *behind,
-                                      double *most, double *sum, double *mean)
+                                      double *log_sum, double *entropy)
 {
     LANE high[VECTORS], all[VECTORS], weighted[VECTORS];
     for (int v = 0; v < VECTORS; v++) {
@@ -232,15 +234,14 @@ TARGET static void THIS(mx_normalize)(double *r, const int32_t *live, ptrdiff_t 
         }
     }
     for (int v = 0; v < VECTORS; v++) {
-        const LANE share = 1.0 / all[v];
+        const LANE share = 1.0 / all[v], log_all = THIS(mx_log)(all[v]);
         for (ptrdiff_t k = 0; k < n; k++) {
             LANE *place = (LANE *)(r + live[k] * room + v * W);
             const LANE x = *place * share;
             *place = PICK(x >= MX_DUST, x);
         }
-        *(LANE *)(most + v * W) = high[v];
-        *(LANE *)(sum + v * W) = all[v];
-        *(LANE *)(mean + v * W) = weighted[v] * share;
+        *(LANE *)(log_sum + v * W) = high[v] + log_all;
+        *(LANE *)(entropy + v * W) = log_all - weighted[v] * share;
     }
 }
 
@@ -376,15 +377,14 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
             request->label[mx_place(t, start + from + i)] = (int32_t)best[i];
     }
     for (ptrdiff_t from = 0; !request->hard && from < n; from += MX_TILE) {
-        double most[MX_TILE], sum[MX_TILE], mean[MX_TILE];
+        double log_sum[MX_TILE], surprise[MX_TILE];
         float *behind = bounds ? bounds->behind + (start + from) / MX_TILE * bounds->K : NULL;
-        THIS(mx_normalize)(s->r + from, s->live + from / MX_TILE * l->K, n_live[from / MX_TILE], room, bounds, behind, most, sum, mean);
+        THIS(mx_normalize)(s->r + from, s->live + from / MX_TILE * l->K, n_live[from / MX_TILE], room, bounds, behind, log_sum, surprise);
         for (ptrdiff_t i = 0; i < MX_TILE && from + i < n; i++) {
-            const double log_sum = log(sum[i]), surprise = log_sum - mean[i];
             const ptrdiff_t at = mx_place(t, start + from + i);
-            entropy += t->weight ? t->weight[at] * surprise : surprise;
+            entropy += t->weight ? t->weight[at] * surprise[i] : surprise[i];
             if (request->evidence)
-                request->evidence[at] = most[i] + log_sum;
+                request->evidence[at] = log_sum[i];
         }
     }
     for (ptrdiff_t i = 0; request->proba && i < n; i++)

@@ -307,13 +307,13 @@ cdef void update_masks(Model *m) noexcept nogil:
             m.p[k * m.D + d] = odds
 
 
-cdef inline void fit_beta(Beta q, Py_ssize_t i, double a, double b) noexcept nogil:
-    cdef double both = digamma(a + b)
+cdef inline void fit_beta(Beta q, Py_ssize_t i, double a, double b, double digamma_both, double log_gamma_both) noexcept nogil:
+    """Shapes a and b, psi(a + b) and ln Gamma(a + b)."""
     q.a[i] = a
     q.b[i] = b
-    q.log_mean[i] = digamma(a) - both
-    q.log_rest[i] = digamma(b) - both
-    q.value[i] = log_beta(a, b)
+    q.log_mean[i] = digamma(a) - digamma_both
+    q.log_rest[i] = digamma(b) - digamma_both
+    q.value[i] = log_gamma(a) + log_gamma(b) - log_gamma_both
 
 
 cdef inline double beta_elbo(Beta q, Py_ssize_t i, double a, double b) noexcept nogil:
@@ -343,10 +343,13 @@ cdef double selected(const Model *m, Py_ssize_t i, double *all) noexcept nogil:
 cdef void update_shares(Model *m) noexcept nogil:
     """q(lambda), or q(m_k)."""
     cdef Py_ssize_t i
-    cdef double all = 0.0, some
+    cdef double all = 0.0, some, both = 0.0, digamma_both = 0.0, log_gamma_both = 0.0
     for i in range(n_shares(m)):
         some = selected(m, i, &all)
-        fit_beta(m.share, i, m.share_a + some, m.share_b + (all - some))
+        if i == 0:  # all shares govern as many masks
+            both = m.share_a + m.share_b + all
+            digamma_both, log_gamma_both = digamma(both), log_gamma(both)
+        fit_beta(m.share, i, m.share_a + some, m.share_b + (all - some), digamma_both, log_gamma_both)
 
 
 # ---- sizes ----
@@ -355,10 +358,11 @@ cdef void update_shares(Model *m) noexcept nogil:
 cdef void update_sticks(Model *m) noexcept nogil:
     """q(v) and E ln pi."""
     cdef Py_ssize_t k
-    cdef double behind = 0.0, left = 0.0
+    cdef double behind = 0.0, left = 0.0, both
     for k in range(m.K - 1, -1, -1):
         if k + 1 < m.K:
-            fit_beta(m.stick, k, 1.0 + m.size[k], m.concentration + behind)
+            both = 1.0 + m.size[k] + m.concentration + behind
+            fit_beta(m.stick, k, 1.0 + m.size[k], m.concentration + behind, digamma(both), log_gamma(both))
         behind += m.size[k]
     for k in range(m.K - 1):
         m.weight[k] = left + m.stick.log_mean[k]
