@@ -485,6 +485,8 @@ def common_parts(part: Partition, other: Partition, room: int) -> Labels:
     """
     cell = np.maximum(part.labels, 0) * np.int32(other.K) + np.maximum(other.labels, 0)  # a row without weight may have no cluster
     size = np.bincount(cell, minlength=part.K * other.K).reshape(part.K, other.K)
+    if np.count_nonzero(size) <= max(room, part.K):
+        return compact(cell)
     largest = size.argmax(axis=1)
     rank = size.copy()
     rank[np.arange(part.K), largest] = len(cell) + 1
