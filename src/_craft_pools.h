@@ -42,31 +42,34 @@ static inline int craft_lowest(uint64_t bits)
 #endif
 }
 
-static inline ptrdiff_t craft_next(const uint64_t *pool, uint64_t flip, ptrdiff_t n_words, ptrdiff_t k)
+/* the first cluster from k on that is in the pool; at least K if there is none */
+static inline ptrdiff_t craft_next_in(const uint64_t *pool, ptrdiff_t n_words, ptrdiff_t k)
 {
     ptrdiff_t word = k >> 6;
     uint64_t bits;
     if (word >= n_words)
         return k;
-    bits = (pool[word] ^ flip) >> (k & 63);
+    bits = pool[word] >> (k & 63);
     if (bits)
         return k + craft_lowest(bits);
     while (++word < n_words)
-        if (pool[word] ^ flip)
-            return word * 64 + craft_lowest(pool[word] ^ flip);
+        if (pool[word])
+            return word * 64 + craft_lowest(pool[word]);
     return n_words * 64;
 }
 
-/* the first cluster from k on that is in the pool; at least K if there is none */
-static inline ptrdiff_t craft_next_in(const uint64_t *pool, ptrdiff_t n_words, ptrdiff_t k)
+/* the sum, in order, of the numbers of the clusters k < K that are not in the pool */
+static inline double craft_sum_outside(const uint64_t *pool, ptrdiff_t K, const double *of_cluster)
 {
-    return craft_next(pool, 0, n_words, k);
-}
-
-/* the first one that is not in it */
-static inline ptrdiff_t craft_next_outside(const uint64_t *pool, ptrdiff_t n_words, ptrdiff_t k)
-{
-    return craft_next(pool, ~(uint64_t)0, n_words, k);
+    double sum = 0.0;
+    for (ptrdiff_t first = 0; first < K; first += 64) {
+        uint64_t bits = ~pool[first >> 6];
+        if (K - first < 64)
+            bits &= ((uint64_t)1 << (K - first)) - 1;
+        for (; bits; bits &= bits - 1)
+            sum += of_cluster[first + craft_lowest(bits)];
+    }
+    return sum;
 }
 
 /* bit k of `cheaper`: whether the cells of group k cost less under a shared N(mean, 1 / precision) than under a distribution of their own,

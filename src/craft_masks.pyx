@@ -26,7 +26,7 @@ cdef extern from "_craft_pools.h" nogil:
     void craft_flip(uint64_t *pool, Py_ssize_t k)
     bint craft_same_pool(const uint64_t *pool, const uint64_t *other, Py_ssize_t n_words)
     Py_ssize_t craft_next_in(const uint64_t *pool, Py_ssize_t n_words, Py_ssize_t k)
-    Py_ssize_t craft_next_outside(const uint64_t *pool, Py_ssize_t n_words, Py_ssize_t k)
+    double craft_sum_outside(const uint64_t *pool, Py_ssize_t K, const double *of_cluster)
     void craft_cheaper_shared(Py_ssize_t lanes, const double *S, const double *spread, const double *shift, const double *around,
                               const double *gain, const double *most, double mean, double precision, double log_precision,
                               uint64_t *cheaper)
@@ -215,11 +215,7 @@ cdef void _pool_cells(
 
 cdef double _cost_with(Pricing P, choice_t *c, Py_ssize_t K, Py_ssize_t d, const uint64_t *pool, const int64_t *cells) noexcept nogil:
     """The same, of a pool with these cells."""
-    cdef Py_ssize_t k = craft_next_outside(pool, c.n_words, 0)
-    cdef double cost = 0.0
-    while k < K:
-        cost += c.own[k]
-        k = craft_next_outside(pool, c.n_words, k + 1)
+    cdef double cost = craft_sum_outside(pool, K, c.own)
     if craft_next_in(pool, c.n_words, 0) >= K:
         if d < P.grid.p:
             c.theta[0], c.theta[1], c.theta[2] = 0.0, 1.0, 0.0

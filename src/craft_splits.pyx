@@ -268,7 +268,11 @@ def split_moments(
 
 def split_work_size(Pricing pricing not None):
     """Doubles of scratch one thread of `split_moments` needs."""
-    return pricing.grid.p * (sizeof(moments_cell) // 8) + pricing.grid.q
+    return _split_work_size(pricing.grid)
+
+
+cdef Py_ssize_t _split_work_size(Grid grid) noexcept nogil:
+    return grid.p * <Py_ssize_t> (sizeof(moments_cell) // 8) + grid.q
 
 
 cdef void _split_rows(
@@ -411,9 +415,12 @@ def local_splits(
     check(scratch.shape[0] > 0 and scratch.shape[1] >= pass_scratch_size(P, 2), "scratch")
     check_selection(P, selection)
     check_selection(P, local_selection)
-    level_slots, numeric_slots, thresholds = np.empty(grid.n_levels, np.int32), np.empty(grid.p, np.int32), np.empty(grid.p)
-    cdef int32_t[::1] level_slot = level_slots, numeric_slot = numeric_slots, number = np.empty(2, np.int32)
-    cdef double[::1] threshold = thresholds
+    cdef int32_t[::1] integers = np.empty(grid.n_levels + grid.p + 2, np.int32)
+    cdef int32_t[::1] level_slot = integers[:grid.n_levels], numeric_slot = integers[grid.n_levels:grid.n_levels + grid.p]
+    cdef int32_t[::1] number = integers[grid.n_levels + grid.p:]
+    cdef Py_ssize_t n_cells = _split_work_size(grid)
+    cdef double[::1] doubles = np.empty(n_cells + 2 * grid.p + grid.n_levels)
+    cdef double[::1] cells = doubles[:n_cells], threshold = doubles[n_cells:n_cells + grid.p]
     n = _propose(group, P, grid, level_slot, numeric_slot, threshold)
     if n == 0 or m == 0:
         return 0
@@ -421,7 +428,7 @@ def local_splits(
     cdef table_rows table = table_of(X, codes, weight)
     cdef int64_t[:, ::1] leaving = np.zeros((n, grid.width), np.int64)
     cdef int64_t[:, :, ::1] no_partial = np.empty((0, 0, 0), np.int64)
-    cdef double[::1] cells = np.empty(split_work_size(P)), score = np.empty(n)
+    cdef double[::1] score = doubles[n_cells + grid.p:n_cells + grid.p + n]
     cdef bint converged = False
     with nogil:
         _split_rows(&table, rows, P, level_slot, numeric_slot, threshold, -1, leaving, &cells[0], 0, m)

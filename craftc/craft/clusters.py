@@ -64,6 +64,8 @@ class Clusters:
         Objective less that of the distribution of the whole table, nats.
     diagonal_mask : ndarray (K, D) of uint8
         Selected features before covariances were chosen, which may add features to those of a cluster.
+    tabled_mask : ndarray (K, D) of uint8
+        Selected features outside the covariances, whose costs are in cost tables.
     covariances : ClusterCovariances or None
         The covariances that clusters hold; None without `cross`.
     """
@@ -87,7 +89,7 @@ class Clusters:
         else:
             self.mask, self.costs = _priced_by_length(self) if spec.features_by_length else _at_fixed_price(self)
             self.excess = float(self.costs.sum())
-        self.diagonal_mask = self.mask
+        self.diagonal_mask = self.tabled_mask = self.mask
         self.covariances: ClusterCovariances | None = None
         if cross is not None:
             self._hold_covariances(cross, BlockPricing(self.pricing, background, spec, cross.columns) if prices is None else prices)
@@ -96,13 +98,15 @@ class Clusters:
         """Give covariances to the clusters that they make shorter; features that a covariance adds are selected."""
         gains = _relative_gains(self) if self.spec.pooled else self.gains
         held = ClusterCovariances.choose(prices, self.moments, self.shift, gains, self.mask, cross)
-        self.mask = self.mask | held.features(self.mask.shape[1])
+        of_blocks = held.features(self.mask.shape[1])
+        self.mask = self.mask | of_blocks
         if self.spec.pooled:  # a feature more in one cluster changes the distribution that the others share
             self.mask, self.costs, self.excess = _pooled(self, self.mask, "keep")
             held.saving = held.saving_over_diagonal(prices.h)
             self.excess -= float(held.saving.sum())
             shared = self.pricing.shared
             held.shift, held.precision = shared.shift[cross.columns], shared.precision[cross.columns]
+        self.tabled_mask = self.mask & ~of_blocks
         self.costs = self.costs - held.saving
         if not self.spec.pooled:
             self.excess = float(self.costs.sum())
@@ -160,8 +164,7 @@ class Clusters:
         if not self.spec.coherent:  # the paper charges the mask to every row
             extra += self.spec.f_delta * self.mask.sum(axis=1)
         unit, shared = self.moments.unit, self.pricing.shared
-        mask = self.mask if self.covariances is None else self.mask & ~self.covariances.features(self.mask.shape[1])
-        return cost_tables(groups, unit, self.background, self.spec, self.shift, self.precision, mask, extra, shared)
+        return cost_tables(groups, unit, self.background, self.spec, self.shift, self.precision, self.tabled_mask, extra, shared)
 
     def background_costs(self, table: MixedTable) -> Floats:
         """(n,) cost of every row under the background, nats without (1/2) log 2 pi."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -249,7 +250,7 @@ class _Design:
         """(D, D) gain in nats, and number of parameters, of every pair of columns, numeric ones first."""
         p, q = self.p, len(self.start)
         gain, parameters = np.zeros((p + q, p + q)), np.ones((p + q, p + q))
-        gain[:p, :p] = -0.5 * self.both * np.log1p(-(self._correlation() ** 2))
+        gain[:p, :p] = -0.5 * self.both * np.log1p(-(self._correlation**2))
         if q:
             free = np.add.reduceat(np.diag(self.tables) > 0, self.start, dtype=np.float64) - 1.0
             of_table, of_row = self._by_level(_x_log_x(self.tables)), self._by_level(self.tables, axes=(1,))
@@ -267,11 +268,10 @@ class _Design:
 
     def covariance_gain(self) -> float:
         """What one covariance of all numeric columns saves over their variances; 0 if pairs of columns contradict each other."""
-        correlation = self._correlation()
-        np.fill_diagonal(correlation, 1.0)
-        eigenvalues = np.linalg.eigvalsh(correlation)
+        eigenvalues = np.linalg.eigvalsh(self._correlation + np.eye(self.p))
         return -0.5 * float(self.both.min() * np.log(eigenvalues).sum()) if eigenvalues[0] > 0 else 0.0
 
+    @cached_property
     def _correlation(self) -> Floats:
         """(p, p) correlations over the rows with both values, 0 on the diagonal; squares around the mean contain one row of variance 1."""
         variance = np.maximum(self.squares - _over(self.sums**2, self.both), 0.0) + 1.0

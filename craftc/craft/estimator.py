@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -442,7 +441,7 @@ class CRAFT(
         n_expected = min(_N_EXPECTED if target is None else target, config.max_clusters, len(config.table))
         if not config.spec.by_length:
             config = at_price(config, self.cluster_price, target, n_expected)
-        of_starts = [replace(config, callback=config.meter.of_part(start)) for start in range(n_starts)]
+        of_starts = [config.of_start(start) for start in range(n_starts)]
         if config.spec.by_length:
             return automatic_fit(config, of_starts, given, init, target)
         return fixed_price_fit(of_starts, given, init, n_expected)

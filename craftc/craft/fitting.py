@@ -123,6 +123,11 @@ class FitConfig:
         positive = np.flatnonzero(self.weight)
         return int(positive[int(draw * len(positive))])
 
+    def of_start(self, start: int) -> FitConfig:
+        """The same configuration, which reports to the part of a start, if anybody looks."""
+        callback = self.meter.of_part(start)
+        return self if callback is None else replace(self, callback=callback)
+
     def moments(self, labels: Labels, n_clusters: int) -> Moments:
         """Exact moments of a partition."""
         background = self.background

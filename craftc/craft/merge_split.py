@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Self
 
@@ -112,6 +111,7 @@ class MergeSplitSearch:
         self._union = np.empty((n_threads, grid.width), np.int64)
         self._mask = np.empty((max(n_threads, 2), D), np.uint8)
         self._rejected: set[bytes] = set()
+        self._small = self._is_small()
         self.n_passes, self.excess = 0, 0.0  # of all passes; J less the cost of the whole table's distribution after the last
 
     def again(self, config: FitConfig) -> Self:
@@ -271,8 +271,7 @@ class MergeSplitSearch:
             found = self.rows.together(self._splits_of(part, k, at_any_price) for k in clusters)
         return found
 
-    @cached_property
-    def _small(self) -> bool:
+    def _is_small(self) -> bool:
         """Whether the candidates of every cluster are tried by one kernel call, without a sample and on one thread."""
         grid, n = self.pricing.grid, len(self.rows)
         most = grid.p + 3 * grid.q
@@ -485,6 +484,8 @@ def common_parts(part: Partition, other: Partition, room: int) -> Labels:
     """
     cell = np.maximum(part.labels, 0) * np.int32(other.K) + np.maximum(other.labels, 0)  # a row without weight may have no cluster
     size = np.bincount(cell, minlength=part.K * other.K).reshape(part.K, other.K)
+    if np.count_nonzero(size) <= max(room, part.K):
+        return compact(cell)
     largest = size.argmax(axis=1)
     rank = size.copy()
     rank[np.arange(part.K), largest] = len(cell) + 1

@@ -128,7 +128,7 @@ class RowExtremes:
             of_k = of_k[rank[of_k] == rank[of_k].min()]
             kept = self._typical[k] if rank[of_k[0]] == self._rank[k] else _Kept()
             kept = kept.joined(first + of_k, -scores.densities[of_k])
-            distinct = kept.some(np.flatnonzero(np.diff(kept.keys, prepend=-np.inf) != 0.0)[: self._most_typical])
+            distinct = kept.distinct(self._most_typical)
             self._typical[k], self._rank[k] = distinct, rank[of_k[0]]
             self._least[k] = -distinct.keys[-1] if len(distinct.keys) == self._most_typical else -np.inf
         rows = np.flatnonzero(lower)
@@ -143,8 +143,7 @@ class RowExtremes:
             if later._rank[k] < self._rank[k]:
                 self._typical[k], self._rank[k] = kept, later._rank[k]
             elif later._rank[k] == self._rank[k]:
-                joined = self._typical[k].joined(kept.rows, kept.keys)
-                self._typical[k] = joined.some(np.flatnonzero(np.diff(joined.keys, prepend=-np.inf) != 0.0)[: self._most_typical])
+                self._typical[k] = self._typical[k].joined(kept.rows, kept.keys).distinct(self._most_typical)
         self._unusual = self._unusual.joined(later._unusual.rows, later._unusual.keys).some(slice(self._most_unusual))
 
     @property
@@ -173,6 +172,12 @@ class _Kept:
 
     def some(self, chosen: Any) -> _Kept:
         return _Kept(self.rows[chosen], self.keys[chosen])
+
+    def distinct(self, most: int) -> _Kept:
+        """The first row of every key, of the lowest keys."""
+        keys, first = self.keys, np.ones(len(self.keys), bool)
+        np.not_equal(keys[1:], keys[:-1], out=first[1:])
+        return self.some(first.nonzero()[0][:most])
 
 
 def extremes_of(clusters: Clusters, table: MixedTable, most_typical: int, most_unusual: int) -> RowExtremes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from craftc._common.labels import chunks, compact
+from craftc._common.labels import chunks
 from craftc._common.random import CraftStream, uniform
 from craftc._common.threads import aligned
 from craftc._common.typing import Floats, Integers, Labels, Mask
@@ -43,16 +43,16 @@ def one_point_tables(point: Moments, mask: Mask, config: FitConfig) -> craft_ker
 
 
 def start_labels(config: FitConfig, kind: str, n_clusters: int, start: int) -> Labels:
-    """(n,) a start partition: "single", "random" or "farthest" (nearest of n_clusters farthest-first seeds)."""
+    """(n,) a start partition: "single", "random" or "farthest" (nearest of n_clusters farthest-first seeds); clusters may be empty."""
     labels = np.zeros(len(config.table), np.int32)
     if kind == "single" or n_clusters == 1 or not config.background.usable.any():
         return labels
     if kind == "farthest":
-        return compact(farthest_first(config, n_clusters, start)[0])
+        return farthest_first(config, n_clusters, start)[0]
     for rows in chunks(len(labels)):
         draws = uniform(config.seed, start, CraftStream.LABEL, np.arange(rows.start, rows.stop, dtype=np.uint64))
         labels[rows] = (draws * n_clusters).astype(np.int32)
-    return compact(labels)
+    return labels
 
 
 def reassign_to_seed(config: FitConfig, row: int, k: int, labels: Labels, best: Floats) -> None:
@@ -120,14 +120,14 @@ def farthest_first_price(config: FitConfig, n_clusters: int) -> float:
 
 
 def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labels:
-    """Label of the nearest of n_seeds seeds, drawn as by k-means++ from at most 65 536 rows.
+    """Label of the nearest of n_seeds seeds, drawn as by k-means++ from at most 65 536 rows; clusters may be empty.
 
     Each seed is drawn with probability proportional to the distance to the nearest earlier seed. That distance is the cost under the
     seed's cluster less the cost under the row's own one-point cluster, in nats.
     """
     n = len(config.table)
     if n <= _SAMPLE:
-        return compact(kmeans_plus_plus_seeds(config, n_seeds, start)[1])
+        return kmeans_plus_plus_seeds(config, n_seeds, start)[1]
     draws = uniform(config.seed, start, CraftStream.SEED_SAMPLE, np.arange(_SAMPLE))
     sample = np.unique((draws * n).astype(np.int64))
     seeds = sample[kmeans_plus_plus_seeds(config.of_rows(sample), n_seeds, start)[0]]
@@ -138,7 +138,7 @@ def kmeans_plus_plus_labels(config: FitConfig, n_seeds: int, start: int) -> Labe
     tables = cost_tables(points.groups, 1.0, background, config.spec, shift, np.ones_like(shift), mask, np.zeros(len(seeds)))
     labels = np.full(n, -1, np.int32)
     assign_only(config.table, tables, labels, config.threads(len(seeds)))
-    return compact(labels)
+    return labels
 
 
 def kmeans_plus_plus_seeds(config: FitConfig, n_seeds: int, start: int) -> tuple[NDArray[np.intp], Labels]:
