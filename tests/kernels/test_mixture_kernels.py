@@ -341,6 +341,20 @@ def test_bounds_are_below_the_gaps(seed):
     assert (bounds > CERTAIN).mean() > 0.2
 
 
+def test_sweeps_with_bounds_have_the_same_bits_for_any_number_of_threads():
+    model, fits = separate_model(0, n=2500), []
+    q, state, label = model.mixture, model.mixture.state(), model.start_labels
+    for n_threads in (1, 2, 3, 8):
+        q.restore(state)
+        model.rows.sort(label)  # no bounds of the sweeps before
+        elbo = np.empty(30)
+        assert model.rows.sweep(q, 0.0, -np.inf, elbo, model.scaling.linear, n_threads) == 30
+        fits.append((elbo, model.rows.behind(), *(array.copy() for array in q.state())))
+    for other in fits[1:]:
+        for ours, theirs in zip(fits[0], other, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 def test_rows_with_missing_cells_keep_no_bounds():
     model, _ = model_and_reference(0, "gaussian", "local")
     model.sweeps(0.0, -np.inf, 2)
