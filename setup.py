@@ -100,7 +100,7 @@ def kernels():
 
 
 class BuildInParallel(build_ext):
-    """One compiler per core unless `--parallel` gives another number, the largest C file first."""
+    """One compiler per core unless `--parallel` gives another number, the largest C file first. What is installed has no symbol tables."""
 
     def finalize_options(self):
         super().finalize_options()
@@ -109,6 +109,9 @@ class BuildInParallel(build_ext):
 
     def build_extensions(self):
         self.extensions.sort(key=lambda each: -os.path.getsize(each.sources[0]))
+        if sys.platform == "linux" and not self.inplace:  # names of static functions serve profilers and debuggers, not users
+            for each in self.extensions:
+                each.extra_link_args = [*each.extra_link_args, "-s"]
         if self.compiler.compiler_type == "msvc" and not self.compiler.initialized:
             self.compiler.initialize()  # otherwise the first call to compile does this, in several threads at once
         super().build_extensions()
