@@ -102,12 +102,12 @@ def uniform(seed: int, *key: Any) -> Any:
     True
     """
     n_shared = next((i for i, part in enumerate(key) if isinstance(part, np.ndarray) and part.ndim), len(key))
-    shared, parts = key[:n_shared], key[n_shared:]
+    shared, parts = key[:n_shared], [np.asarray(part, np.uint64, order="C") for part in key[n_shared:]]
     if not parts:
         return kernel.uniform_number(seed, shared)
     further = parts[0][..., None] if len(parts) == 1 else np.stack(np.broadcast_arrays(*parts), axis=-1)
     out = np.empty(further.shape[:-1])
-    kernel.uniform_numbers(seed, shared, np.asarray(further, np.uint64, order="C").reshape(-1, len(parts)), out.reshape(-1))
+    kernel.uniform_numbers(seed, shared, further.reshape(-1, len(parts)), out.reshape(-1))
     return out
 
 
