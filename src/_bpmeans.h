@@ -63,18 +63,6 @@ ALWAYS_INLINE ptrdiff_t bp_width(ptrdiff_t K)
     return (K + BP_TILE - 1) / BP_TILE * BP_TILE;
 }
 
-static inline int bp_lowest(uint64_t mask)
-{
-#if defined(__GNUC__)
-    return __builtin_ctzll(mask);
-#else
-    int k = 0;
-    while (!(mask >> k & 1))
-        k++;
-    return k;
-#endif
-}
-
 static inline int bp_count(uint64_t mask)
 {
     mask -= mask >> 1 & 0x5555555555555555u;
@@ -94,7 +82,7 @@ static inline uint64_t bp_extract(uint64_t mask, uint64_t keep)
 {
     uint64_t out = 0;
     for (int k = 0; keep; keep &= keep - 1, k++)
-        out |= (mask >> bp_lowest(keep) & 1) << k;
+        out |= (mask >> simd_lowest(keep) & 1) << k;
     return out;
 }
 
@@ -108,7 +96,7 @@ static inline double bp_residual_product(const bp_model *m, ptrdiff_t i, ptrdiff
 {
     double product = m->S[i * m->n + j];
     for (uint64_t z = m->mask[i]; z; z &= z - 1)
-        product -= m->B[j * m->lanes + bp_lowest(z)];
+        product -= m->B[j * m->lanes + simd_lowest(z)];
     return product;
 }
 
@@ -202,7 +190,7 @@ static inline void bp_residual(const bp_model *m, ptrdiff_t i, double *restrict 
     else
         memcpy(r, (const double *)m->X + i * m->D, sizeof(double) * (size_t)m->D);
     for (uint64_t z = m->mask[i]; z; z &= z - 1) {
-        const double *restrict a = m->A + bp_lowest(z) * m->D;
+        const double *restrict a = m->A + simd_lowest(z) * m->D;
         for (ptrdiff_t d = 0; d < m->D; d++)
             r[d] -= a[d];
     }
@@ -228,7 +216,7 @@ static inline void bp_residual_against(const bp_model *m, ptrdiff_t i, double *c
     memcpy(c, m->B + i * m->lanes, sizeof(double) * (size_t)m->K);
     for (uint64_t z = m->mask[i]; z; z &= z - 1)
         for (ptrdiff_t k = 0; k < m->K; k++)
-            c[k] -= m->G[bp_lowest(z) * m->lanes + k];
+            c[k] -= m->G[simd_lowest(z) * m->lanes + k];
 }
 
 #endif

@@ -96,8 +96,8 @@ TARGET static void THIS(bp_flip)(const bp_model *m, const double *const *rows, c
         }
         memcpy(c, b, sizeof(LANE) * (size_t)m->K);
         for (; any; any &= any - 1) {
-            const double *restrict g = m->G + bp_lowest(any) * m->lanes;
-            const BITS on = -(*own >> bp_lowest(any) & 1);
+            const double *restrict g = m->G + simd_lowest(any) * m->lanes;
+            const BITS on = -(*own >> simd_lowest(any) & 1);
             for (ptrdiff_t j = 0; j < m->K; j++)
                 c[j] -= PICK(on, ALL(LANE, g[j]));
         }
@@ -362,7 +362,7 @@ TARGET static inline void THIS(bp_residual_products)(const bp_model *m, const bp
         for (ptrdiff_t r = 0; r < n; r++)
             out[r * BP_TRIALS + t] = own[r];
         for (uint64_t z = m->mask[p->rows[t]] & bp_first(m->K); z; z &= z - 1) {
-            const double *restrict b = m->B + from * m->lanes + bp_lowest(z);
+            const double *restrict b = m->B + from * m->lanes + simd_lowest(z);
             for (ptrdiff_t r = 0; r < n; r++)
                 out[r * BP_TRIALS + t] -= b[r * m->lanes];
         }
@@ -395,7 +395,7 @@ TARGET static void THIS(bp_gains)(const bp_model *m, const bp_proposals *p, ptrd
                 LANE gain = *(const LANE *)(own + t);
                 const LANE norm = *(const LANE *)(p->norm + t);
                 for (uint64_t z = m->mask[i]; z; z &= z - 1)
-                    gain -= *(const LANE *)(p->against + bp_lowest(z) * BP_TRIALS + t);
+                    gain -= *(const LANE *)(p->against + simd_lowest(z) * BP_TRIALS + t);
                 gain = 2.0 * gain - norm;
                 gain = PICK((gain > BP_MARGIN * (m->norm[i] + norm)) | (*(const BITS *)(drawn + t) == i), gain);
                 *(LANE *)(own + t) = gain;
@@ -514,7 +514,7 @@ TARGET static void THIS(bp_fit_products)(const bp_model *m)
                 sum += p[k] * *(const LANE *)(m->H + k * m->lanes + j);
             *(LANE *)(b + j) = sum;
             for (uint64_t z = m->mask[i]; z; z &= z - 1)
-                *(LANE *)(m->Q + bp_lowest(z) * m->lanes + j) += *(const LANE *)(p + j);
+                *(LANE *)(m->Q + simd_lowest(z) * m->lanes + j) += *(const LANE *)(p + j);
         }
     }
     bp_mirror(m->Q, m->K, m->lanes);

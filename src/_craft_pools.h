@@ -30,18 +30,6 @@ static inline int craft_same_pool(const uint64_t *pool, const uint64_t *other, p
     return 1;
 }
 
-static inline int craft_lowest(uint64_t bits)
-{
-#if defined(__GNUC__)
-    return __builtin_ctzll(bits);
-#else
-    int k = 0;
-    while (!(bits >> k & 1))
-        k++;
-    return k;
-#endif
-}
-
 /* the first cluster from k on that is in the pool; at least K if there is none */
 static inline ptrdiff_t craft_next_in(const uint64_t *pool, ptrdiff_t n_words, ptrdiff_t k)
 {
@@ -51,10 +39,10 @@ static inline ptrdiff_t craft_next_in(const uint64_t *pool, ptrdiff_t n_words, p
         return k;
     bits = pool[word] >> (k & 63);
     if (bits)
-        return k + craft_lowest(bits);
+        return k + simd_lowest(bits);
     while (++word < n_words)
         if (pool[word])
-            return word * 64 + craft_lowest(pool[word]);
+            return word * 64 + simd_lowest(pool[word]);
     return n_words * 64;
 }
 
@@ -67,7 +55,7 @@ static inline double craft_sum_outside(const uint64_t *pool, ptrdiff_t K, const 
         if (K - first < 64)
             bits &= ((uint64_t)1 << (K - first)) - 1;
         for (; bits; bits &= bits - 1)
-            sum += of_cluster[first + craft_lowest(bits)];
+            sum += of_cluster[first + simd_lowest(bits)];
     }
     return sum;
 }

@@ -7,7 +7,6 @@
 #define VECTORS (MX_TILE / W)
 #define TOGETHER 4              /* vectors of columns whose sums stay in registers */
 #define AHEAD 4                 /* rows */
-#define MX_ABOVE 0x1p-20        /* relative, more than norms and floats are rounded by */
 
 #define LANE_EXP THIS(mx_exp)
 #include "_lane_exp.h"
@@ -278,26 +277,13 @@ TARGET static void THIS(mx_add)(const double *z, ptrdiff_t stride, const int32_t
         THIS(mx_add_some)(z + d, stride, row, w, n, 1, s1 + d, s2 + d);
 }
 
-static inline double THIS(mx_add_four)(const double sum[4])
+/* sum of n weights, those of the listed rows from `start` on; of a table that is not NULL, each times its row's exposure */
+TARGET static double THIS(mx_total)(const double *w, const int32_t *row, ptrdiff_t n, const mx_table *exposed, ptrdiff_t start)
 {
+    double sum[4] = {0};
+    for (ptrdiff_t i = 0; i < n; i++)
+        sum[i % 4] += exposed ? w[i] * exposed->exposure[mx_place(exposed, start + row[i])] : w[i];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-TARGET static double THIS(mx_total)(const double *w, ptrdiff_t n)
-{
-    double sum[4] = {0};
-    for (ptrdiff_t i = 0; i < n; i++)
-        sum[i % 4] += w[i];
-    return THIS(mx_add_four)(sum);
-}
-
-/* sum of the weights of the listed rows from `start` on, each times its row's exposure */
-TARGET static double THIS(mx_total_exposure)(const double *w, const int32_t *row, ptrdiff_t n, const mx_table *t, ptrdiff_t start)
-{
-    double sum[4] = {0};
-    for (ptrdiff_t i = 0; i < n; i++)
-        sum[i % 4] += w[i] * t->exposure[mx_place(t, start + row[i])];
-    return THIS(mx_add_four)(sum);
 }
 
 /* Lists the rows whose responsibility is not zero, and their number. Most are zero, often of all rows of a group. */
@@ -426,9 +412,9 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
         for (ptrdiff_t j = 0; j < l->K; j++) {
             const ptrdiff_t k = l->component[j];
             const ptrdiff_t some = THIS(mx_present)(s->r + j * room, n, s);
-            const double size = THIS(mx_total)(s->weight, some);
+            const double size = THIS(mx_total)(s->weight, s->row, some, NULL, from);
             sums->size[k] += size;
-            sums->reach[k] += t->exposure ? THIS(mx_total_exposure)(s->weight, s->row, some, t, from) : size;
+            sums->reach[k] += t->exposure ? THIS(mx_total)(s->weight, s->row, some, t, from) : size;
             if (some)
                 THIS(mx_add)(s->z, t->stride, s->row, s->weight, some, sums->s1 + k * t->stride, sums->s2 + k * t->stride);
         }
@@ -444,4 +430,3 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
 #undef VECTORS
 #undef TOGETHER
 #undef AHEAD
-#undef MX_ABOVE

@@ -4,9 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define MX_DUST 0x1p-60         /* smaller probabilities are rounded to 0, since any sum would lose them */
-#define MX_CERTAIN 41.58883083359672    /* -ln MX_DUST */
+#include "_mixture_constants.h"
 
 #define MX_TILE 32              /* rows of a tile */
 #define MX_COLUMNS 64           /* columns of a run: a tile of this size stays in the L1 cache */
@@ -24,12 +22,12 @@ typedef struct {
 
 /* Bounds of a sequence of passes. A component whose score is more than MX_CERTAIN below the best one for every row of a tile has no
  * probability there and is left out. How far it is below is computed where it takes part. From pass to pass, a score changes by no more
- * than |z| and |z^2| of the row times the norms of the changes of `linear` and `square` (Cauchy-Schwarz), so the bounds stay exact.
+ * than |z| and |z^2| of the row times the norms of the changes of `linear` and `square` (Cauchy-Schwarz): the bounds stay exact.
  * A component keeps its place here, its slot, when the components are sorted. */
 typedef struct {
     ptrdiff_t K;                /* slots */
     int32_t *slot;              /* (K of the lists) */
-    float *behind;              /* (tiles, K) by slot: at least so far below the best score for all rows of the tile */
+    float *behind;              /* (tiles, K) by slot: the least that it can be below the best score, for all rows of the tile */
     double *norm;               /* (tiles, 2) the largest |z| and |z^2| of its rows; negative: not yet computed */
     double *constant, *linear, *square; /* (K of the lists) change since the last pass; NaN: not in the last pass */
     double rounding[3];         /* a score of a row is exact to rounding[0] + |z| rounding[1] + |z^2| rounding[2], in both passes */

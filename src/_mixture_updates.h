@@ -7,11 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "_mixture_constants.h"
 #include "_simd.h"
 
 #define MU_TILE 8
-#define MU_CERTAIN 41.58883083359672    /* 60 ln 2: probabilities below 2^-60 are rounded to 0 */
-#define MU_LN_2PI 1.83787706640934548356
 
 /* Gaussian columns with the same amount of data */
 typedef struct {

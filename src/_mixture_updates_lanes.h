@@ -1,5 +1,5 @@
 /* One clone of the leaves of _mixture_updates.h, included once per instruction set by _lanes.h. Columns are independent, and entropies are
- * added in MU_TILE parts, so nothing depends on the width of a vector. */
+ * added in MU_TILE parts: nothing depends on the width of a vector. */
 
 #define VECTORS (MU_TILE / W)
 #define FROM(pointer) (*(const LANE *)((pointer) + d))
@@ -24,7 +24,7 @@ TARGET static inline void THIS(mu_fit_tile)(const mu_gaussian *c, ptrdiff_t from
         const LANE s1 = FROM(c->s1), s2 = FROM(c->s2), mean = s1 / c->kappa;
         const LANE b = FROM(c->b0) + 0.5 * LARGER(s2 - s1 * mean, ALL(LANE, 0.0)), log_b = THIS(mu_log)(b), tau = c->a / b;
         const LANE square = -0.5 * tau, linear = tau * mean;
-        const LANE constant = 0.5 * (c->digamma_a - log_b - MU_LN_2PI - 1.0 / c->kappa - linear * mean);
+        const LANE constant = 0.5 * (c->digamma_a - log_b - LN_2PI - 1.0 / c->kappa - linear * mean);
         const LANE evidence = c->evidence + FROM(c->value) - c->a * log_b;
         TO(c->constant) = constant;
         TO(c->linear) = linear;
@@ -66,8 +66,8 @@ TARGET static inline void THIS(mu_select_tile)(const mu_selection *c, ptrdiff_t 
         const LANE prior = c->one_share ? ALL(LANE, c->log_mean[0] - c->log_rest[0]) : FROM(c->log_mean) - FROM(c->log_rest);
         const LANE own = THIS(mu_expected)(reach, s1, s2, FROM(c->own[0]), FROM(c->own[1]), FROM(c->own[2])) - FROM(c->divergence);
         const LANE noise = THIS(mu_expected)(reach, s1, s2, FROM(c->noise[0]), FROM(c->noise[1]), FROM(c->noise[2]));
-        const LANE odds = prior + (own - noise), far = LARGER(odds, -odds), open = PICK(far <= MU_CERTAIN, far);
-        const LANE less = PICK(far <= MU_CERTAIN, THIS(mu_exp)(-open)), most = 1.0 + less, small = less / most;
+        const LANE odds = prior + (own - noise), far = LARGER(odds, -odds), open = PICK(far <= MX_CERTAIN, far);
+        const LANE less = PICK(far <= MX_CERTAIN, THIS(mu_exp)(-open)), most = 1.0 + less, small = less / most;
         /* the entropy is ln(1 + less) + far small, with the digits of `less` that 1 + less has lost */
         const LANE bits = THIS(mu_log)(most) + (less - (most - 1.0)) / most + open * small;
         *(LANE *)(entropy + d - from) += bits;

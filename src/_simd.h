@@ -5,6 +5,7 @@
 #define CRAFTC_SIMD_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,19 @@ static inline ptrdiff_t simd_lines(ptrdiff_t doubles)
 static inline double simd_total(const double *part)
 {
     return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+/* number of the lowest bit of a mask that is not 0 */
+static inline int simd_lowest(uint64_t mask)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(mask);
+#else
+    int k = 0;
+    while (!(mask >> k & 1))
+        k++;
+    return k;
+#endif
 }
 
 /* asks for a cache line; an address beyond the block is no error */

@@ -10,9 +10,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_count, bp_extract, bp_first, bp_lowest, bp_model,
-    bp_new_combinations, bp_norms, bp_products, bp_propose, bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch,
-    bp_width, descent,
+    BP_BLOCK, BP_EXACT, BP_MARGIN, BP_MOST, BP_TILE, BP_TRIALS, bp_choose, bp_count, bp_extract, bp_first, bp_model, bp_new_combinations,
+    bp_norms, bp_products, bp_propose, bp_residual, bp_residual_against, bp_residual_product, bp_row, bp_scratch, bp_width, descent,
+    simd_lowest,
 )
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num, rows_in
 from craftc._kernels.bpmeans_collapsed cimport other_rows, sweep_collapsed
@@ -64,7 +64,7 @@ cdef void _sweep_some(descent *c) noexcept nogil:
 
 cdef void _count(descent *c, uint64_t mask) noexcept nogil:
     while mask:
-        c.counts[bp_lowest(mask)] += 1
+        c.counts[simd_lowest(mask)] += 1
         mask &= mask - 1
 
 
@@ -97,7 +97,7 @@ cdef Py_ssize_t _accept_in_order(descent *c, Py_ssize_t start, Py_ssize_t stop, 
         m.mask[i] = chosen
         changed[0] |= flips != 0
         while flips:
-            k = bp_lowest(flips)
+            k = simd_lowest(flips)
             flips &= flips - 1
             c.counts[k] += 1 if chosen >> k & 1 else -1
             single &= ~(<uint64_t> 1 << k)
@@ -126,7 +126,7 @@ cdef uint64_t _choose_as_only_row(descent *c, Py_ssize_t i, uint64_t single) noe
     else:
         bp_products(&row, m.single, 1, m.D, m.table, bp_width(m.K), b)
     while z:
-        b[bp_lowest(z)] -= 0.5 * c.penalty
+        b[simd_lowest(z)] -= 0.5 * c.penalty
         z &= z - 1
     chosen = bp_choose(m, b, m.norm[i], m.mask[i], 1, m.residual + i, c.scratch + BP_TILE * BP_MOST)
     m.residual[i] = max(0.0, m.residual[i] - c.penalty * bp_count(chosen & own))

@@ -8,7 +8,7 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_MOST, bp_extract, bp_first, bp_lowest, bp_model, bp_products, bp_quadratic, bp_row, bp_width, descent,
+    BP_MOST, bp_extract, bp_first, bp_model, bp_products, bp_quadratic, bp_row, bp_width, descent, simd_lowest,
 )
 from craftc._kernels.bpmeans_fit cimport (
     VISITS_AT_ONCE, dequantise_sum, fit_gram, independent_columns, inner_products, invert, keep_features, lay_out, move_rows,
@@ -30,11 +30,11 @@ cdef double _increase(const other_rows *o, double norm, Py_ssize_t lanes, uint64
     cdef uint64_t z = mask, y
     cdef int k, j
     while z:
-        k = bp_lowest(z)
+        k = simd_lowest(z)
         above -= 2.0 * o.b[k]
         y = mask
         while y:
-            j = bp_lowest(y)
+            j = simd_lowest(y)
             above += o.G[k * lanes + j]
             below += o.H[k * lanes + j]
             y &= y - 1
@@ -55,7 +55,7 @@ cdef void _refit_others(const bp_model *m, Py_ssize_t i, const double *p, double
     o.present = bp_extract(m.mask[i], o.keep)
     o.K = 0
     while z:
-        column[o.K] = bp_lowest(z)
+        column[o.K] = simd_lowest(z)
         own[o.K] = <double> (m.mask[i] >> column[o.K] & 1)
         z &= z - 1
         o.K += 1
@@ -85,13 +85,13 @@ cdef void _leave_out(const bp_model *m, Py_ssize_t i, const double *p, double pe
             o.b[k] += m.H[k * lanes + j] * p[j]
         z = mask
         while z:
-            u[k] += m.H[k * lanes + bp_lowest(z)]
-            c[k] -= m.G[k * lanes + bp_lowest(z)]
+            u[k] += m.H[k * lanes + simd_lowest(z)]
+            c[k] -= m.G[k * lanes + simd_lowest(z)]
             z &= z - 1
         c[k] += o.b[k]
     z = mask
     while z:
-        k = bp_lowest(z)
+        k = simd_lowest(z)
         leverage += u[k]
         inner -= o.b[k]
         left -= o.b[k] + c[k]
@@ -122,12 +122,12 @@ cdef uint64_t _flip(const other_rows *o, double norm, double slack, Py_ssize_t l
         g[k], h[k] = -o.b[k], 0.0
         z = mask
         while z:
-            g[k] += o.G[k * lanes + bp_lowest(z)]
-            h[k] += o.H[k * lanes + bp_lowest(z)]
+            g[k] += o.G[k * lanes + simd_lowest(z)]
+            h[k] += o.H[k * lanes + simd_lowest(z)]
             z &= z - 1
     z = mask
     while z:
-        k = bp_lowest(z)
+        k = simd_lowest(z)
         above += g[k] - o.b[k]
         below += h[k]
         z &= z - 1
@@ -259,7 +259,7 @@ cdef void _change(descent *c, Py_ssize_t i, uint64_t chosen, double *p, int what
         lay_out(m, m.W)
         return
     while flips:
-        k = bp_lowest(flips)
+        k = simd_lowest(flips)
         for j in range(m.D):
             m.table[j * bp_width(m.K) + k] = m.W[k * m.D + j]
         flips &= flips - 1

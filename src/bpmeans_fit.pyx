@@ -9,8 +9,8 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from craftc._kernels._bpmeans cimport (
-    BP_BLOCK, BP_MOST, BP_PIECE, BP_TILE, bp_add, bp_count, bp_extract, bp_first, bp_fit_products, bp_lowest, bp_model,
-    bp_new_combinations, bp_products, bp_row, bp_solve, bp_width, bp_words, descent,
+    BP_BLOCK, BP_MOST, BP_PIECE, BP_TILE, bp_add, bp_count, bp_extract, bp_first, bp_fit_products, bp_model, bp_new_combinations,
+    bp_products, bp_row, bp_solve, bp_width, bp_words, descent, simd_lowest,
 )
 from craftc._kernels._common cimport omp_get_thread_num
 from craftc._kernels.dpmeans cimport dp_add, dp_sums
@@ -179,11 +179,11 @@ cdef void _deficient_inverse(const double *M, double *H, Py_ssize_t K, Py_ssize_
     memset(rest, 0, sizeof(rest))
     memset(squares, 0, sizeof(squares))
     while independent:
-        column = bp_lowest(independent)
+        column = simd_lowest(independent)
         memcpy(rest + r * BP_MOST, M + column * lanes, K * sizeof(double))
         others, i = independent, 0
         while others:
-            among[r * BP_MOST + r + i] = among[(r + i) * BP_MOST + r] = M[column * lanes + bp_lowest(others)]
+            among[r * BP_MOST + r + i] = among[(r + i) * BP_MOST + r] = M[column * lanes + simd_lowest(others)]
             others &= others - 1
             i += 1
         independent &= independent - 1
@@ -254,7 +254,7 @@ cdef void move_rows(descent *c, Py_ssize_t start, Py_ssize_t stop, dp_sums *plac
     for i in range(start, stop):
         flips = m.mask[i] ^ c.before[i]
         while flips:
-            k = bp_lowest(flips)
+            k = simd_lowest(flips)
             flips &= flips - 1
             sign = 1 if m.mask[i] >> k & 1 else -1
             if m.gram:

@@ -77,8 +77,8 @@ cdef enum:
     FEW_SEGMENTS = 16           # of a smaller table, at most: of at least LEAST_ROWS, with LEAST_SUMS numbers together
     LEAST_ROWS = 128
     LEAST_SUMS = 131072
-    SORTED_BYTES = 1048576      # rows are sorted in groups of so many bytes, which stay in a cache, at least;
-    SORTED_TILES = 4            # of so many tiles per component
+    SORTED_BYTES = 1048576      # of a group of rows that are sorted together, at least: it stays in a cache
+    SORTED_TILES = 4            # of such a group for each component, at least
 
 
 cdef struct Pass:               # over all rows
@@ -428,7 +428,7 @@ cdef class Rows:
                 m.s1[at] = z if z == z else 0.0
 
     def sort(self, const int32_t[::1] label not None):
-        """Passes visit rows of one component together, so that a tile has few components; nothing else changes. In groups of near rows.
+        """Passes visit rows of one component together, in groups of near rows: a tile then has few components. Nothing else changes.
 
         Parameters
         ----------

@@ -11,9 +11,9 @@ from libc.string cimport memcpy, memset
 from craftc._kernels._common cimport check, doubles_out
 from craftc._kernels._team cimport team, team_start, team_step
 from craftc._kernels.mixture_updates cimport (
-    CERTAIN, GAUSSIAN, HALF_LN_2PI, Counts, Mixture, Model, Prior, above_zero, count, gain_over_noise, log_beta, log_evidence, log_gamma,
-    no_counts, own_log_likelihood, pool_scatter, selected, share_of, update_components, update_masks, update_noise, update_shares,
-    update_sticks)
+    GAUSSIAN, HALF_LN_2PI, MX_CERTAIN, Counts, Mixture, Model, Prior, above_zero, count, evidence_of_reach, gain_over_noise, log_beta,
+    log_evidence, log_gamma, no_counts, own_log_likelihood, pool_scatter, same_reach, selected, share_of, update_components, update_masks,
+    update_noise, update_shares, update_sticks)
 from craftc._kernels.team cimport Team
 
 cdef extern from "_mixture_gain.h":
@@ -119,13 +119,12 @@ cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil
 
 cdef bint in_lanes(const Model *m) noexcept nogil:
     """Whether gains over the noise can be computed for many columns at once: all have the same reach, and masks of every component."""
-    cdef Py_ssize_t k, d
+    cdef Py_ssize_t k
     if m.kind != GAUSSIAN or m.tied or m.own_fractions:
         return False
     for k in range(m.K):
-        for d in range(1, m.D):
-            if m.reach[k * m.D + d] != m.reach[k * m.D]:
-                return False
+        if not same_reach(m, k):
+            return False
     return True
 
 
@@ -140,7 +139,7 @@ cdef double tiles_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogi
     count(&c, &m.prior, reach)
     cdef mg_cells cells = mg_cells(
         s1=m.s1 + i * m.D, s2=m.s2 + i * m.D, more1=m.s1 + j * m.D, more2=m.s2 + j * m.D, other=other, reach=reach,
-        kappa=c.kappa, a=c.a, evidence=c.log_gamma_a + 0.5 * c.log_kappa - reach * HALF_LN_2PI)
+        kappa=c.kappa, a=c.a, evidence=evidence_of_reach(&c))
     return mg_gain(&columns, &cells)
 
 
@@ -171,7 +170,7 @@ cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j, bint lanes=Fa
         rest = m.share.log_rest[share]
         high, low = gain if gain > rest else rest, rest if gain > rest else gain
         total += high  # and ln(1 + e^(low - high)), with one logarithm of many factors below 2
-        if low - high > -CERTAIN:
+        if low - high > -MX_CERTAIN:
             factor *= 1.0 + exp(low - high)
             if factor > 1e300:
                 total += log(factor)

@@ -14,12 +14,8 @@ from craftc._kernels._common cimport doubles_out
 cdef extern from "_mixture_change.h" nogil:
     double mc_change(const double *p, const double *own, const double *noise, Py_ssize_t D, double *last, double *size)
 
-cdef extern from *:
-    """
-    #define ABOVE (1.0 + 0x1p-20)       /* more than the norms are rounded by */
-    #define HALF_UNIT 0x1p-53           /* of the last place, relative */
-    """
-    const double ABOVE, HALF_UNIT
+cdef extern from "float.h" nogil:
+    const double DBL_EPSILON
 
 
 cdef void list_components(Scores *scores, const Model *m) noexcept nogil:
@@ -55,8 +51,8 @@ cdef void measure_change(Scores *scores, Py_ssize_t j) noexcept nogil:
     cdef double *size = scores.size + 3 * j
     cdef double now = scores.lists.constant[j] + scores.lists.reach[j]
     bounds.constant[j] = now - constant[0]  # NaN if the component was not in the last pass
-    bounds.linear[j] = ABOVE * sqrt(mc_change(m.p + first, m.own.linear + first, m.noise.linear, m.D, linear, size + 1))
-    bounds.square[j] = ABOVE * sqrt(mc_change(m.p + first, m.own.square + first, m.noise.square, m.D, linear + m.D, size + 2))
+    bounds.linear[j] = (1.0 + MX_ABOVE) * sqrt(mc_change(m.p + first, m.own.linear + first, m.noise.linear, m.D, linear, size + 1))
+    bounds.square[j] = (1.0 + MX_ABOVE) * sqrt(mc_change(m.p + first, m.own.square + first, m.noise.square, m.D, linear + m.D, size + 2))
     size[0] = fabs(now) if isnan(constant[0]) else fabs(now) + fabs(constant[0])
     size[1], size[2] = sqrt(size[1]), sqrt(size[2])
     constant[0] = now
@@ -96,7 +92,7 @@ cdef void measure_rounding(Scores *scores) noexcept nogil:
         most[i] = 0.0
         for j in range(scores.lists.K):
             most[i] = max(most[i], scores.size[3 * j + i])
-        most[i] *= (scores.m.D + 8) * HALF_UNIT * ABOVE
+        most[i] *= (scores.m.D + 8) * 0.5 * DBL_EPSILON * (1.0 + MX_ABOVE)
 
 
 cdef void sort_slots(Scores *scores, const Py_ssize_t *order) noexcept nogil:
@@ -136,7 +132,7 @@ cdef class ScoreTables:
         lists.constant, lists.reach, lists.missing = doubles_out(each[0]), doubles_out(each[1]), doubles_out(absent)
 
     cdef int keep_bounds(self, Py_ssize_t tiles) except -1:
-        """From here on, passes keep the bounds of so many tiles."""
+        """From here on, passes keep the bounds of all tiles."""
         cdef Py_ssize_t K = len(self.arrays[0]), D = len(self.arrays[2]) // max(K, 1)
         cdef int32_t[:, ::1] slot_
         cdef float[:, ::1] behind_

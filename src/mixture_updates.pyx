@@ -100,6 +100,11 @@ cdef void count(Counts *c, const Prior *prior, double reach) noexcept nogil:
     c.digamma_a = digamma(c.a)
 
 
+cdef double evidence_of_reach(const Counts *c) noexcept nogil:
+    """The part of a Gaussian log evidence that depends on the amount of data only."""
+    return c.log_gamma_a + 0.5 * c.log_kappa - c.reach * HALF_LN_2PI
+
+
 cdef inline Posterior fit(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil:
     cdef Posterior q
     if kind == BERNOULLI:
@@ -180,8 +185,8 @@ cdef void update_component(Model *m, Py_ssize_t k) noexcept nogil:
         count(&c, &m.prior, reach)
         columns = mu_gaussian(
             s1=m.s1 + at, s2=m.s2 + at, b0=m.prior.b0, value=m.prior.value, reach=reach, kappa=c.kappa, a=c.a, digamma_a=c.digamma_a,
-            evidence=c.log_gamma_a + 0.5 * c.log_kappa - reach * HALF_LN_2PI, constant=m.own.constant + at, linear=m.own.linear + at,
-            square=m.own.square + at, divergence=m.divergence + at)
+            evidence=evidence_of_reach(&c), constant=m.own.constant + at, linear=m.own.linear + at, square=m.own.square + at,
+            divergence=m.divergence + at)
         mu_fit(&columns, m.D)
         return
     for d in range(m.D):
@@ -257,7 +262,7 @@ cdef void update_noise(Model *m, double *pooled) noexcept nogil:
 cdef inline double probability(double odds, double *entropy) noexcept nogil:
     """Probability for these log-odds; adds its entropy."""
     cdef double far = fabs(odds), less, small
-    if far > CERTAIN:
+    if far > MX_CERTAIN:
         return 1.0 if odds > 0.0 else 0.0
     less = exp(-far)
     small = less / (1.0 + less)

@@ -35,7 +35,7 @@ cdef extern from "_bpmeans.h" nogil:
         double *table
         double[BP_MOST * BP_TRIALS] against
     Py_ssize_t bp_width(Py_ssize_t K)
-    int bp_lowest(uint64_t mask)
+    int simd_lowest(uint64_t mask)
     int bp_count(uint64_t mask)
     uint64_t bp_first(Py_ssize_t K)
     uint64_t bp_extract(uint64_t mask, uint64_t keep)

@@ -8,6 +8,8 @@ cdef extern from "_mixture_scores.h" nogil:
     enum:
         MX_COLUMNS, MX_TILE
 
+    const double MX_ABOVE
+
     ctypedef struct mx_lists:
         Py_ssize_t K
         int32_t *component

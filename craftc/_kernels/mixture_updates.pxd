@@ -1,12 +1,7 @@
 """Mixture with feature selection: the variational distribution as structs, and its updates. See src/mixture_updates.pyx."""
 
-cdef extern from * nogil:
-    """
-    #define HALF_LN_2PI 0.91893853320467274178
-    #define LN_2PI (2.0 * HALF_LN_2PI)
-    #define CERTAIN 41.58883083359672   /* 60 ln 2: probabilities below 2^-60 are rounded to 0, since any sum would lose them */
-    """
-    const double HALF_LN_2PI, LN_2PI, CERTAIN
+cdef extern from "_mixture_constants.h" nogil:
+    const double HALF_LN_2PI, LN_2PI, MX_CERTAIN
 
 ctypedef enum:
     GAUSSIAN, POISSON, BERNOULLI
@@ -70,6 +65,8 @@ cdef double log_beta(double a, double b) noexcept nogil
 cdef double above_zero(double x) noexcept nogil
 cdef Counts no_counts() noexcept nogil
 cdef void count(Counts *c, const Prior *prior, double reach) noexcept nogil
+cdef double evidence_of_reach(const Counts *c) noexcept nogil
+cdef bint same_reach(const Model *m, Py_ssize_t k) noexcept nogil
 cdef double log_evidence(const Prior *prior, int kind, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
 cdef double gain_over_noise(const Model *m, Counts *c, Py_ssize_t d, double reach, double s1, double s2) noexcept nogil
 cdef double own_log_likelihood(const Model *m, Py_ssize_t k, Py_ssize_t d) noexcept nogil

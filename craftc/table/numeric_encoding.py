@@ -420,7 +420,6 @@ def _sliced(values: NDArray[Any], counts: NDArray[Any]) -> Callable[[], Iterator
     return lambda: ((values[part].astype(np.float64), counts[part]) for part in parts)
 
 
-@np.errstate(over="ignore")  # NumPy 1.26 reports an overflow when it divides subnormal numbers
 def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: float, high: float) -> bool:
     """Whether skewness or excess kurtosis is too large for a normal density; by slices, to limit memory."""
     # in units of half the range around its middle, so that no power overflows or underflows
@@ -430,14 +429,15 @@ def _far_from_normal(slices: Callable[[], Iterator[tuple[Floats, Any]]], low: fl
         return np.asarray((values - middle) / half)
 
     n = sum(counts * len(values) if isinstance(counts, int) else int(counts.sum(dtype=np.int64)) for values, counts in slices())
-    mean = sum(float((counts * scaled(values)).sum()) for values, counts in slices()) / n
     second = third = fourth = 0.0
-    for values, counts in slices():
-        x = scaled(values) - mean
-        square = x * x
-        second += float((counts * square).sum()) / n
-        third += float((counts * square * x).sum()) / n
-        fourth += float((counts * square * square).sum()) / n
+    with np.errstate(over="ignore"):  # NumPy 1.26 reports an overflow when it divides subnormal numbers
+        mean = sum(float((counts * scaled(values)).sum()) for values, counts in slices()) / n
+        for values, counts in slices():
+            x = scaled(values) - mean
+            square = x * x
+            second += float((counts * square).sum()) / n
+            third += float((counts * square * x).sum()) / n
+            fourth += float((counts * square * square).sum()) / n
     skewness, kurtosis = third / second**1.5, fourth / second**2 - 3.0
     return bool(abs(skewness) > MAX_SKEWNESS or kurtosis > MAX_KURTOSIS)
 
