@@ -6,7 +6,9 @@
 TARGET static int64_t THIS(dp_cut_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D, const int32_t *labels,
                                         const double *origins, const double *directions, uint8_t *sides, ptrdiff_t start, ptrdiff_t stop)
 {
+    int32_t list[DP_TILE], clusters[DP_TILE];
     int64_t changed = 0;
+    ptrdiff_t n = 0;
     for (ptrdiff_t i = start; i < stop; i++) {
         const void *x;
         ptrdiff_t at;
@@ -18,7 +20,13 @@ TARGET static int64_t THIS(dp_cut_rows)(const dp_sums *s, const void *X, int sin
         side = directions ? THIS(dp_projection)(x, single, origins + at, directions + at, D) > 0.0 : sides[i];
         changed += (side != sides[i]) * (s->weight ? s->weight[i] : 1);
         sides[i] = side;
-        THIS(dp_add_row)(s, x, single, D, 2 * labels[i] + side, i);
+        list[n] = (int32_t)i;
+        clusters[n++] = 2 * labels[i] + side;
+        if (n == DP_TILE) {
+            THIS(dp_enter)(s, X, single, D, list, clusters, n);
+            n = 0;
+        }
     }
+    THIS(dp_enter)(s, X, single, D, list, clusters, n);
     return changed;
 }

@@ -198,21 +198,32 @@ TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X,
     dp_found found;
     float upper[DP_TILE], lower[DP_TILE];
     int32_t certain[DP_TILE], stays[DP_TILE];   /* stays: certainly, and within the limit */
-    ptrdiff_t moved = 0;
+    int32_t enter[DP_TILE], entered[DP_TILE];   /* rows that were in no sums, and their clusters */
+    ptrdiff_t moved = 0, n_enter = 0;
     THIS(dp_fill)(c, X, list, n, tile, found.norm);
     THIS(dp_scan)(c, 0, tile, &found);
     THIS(dp_bound)(c, &found, upper, lower, certain);
     if (n == ROWS && list[n - 1] - list[0] == ROWS - 1) {
-        const int32_t *restrict labels = rows.labels + list[0];
-        int32_t all = 1;
-        for (ptrdiff_t r = 0; r < ROWS; r++)
-            all &= stays[r] = (certain[r] == 1) & (labels[r] == found.arg[r]);
+        int32_t *restrict labels = rows.labels + list[0];
+        int32_t all_stay = 1, all_enter = sums->weight == NULL;
+        for (ptrdiff_t r = 0; r < ROWS; r++) {
+            all_stay &= stays[r] = (certain[r] == 1) & (labels[r] == found.arg[r]);
+            all_enter &= (certain[r] == 1) & (labels[r] < 0);
+        }
         if (rows.upper) {
             memcpy(rows.upper + list[0], upper, sizeof(float) * ROWS);
             memcpy(rows.lower + list[0], lower, sizeof(float) * ROWS);
         }
-        if (all)
+        if (all_stay)
             return 0;
+        if (all_enter) {
+            for (ptrdiff_t r = 0; r < ROWS; r++) {
+                labels[r] = found.arg[r];
+                moved += found.arg[r] != 0;
+            }
+            THIS(dp_enter)(sums, X, c->single, c->D, list, found.arg, ROWS);
+            return moved;
+        }
     } else {
         for (ptrdiff_t r = 0; r < n; r++) {
             if (rows.upper) {
@@ -241,11 +252,16 @@ TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X,
         if (rows.upper)
             rows.upper[i] = beyond ? -upper[r] : upper[r];
         *beyond_limit += beyond;
-        if (arg != rows.labels[i]) {
+        if (rows.labels[i] < 0) {
+            enter[n_enter] = (int32_t)i;
+            entered[n_enter++] = arg;
+            moved += arg != 0 && (!sums->weight || sums->weight[i] != 0);
+        } else if (arg != rows.labels[i]) {
             moved += THIS(dp_move)(c, sums, x, i, rows.labels[i], arg);
-            rows.labels[i] = arg;
         }
+        rows.labels[i] = arg;
     }
+    THIS(dp_enter)(sums, X, c->single, c->D, enter, entered, n_enter);
     return moved;
 }
 

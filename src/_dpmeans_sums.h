@@ -1,10 +1,9 @@
 /* Integer sums of rows in clusters. Included by _dpmeans_scan.h. */
 
 #define ADD(type)                                                                       \
-TARGET static inline void THIS(dp_add_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, int64_t *restrict to,       \
-                                              double share, int64_t times)              \
+TARGET static inline void THIS(dp_add_##type)(const double *restrict centre, const double *restrict scale, const type *restrict x,    \
+                                              ptrdiff_t D, int64_t *restrict to, double share, int64_t times)           \
 {                                                                                       \
-    const double *restrict centre = s->centre, *restrict scale = s->scale;              \
     for (ptrdiff_t d = 0; d < D; d++) {                                                 \
         union { double real; int64_t bits; } q;                                         \
         q.real = ((double)x[d] - centre[d]) * scale[d] * share + SIMD_MAGIC;            \
@@ -34,27 +33,61 @@ TARGET static void THIS(dp_add)(const dp_sums *s, const void *x, int single, ptr
     const int64_t times = s->share ? sign : sign * weight;
     s->counts[cluster] += sign * weight;
     if (single)
-        THIS(dp_add_float)(s, (const float *)x, D, s->sums + cluster * D, share, times);
+        THIS(dp_add_float)(s->centre, s->scale, (const float *)x, D, s->sums + cluster * D, share, times);
     else
-        THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, share, times);
+        THIS(dp_add_double)(s->centre, s->scale, (const double *)x, D, s->sums + cluster * D, share, times);
 }
 
-/* row i is added to a cluster; without weights, the factors 1 leave the loop */
-TARGET ALWAYS_INLINE void THIS(dp_add_row)(const dp_sums *s, const void *x, int single, ptrdiff_t D, int32_t cluster, ptrdiff_t i)
+/* n rows without weights, those of `list`, are added to their clusters: the grid of some columns stays in registers */
+#define SUM_COLUMNS 16
+#define ADD_ROWS(type)                                                                                          \
+TARGET ALWAYS_INLINE void THIS(dp_enter_some_##type)(const dp_sums *s, const type *x, ptrdiff_t D, const int32_t *list,         \
+                                                     const int32_t *clusters, ptrdiff_t n, ptrdiff_t d, const int vectors)      \
+{                                                                                                               \
+    LANE centre[SUM_COLUMNS / W], scale[SUM_COLUMNS / W];                                                       \
+    for (int v = 0; v < vectors; v++) {                                                                         \
+        centre[v] = CELLS_double(s->centre + d + v * W);                                                        \
+        scale[v] = CELLS_double(s->scale + d + v * W);                                                          \
+    }                                                                                                           \
+    for (ptrdiff_t r = 0; r < n; r++) {                                                                         \
+        const type *own = x + list[r] * D + d;                                                                  \
+        int64_t *to = s->sums + clusters[r] * D + d;                                                            \
+        for (int v = 0; v < vectors; v++) {                                                                     \
+            const LANE q = (CELLS_##type(own + v * W) - centre[v]) * scale[v];                                  \
+            *(BITS *)(to + v * W) += BITS_OF(q + SIMD_MAGIC) - SIMD_MAGIC_BITS;                                 \
+        }                                                                                                       \
+    }                                                                                                           \
+}                                                                                                               \
+TARGET static void THIS(dp_enter_##type)(const dp_sums *s, const type *x, ptrdiff_t D, const int32_t *list,     \
+                                         const int32_t *clusters, ptrdiff_t n)                                  \
+{                                                                                                               \
+    ptrdiff_t d = 0;                                                                                            \
+    for (ptrdiff_t r = 0; r < n; r++)                                                                           \
+        s->counts[clusters[r]]++;                                                                               \
+    for (; d + SUM_COLUMNS <= D; d += SUM_COLUMNS)                                                              \
+        THIS(dp_enter_some_##type)(s, x, D, list, clusters, n, d, SUM_COLUMNS / W);                             \
+    for (; d + W <= D; d += W)                                                                                  \
+        THIS(dp_enter_some_##type)(s, x, D, list, clusters, n, d, 1);                                           \
+    for (ptrdiff_t r = 0; d < D && r < n; r++)                                                                  \
+        THIS(dp_add_##type)(s->centre + d, s->scale + d, x + list[r] * D + d, D - d, s->sums + clusters[r] * D + d, 1.0, 1);      \
+}
+ADD_ROWS(float)
+ADD_ROWS(double)
+#undef ADD_ROWS
+
+TARGET static void THIS(dp_enter)(const dp_sums *s, const void *X, int single, ptrdiff_t D, const int32_t *list, const int32_t *clusters,
+                                  ptrdiff_t n)
 {
-    if (s->weight) {
-        THIS(dp_add)(s, x, single, D, cluster, i, 1);
-        return;
-    }
-    s->counts[cluster]++;
-    if (single)
-        THIS(dp_add_float)(s, (const float *)x, D, s->sums + cluster * D, 1.0, 1);
+    if (s->weight)
+        for (ptrdiff_t r = 0; r < n; r++)
+            THIS(dp_add)(s, dp_row(X, single, D, list[r]), single, D, clusters[r], list[r], 1);
+    else if (single)
+        THIS(dp_enter_float)(s, (const float *)X, D, list, clusters, n);
     else
-        THIS(dp_add_double)(s, (const double *)x, D, s->sums + cluster * D, 1.0, 1);
+        THIS(dp_enter_double)(s, (const double *)X, D, list, clusters, n);
 }
 
 /* n rows without weights are added to the first cluster: some columns of a block of rows at a time, whose sums stay in registers */
-#define SUM_COLUMNS 16
 #define SUM_CELLS 4096
 #define SUM_ROWS(type)                                                                                          \
 TARGET ALWAYS_INLINE void THIS(dp_sum_some_##type)(const dp_sums *s, const type *restrict x, ptrdiff_t D, ptrdiff_t n, ptrdiff_t d,     \
@@ -105,18 +138,21 @@ TARGET static void THIS(dp_sum_rows)(const dp_sums *s, const void *X, int single
 TARGET static void THIS(dp_add_rows)(const dp_sums *s, const void *X, int single, ptrdiff_t D, const int32_t *labels, ptrdiff_t start,
                                      ptrdiff_t stop)
 {
-    for (ptrdiff_t i = start; i < stop; i++)
-        THIS(dp_add_row)(s, dp_row_in_order(X, single, D, i), single, D, labels[i], i);
+    int32_t list[DP_TILE];
+    for (ptrdiff_t n; start < stop; start += n) {
+        n = stop - start < DP_TILE ? stop - start : DP_TILE;
+        for (ptrdiff_t r = 0; r < n; r++) {
+            list[r] = (int32_t)(start + r);
+            dp_row_in_order(X, single, D, start + r);
+        }
+        THIS(dp_enter)(s, X, single, D, list, labels + start, n);
+    }
 }
 
-/* row i changes its cluster, or (-1) enters the sums; returns whether it has weight and moved */
+/* row i changes its cluster; returns whether it has weight */
 TARGET static inline int THIS(dp_move)(const dp_centres *c, const dp_sums *s, const void *x, ptrdiff_t i, int32_t from,
                                        int32_t to)
 {
-    if (from < 0) {
-        THIS(dp_add_row)(s, x, c->single, c->D, to, i);
-        return to != 0 && (!s->weight || s->weight[i] != 0);
-    }
     if (s->weight) {
         THIS(dp_add)(s, x, c->single, c->D, from, i, -1);
         THIS(dp_add)(s, x, c->single, c->D, to, i, 1);

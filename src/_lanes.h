@@ -10,6 +10,7 @@
  *   LARGER(a, b)            a > b ? a : b in every place, SMALLER(a, b) a < b ? a : b; LARGER_F and SMALLER_F of FLOATS
  *   PICK_LESS(a, b, i, j)   the INTS i where a < b of two FLOATS, else j
  *   LARGER_I(a, b)          as LARGER, of INTS
+ *   BITS_OF(a)              the bits of a LANE, as BITS
  *   CELLS_float(x)          the W floats from x on as a LANE, CELLS_double(x) W doubles; STORE_FLOATS(to, x) the reverse
  *   MINUS_PRODUCT(s, a, b)  s - a b of FLOATS, fused where there is FMA: the one operation whose bits depend on the level */
 #ifndef CRAFTC_LANES_H
@@ -33,6 +34,12 @@ typedef double lane_baseline;
 typedef int64_t bits_baseline;
 typedef float floats_baseline;
 typedef int32_t ints_baseline;
+static inline int64_t lanes_bits(double x)
+{
+    union { double real; int64_t bits; } word;
+    word.real = x;
+    return word.bits;
+}
 #endif
 
 #define ALL(type, x) ((x) - (type){0})      /* exact: x - 0 is x, whatever its sign */
@@ -126,8 +133,10 @@ typedef int32_t ints_baseline;
 #endif
 #define CELLS_double(x) (*(const LANE *)(x))
 #if defined(__GNUC__)
+#define BITS_OF(a) ((BITS)(a))
 #define PICK(mask, a) ((LANE)((BITS)(mask) & (BITS)(a)))
 #else
+#define BITS_OF lanes_bits
 #define PICK(mask, a) ((mask) ? (a) : 0.0)
 #endif
 
@@ -142,6 +151,7 @@ typedef int32_t ints_baseline;
 #undef BITS
 #undef FLOATS
 #undef INTS
+#undef BITS_OF
 #undef PICK
 #undef PICK_LESS
 #undef LARGER_I

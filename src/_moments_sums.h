@@ -53,6 +53,15 @@ static inline void moments_add_rows(int64_t *group, const double *centre, const 
         moments_add_row_codes(group, level_start, t, start + list[i], 1);
     if (!t->p)
         return;
+#if CRAFTC_CLONES
+    if (simd_has_ifma()) {
+        if (t->single)
+            moments_sum_ifma_float_v4(group + first_numeric, centre, scale, t, start, list, n);
+        else
+            moments_sum_ifma_double_v4(group + first_numeric, centre, scale, t, start, list, n);
+        return;
+    }
+#endif
     if (t->single)
         SIMD_DISPATCH(moments_sum_float, (group + first_numeric, centre, scale, t, start, list, n));
     else

@@ -6,16 +6,8 @@
 
 #if defined(__GNUC__)
 typedef uint64_t THIS(words) __attribute__((vector_size(W * sizeof(uint64_t)), aligned(8), may_alias));
-#define WORDS_OF(x) ((THIS(words))(x))
 #else
 typedef uint64_t THIS(words);
-static inline uint64_t moments_words(double x)
-{
-    union { double real; uint64_t bits; } word;
-    word.real = x;
-    return word.bits;
-}
-#define WORDS_OF moments_words
 #endif
 #define WORDS THIS(words)
 
@@ -30,12 +22,22 @@ static inline uint64_t moments_words(double x)
 #define TIMES(a, b) ((a) * (b))
 #endif
 
+/* sums of squares of words: by products of their halves, or by AVX-512 IFMA, which multiplies 52 bits: no mixed products then */
+#define SQUARES_OF_HALVES(v, u)                             \
+    const WORDS high = u << 12 >> 38, low = u & HALF_WORD;  \
+    high_high[v] += TIMES(high, high);                      \
+    high_low[v] += TIMES(high, low);                        \
+    low_low[v] += TIMES(low, low);
+#define SQUARES_BY_IFMA(v, u)                                                                         \
+    high_high[v] = (WORDS)_mm512_madd52hi_epu64((__m512i)high_high[v], (__m512i)(u), (__m512i)(u));   \
+    low_low[v] = (WORDS)_mm512_madd52lo_epu64((__m512i)low_low[v], (__m512i)(u), (__m512i)(u));
+
 /* The columns from d on, as many as fill some vectors; cells after the last column, those of the next row, do not count. Rows whose vectors
  * would end beyond the table are copied. */
-#define SUM_SOME(type)                                                                                                    \
-TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double *centre, const double *scale, const type *x,     \
+#define SUMS_OF(type, how, FOR, SQUARES)                                                                                  \
+FOR ALWAYS_INLINE void THIS(moments_some_##how##type)(int64_t *cells, const double *centre, const double *scale, const type *x,\
                                                     ptrdiff_t p, ptrdiff_t beyond, ptrdiff_t ahead, const int32_t *list,  \
-                                                    ptrdiff_t n, ptrdiff_t d, const int vectors)                                       \
+                                                    ptrdiff_t n, ptrdiff_t d, const int vectors)                          \
 {                                                                                                                         \
     const ptrdiff_t some = p - d < vectors * W ? p - d : vectors * W;                                                     \
     double padded[2][2 * W] = {{0.0}};                                                                                    \
@@ -59,12 +61,10 @@ TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double
         for (ptrdiff_t at = 0; at < vectors * W; at += 64 / (ptrdiff_t)sizeof(type))                                      \
             SIMD_PREFETCH(own + ahead + at);                                                                              \
         for (int v = 0; v < vectors; v++) {                                                                               \
-            const LANE q = (CELLS_##type(own + v * W) - middle[v]) * steps[v];                                             \
-            const WORDS u = WORDS_OF(q + SIMD_MAGIC), high = u << 12 >> 38, low = u & HALF_WORD;                          \
+            const LANE q = (CELLS_##type(own + v * W) - middle[v]) * steps[v];                                            \
+            const WORDS u = (WORDS)BITS_OF(q + SIMD_MAGIC);                                                                  \
             sum[v] += u;                                                                                                  \
-            high_high[v] += TIMES(high, high);                                                                            \
-            high_low[v] += TIMES(high, low);                                                                              \
-            low_low[v] += TIMES(low, low);                                                                                \
+            SQUARES(v, u)                                                                                                 \
             odd[v] |= u ^ EXPONENT;                                                                                       \
         }                                                                                                                 \
     }                                                                                                                     \
@@ -87,7 +87,7 @@ TARGET ALWAYS_INLINE void THIS(moments_some_##type)(int64_t *cells, const double
                                 sizeof(type) == sizeof(float), 1, 1);                                                     \
     }                                                                                                                     \
 }                                                                                                                         \
-TARGET static void THIS(moments_sum_##type)(int64_t *cells, const double *centre, const double *scale, const table_rows *t,   \
+FOR static void THIS(moments_sum_##how##type)(int64_t *cells, const double *centre, const double *scale, const table_rows *t,\
                                             ptrdiff_t start, const int32_t *list, ptrdiff_t n)                            \
 {                                                                                                                         \
     const type *x = (const type *)rows_numeric(t, start);                                                                 \
@@ -99,18 +99,25 @@ TARGET static void THIS(moments_sum_##type)(int64_t *cells, const double *centre
         piece = p * MOMENTS_PIECE < MOMENTS_CELLS ? MOMENTS_CELLS / p : MOMENTS_PIECE;                                    \
         piece = n - first < piece ? n - first : piece;                                                                    \
         for (; d + W < p; d += 2 * W)                                                                                     \
-            THIS(moments_some_##type)(cells, centre, scale, x, p, beyond, ahead, list + first, piece, d, 2);              \
+            THIS(moments_some_##how##type)(cells, centre, scale, x, p, beyond, ahead, list + first, piece, d, 2);         \
         if (d < p)                                                                                                        \
-            THIS(moments_some_##type)(cells, centre, scale, x, p, beyond, ahead, list + first, piece, d, 1);              \
+            THIS(moments_some_##how##type)(cells, centre, scale, x, p, beyond, ahead, list + first, piece, d, 1);         \
     }                                                                                                                     \
 }
-SUM_SOME(float)
-SUM_SOME(double)
-#undef SUM_SOME
+SUMS_OF(float, , TARGET, SQUARES_OF_HALVES)
+SUMS_OF(double, , TARGET, SQUARES_OF_HALVES)
+#if LEVEL == 4
+#define IFMA_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")))
+SUMS_OF(float, ifma_, IFMA_TARGET, SQUARES_BY_IFMA)
+SUMS_OF(double, ifma_, IFMA_TARGET, SQUARES_BY_IFMA)
+#undef IFMA_TARGET
+#endif
+#undef SUMS_OF
+#undef SQUARES_OF_HALVES
+#undef SQUARES_BY_IFMA
 
 #undef EXPONENT
 #undef EXPONENT_UNIT
 #undef HALF_WORD
-#undef WORDS_OF
 #undef WORDS
 #undef TIMES

@@ -1,6 +1,6 @@
 /* Runtime dispatch of the SIMD functions. Each is compiled once per instruction set (level) from the same source. The level is chosen
  * at run time, with any compiler that has `target` attributes and any C library. CRAFTC_SIMD=baseline|v3|v4 lowers it, to check that all
- * levels give the same bits. */
+ * levels give the same bits; v4 also leaves out what some of its processors have beyond it. */
 #ifndef CRAFTC_SIMD_H
 #define CRAFTC_SIMD_H
 
@@ -94,6 +94,23 @@ static inline int simd_level(void)
         else if (asked && !strcmp(asked, "v3") && found > 3)
             found = 3;
         __atomic_store_n(&level, found, __ATOMIC_RELAXED);
+    }
+    return found;
+#else
+    return 0;
+#endif
+}
+
+/* whether the level is v4 and the processor has AVX-512 IFMA, sums of products of 52-bit integers */
+static inline int simd_has_ifma(void)
+{
+#if CRAFTC_CLONES
+    static int has = -1;
+    int found = __atomic_load_n(&has, __ATOMIC_RELAXED);
+    if (found < 0) {
+        const char *asked = getenv("CRAFTC_SIMD");
+        found = simd_level() == 4 && __builtin_cpu_supports("avx512ifma") && !(asked && !strcmp(asked, "v4"));
+        __atomic_store_n(&has, found, __ATOMIC_RELAXED);
     }
     return found;
 #else

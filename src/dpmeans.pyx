@@ -15,6 +15,7 @@ from craftc._kernels.dpmeans cimport (
     dp_sums,
 )
 from craftc._kernels.moments cimport rows_numeric, rows_of, table_rows
+from craftc._kernels.parallel import first_aligned
 
 cdef extern from "float.h":
     const float FLT_MAX
@@ -114,8 +115,11 @@ cdef class Sums:
         self._make_room(capacity)
 
     def _make_room(self, Py_ssize_t capacity):
-        """Sums of every thread, of which the first are those of all threads in the end."""
-        self.of_threads = np.zeros((self.n_threads, capacity + APART, self.centre_.shape[0]), np.int64)
+        """Sums of every thread, of which the first are those of all threads in the end; they begin cache lines."""
+        cdef Py_ssize_t rows = capacity + APART, D = self.centre_.shape[0], skip
+        room = np.zeros(self.n_threads * rows * D + 8, np.int64)
+        skip = first_aligned(room.view(np.float64))
+        self.of_threads = room[skip : room.size - 8 + skip].reshape(self.n_threads, rows, D)
         self.counts_of_threads = np.zeros((self.n_threads, capacity + APART), np.int64)
         self.sums, self.counts = self.of_threads[0, :capacity], self.counts_of_threads[0, :capacity]
 
