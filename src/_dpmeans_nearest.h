@@ -67,7 +67,8 @@ TARGET static void THIS(dp_beyond_rows)(const dp_centres *c, const char *x, ptrd
     for (ptrdiff_t first = 0; first < n; first += ROWS) {
         const ptrdiff_t m = n - first < ROWS ? n - first : ROWS;
         const char *from = x + first * c->D * bytes;
-        THIS(dp_scan_tile)(c, 0, from, list, m, tile, &found);
+        THIS(dp_fill)(c, from, list, m, tile, found.norm);
+        THIS(dp_scan_best)(c, tile, &found);
         for (ptrdiff_t r = 0; r < m; r++) {
             const float nearest = found.norm[r] + 2.0f * found.best[r], error = dp_error(c, found.norm[r]);
             double least;

@@ -113,9 +113,9 @@ TARGET static int32_t THIS(dp_nearest)(const dp_centres *c, const void *x, int32
 
 #include "_dpmeans_fill.h"
 
-/* `count` centres from number k on, all rows of the tile: sums stay in registers */
+/* `count` centres from number k on, all rows of the tile: sums stay in registers. second == NULL: the best value alone */
 TARGET ALWAYS_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, const int count, const float *restrict tile, FLOATS best[NV],
-                                         FLOATS second[NV], INTS arg[NV])
+                                         FLOATS *second, INTS *arg)
 {
     const ptrdiff_t D = c->D;
     const float *restrict centre = c->centre + k * D;
@@ -135,10 +135,23 @@ TARGET ALWAYS_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, c
     }
     for (int j = 0; j < count; j++)
         for (int v = 0; v < NV; v++) {
-            second[v] = SMALLER_F(second[v], LARGER_F(best[v], s[j][v]));
-            arg[v] = PICK_LESS(s[j][v], best[v], ALL(INTS, (int32_t)(k + j)), arg[v]);
+            if (second) {
+                second[v] = SMALLER_F(second[v], LARGER_F(best[v], s[j][v]));
+                arg[v] = PICK_LESS(s[j][v], best[v], ALL(INTS, (int32_t)(k + j)), arg[v]);
+            }
             best[v] = SMALLER_F(best[v], s[j][v]);
         }
+}
+
+TARGET ALWAYS_INLINE void THIS(dp_scan_from)(const dp_centres *c, ptrdiff_t k, const float *restrict tile, FLOATS best[NV], FLOATS *second,
+                                         INTS *arg)
+{
+    for (; k + NC <= c->K; k += NC)
+        THIS(dp_scan_some)(c, k, NC, tile, best, second, arg);
+    for (; k + 2 < c->K; k += 4)        /* the last ones have neighbours at infinity */
+        THIS(dp_scan_some)(c, k, 4, tile, best, second, arg);
+    if (k < c->K)
+        THIS(dp_scan_some)(c, k, 2, tile, best, second, arg);
 }
 
 /* the two nearest of centres [first, K) for every row of the tile */
@@ -146,22 +159,27 @@ TARGET static void THIS(dp_scan)(const dp_centres *c, ptrdiff_t first, const flo
 {
     FLOATS best[NV], second[NV];
     INTS arg[NV];
-    ptrdiff_t k = first;
     for (int v = 0; v < NV; v++) {
         best[v] = second[v] = ALL(FLOATS, INFINITY);
         arg[v] = ALL(INTS, (int32_t)first);
     }
-    for (; k + NC <= c->K; k += NC)
-        THIS(dp_scan_some)(c, k, NC, tile, best, second, arg);
-    for (; k + 2 < c->K; k += 4)        /* the last ones have neighbours at infinity */
-        THIS(dp_scan_some)(c, k, 4, tile, best, second, arg);
-    if (k < c->K)
-        THIS(dp_scan_some)(c, k, 2, tile, best, second, arg);
+    THIS(dp_scan_from)(c, first, tile, best, second, arg);
     for (int v = 0; v < NV; v++) {
         *(FLOATS *)(found->best + v * WF) = best[v];
         *(FLOATS *)(found->second + v * WF) = second[v];
         *(INTS *)(found->arg + v * WF) = arg[v];
     }
+}
+
+/* s of the nearest centre alone */
+TARGET static void THIS(dp_scan_best)(const dp_centres *c, const float *restrict tile, dp_found *found)
+{
+    FLOATS best[NV];
+    for (int v = 0; v < NV; v++)
+        best[v] = ALL(FLOATS, INFINITY);
+    THIS(dp_scan_from)(c, 0, tile, best, NULL, NULL);
+    for (int v = 0; v < NV; v++)
+        *(FLOATS *)(found->best + v * WF) = best[v];
 }
 
 TARGET static ptrdiff_t THIS(dp_tile_rows)(void)

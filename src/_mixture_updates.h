@@ -10,8 +10,6 @@
 #include "_mixture_constants.h"
 #include "_simd.h"
 
-#define MU_TILE 8
-
 /* Gaussian columns with the same amount of data */
 typedef struct {
     const double *s1, *s2;              /* sums of a component */
@@ -29,7 +27,7 @@ typedef struct {
     const double *divergence;
     const double *log_mean, *log_rest;  /* of the probability that the component selects the column */
     int one_share;                      /* one such probability for all columns */
-    double *p;                          /* OUT probability that it is selected */
+    double *p;                          /* probability that it is selected */
 } mu_selection;
 
 #define LEAVES "_mixture_updates_lanes.h"
@@ -41,10 +39,16 @@ static inline void mu_fit(const mu_gaussian *c, ptrdiff_t D)
     SIMD_DISPATCH(mu_fit, (c, D));
 }
 
-/* q(y) of a component in D columns; returns its entropy */
+/* q(y) of a component in D columns, which goes to p; returns its entropy */
 static inline double mu_select(const mu_selection *c, ptrdiff_t D)
 {
     return SIMD_DISPATCH(mu_select, (c, D));
+}
+
+/* the expected log likelihood of a component's cells in D columns, minus p times the divergence of its q(theta) */
+static inline double mu_likelihood(const mu_selection *c, ptrdiff_t D)
+{
+    return SIMD_DISPATCH(mu_likelihood, (c, D));
 }
 
 #endif

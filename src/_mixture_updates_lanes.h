@@ -58,14 +58,21 @@ TARGET static void THIS(mu_fit)(const mu_gaussian *c, ptrdiff_t D)
     memcpy(c->divergence + whole, out[3], bytes);
 }
 
+/* what both tiles below need of the columns from d on: likelihoods under the component, minus the divergence, and under the noise */
+TARGET static inline void THIS(mu_likelihoods)(const mu_selection *c, ptrdiff_t d, LANE *own, LANE *noise)
+{
+    const LANE reach = FROM(c->reach), s1 = FROM(c->s1), s2 = FROM(c->s2);
+    *own = THIS(mu_expected)(reach, s1, s2, FROM(c->own[0]), FROM(c->own[1]), FROM(c->own[2])) - FROM(c->divergence);
+    *noise = THIS(mu_expected)(reach, s1, s2, FROM(c->noise[0]), FROM(c->noise[1]), FROM(c->noise[2]));
+}
+
 /* a tile from column d on; adds the entropies of its columns */
 TARGET static inline void THIS(mu_select_tile)(const mu_selection *c, ptrdiff_t from, double *entropy)
 {
     for (ptrdiff_t d = from; d < from + MU_TILE; d += W) {
-        const LANE reach = FROM(c->reach), s1 = FROM(c->s1), s2 = FROM(c->s2);
         const LANE prior = c->one_share ? ALL(LANE, c->log_mean[0] - c->log_rest[0]) : FROM(c->log_mean) - FROM(c->log_rest);
-        const LANE own = THIS(mu_expected)(reach, s1, s2, FROM(c->own[0]), FROM(c->own[1]), FROM(c->own[2])) - FROM(c->divergence);
-        const LANE noise = THIS(mu_expected)(reach, s1, s2, FROM(c->noise[0]), FROM(c->noise[1]), FROM(c->noise[2]));
+        LANE own, noise;
+        THIS(mu_likelihoods)(c, d, &own, &noise);
         const LANE odds = prior + (own - noise), far = LARGER(odds, -odds), open = PICK(far <= MX_CERTAIN, far);
         const LANE less = PICK(far <= MX_CERTAIN, THIS(mu_exp)(-open)), most = 1.0 + less, small = less / most;
         /* the entropy is ln(1 + less) + far small, with the digits of `less` that 1 + less has lost */
@@ -75,28 +82,59 @@ TARGET static inline void THIS(mu_select_tile)(const mu_selection *c, ptrdiff_t 
     }
 }
 
+/* a tile from column d on; adds the likelihoods of its columns */
+TARGET static inline void THIS(mu_likelihood_tile)(const mu_selection *c, ptrdiff_t from, double *sum)
+{
+    for (ptrdiff_t d = from; d < from + MU_TILE; d += W) {
+        LANE own, noise;
+        THIS(mu_likelihoods)(c, d, &own, &noise);
+        *(LANE *)(sum + d - from) += FROM(c->p) * (own - noise) + noise;
+    }
+}
+
+/* the last columns, fewer than a tile, fill one with zeros behind them */
+TARGET static mu_selection THIS(mu_last)(const mu_selection *c, ptrdiff_t whole, ptrdiff_t rest, double in[13][MU_TILE])
+{
+    mu_selection last = *c;
+    const double **from[12] = {&last.reach, &last.s1, &last.s2, &last.own[0], &last.own[1], &last.own[2], &last.noise[0],
+                               &last.noise[1], &last.noise[2], &last.divergence, &last.log_mean, &last.log_rest};
+    memset(in, 0, 13 * MU_TILE * sizeof(double));
+    for (int i = 0; i < (c->one_share ? 10 : 12); i++) {
+        memcpy(in[i], *from[i] + whole, (size_t)rest * sizeof(double));
+        *from[i] = in[i];
+    }
+    memcpy(in[12], c->p + whole, (size_t)rest * sizeof(double));
+    last.p = in[12];
+    return last;
+}
+
 TARGET static double THIS(mu_select)(const mu_selection *c, ptrdiff_t D)
 {
     const ptrdiff_t whole = D / MU_TILE * MU_TILE, rest = D - whole;
-    const size_t bytes = (size_t)rest * sizeof(double);
-    double in[12][MU_TILE] = {{0}}, out[MU_TILE], entropy[MU_TILE] = {0}, more[MU_TILE] = {0};
-    mu_selection last = *c;
+    double in[13][MU_TILE], entropy[MU_TILE] = {0}, more[MU_TILE] = {0};
     for (ptrdiff_t d = 0; d < whole; d += MU_TILE)
         THIS(mu_select_tile)(c, d, entropy);
     if (rest) {
-        const double **from[12] = {&last.reach, &last.s1, &last.s2, &last.own[0], &last.own[1], &last.own[2], &last.noise[0],
-                                   &last.noise[1], &last.noise[2], &last.divergence, &last.log_mean, &last.log_rest};
-        for (int i = 0; i < (c->one_share ? 10 : 12); i++) {
-            memcpy(in[i], *from[i] + whole, bytes);
-            *from[i] = in[i];
-        }
-        last.p = out;
+        const mu_selection last = THIS(mu_last)(c, whole, rest, in);
         THIS(mu_select_tile)(&last, 0, more);
-        memcpy(c->p + whole, out, bytes);
+        memcpy(c->p + whole, last.p, (size_t)rest * sizeof(double));
         for (ptrdiff_t i = 0; i < rest; i++)
             entropy[i] += more[i];
     }
     return simd_total(entropy);
+}
+
+TARGET static double THIS(mu_likelihood)(const mu_selection *c, ptrdiff_t D)
+{
+    const ptrdiff_t whole = D / MU_TILE * MU_TILE, rest = D - whole;
+    double in[13][MU_TILE], sum[MU_TILE] = {0};
+    for (ptrdiff_t d = 0; d < whole; d += MU_TILE)
+        THIS(mu_likelihood_tile)(c, d, sum);
+    if (rest) {
+        const mu_selection last = THIS(mu_last)(c, whole, rest, in);
+        THIS(mu_likelihood_tile)(&last, 0, sum);
+    }
+    return simd_total(sum);
 }
 
 #undef VECTORS

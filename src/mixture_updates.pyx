@@ -39,6 +39,39 @@ cdef extern from "_mixture_updates.h":
 
     void mu_fit(const mu_gaussian *, Py_ssize_t) noexcept nogil
     double mu_select(const mu_selection *, Py_ssize_t) noexcept nogil
+    double mu_likelihood(const mu_selection *, Py_ssize_t) noexcept nogil
+
+cdef extern from "_mixture_shared.h":
+    ctypedef struct mu_noise:
+        Py_ssize_t K, D
+        const double *p
+        const double *reach
+        const double *s1
+        const double *s2
+        double **rest
+        double k0, a0
+        const double *b0
+        const double *value
+        bint common
+        double digamma_a, log_b, tau
+        double *constant
+        double *linear
+        double *square
+
+    ctypedef struct mu_shares:
+        Py_ssize_t K, D
+        const double *p
+        double prior_a, prior_b, digamma_both, log_gamma_both
+        double *a
+        double *b
+        double *log_mean
+        double *log_rest
+        double *value
+
+    void mu_pool(const mu_noise *) noexcept nogil
+    double mu_fit_noise(const mu_noise *) noexcept nogil
+    void mu_fit_shares(const mu_shares *) noexcept nogil
+    double mu_shares_elbo(const mu_shares *) noexcept nogil
 
 cdef struct Posterior:          # Gamma(a, b) of a precision or a rate, Beta(a, b), and the log evidence (counts: without ln x!, x ln e)
     double a, b, log_b, evidence
@@ -219,39 +252,35 @@ cdef void pool_scatter(const Model *m, const double *pooled, double *a, double *
 
 cdef void update_noise(Model *m, double *pooled) noexcept nogil:
     """q of the noise, from the cells that no component selects; pooled (3, D): OUT their reach, sums and squares."""
-    cdef Py_ssize_t D = m.D, k, d
+    cdef Py_ssize_t D = m.D, d
     cdef const Prior *prior = &m.noise_prior
-    cdef bint common = m.kind == GAUSSIAN and not m.own_noise
+    cdef double evidence = 0.0, likelihood = 0.0, a = 0.0, b = 1.0
     cdef double *reach = pooled
     cdef double *s1 = pooled + D
     cdef double *s2 = pooled + 2 * D
-    cdef double evidence = 0.0, likelihood = 0.0, log_b = 0.0, a = 0.0, b = 1.0, rest
-    cdef Counts c = no_counts(), whole = no_counts()
+    cdef Counts c = no_counts()
     cdef Posterior q
+    cdef mu_noise noise
     m.noise_divergence[0] = 0.0
     if D == 0:
         return
-    memset(pooled, 0, sizeof(double) * 3 * D)
-    for k in range(m.K):
-        for d in range(D):
-            rest = 1.0 - m.p[k * D + d]
-            reach[d] += rest * m.reach[k * D + d]
-            s1[d] += rest * m.s1[k * D + d]
-            s2[d] += rest * m.s2[k * D + d]
-    if common:
-        pool_scatter(m, pooled, &a, &b)
-        count(&whole, prior, 2.0 * (a - prior.a0))
-        log_b = log(b)
-        evidence = whole.log_gamma_a + prior.value[0] - a * log_b
+    noise.K, noise.D, noise.p, noise.reach, noise.s1, noise.s2 = m.K, D, m.p, m.reach, m.s1, m.s2
+    noise.rest[0], noise.rest[1], noise.rest[2] = reach, s1, s2
+    mu_pool(&noise)
+    if m.kind == GAUSSIAN:
+        noise.k0, noise.a0, noise.b0, noise.value, noise.common = prior.k0, prior.a0, prior.b0, prior.value, not m.own_noise
+        noise.constant, noise.linear, noise.square = m.noise.constant, m.noise.linear, m.noise.square
+        noise.digamma_a = noise.log_b = noise.tau = 0.0
+        if noise.common:
+            pool_scatter(m, pooled, &a, &b)
+            noise.digamma_a, noise.log_b, noise.tau = digamma(a), log(b), a / b
+            evidence = log_gamma(a) + prior.value[0] - a * noise.log_b
+        m.noise_divergence[0] = mu_fit_noise(&noise) - evidence
+        return
     for d in range(D):
-        if common:
-            count(&c, prior, reach[d])
-            set_gaussian(m.noise, d, &c, s1[d], whole.digamma_a, log_b, a / b)
-            evidence += 0.5 * c.log_kappa - reach[d] * HALF_LN_2PI
-        else:
-            q = fit(prior, m.kind, &c, d, reach[d], s1[d], s2[d])
-            set_density(m.noise, d, m.kind, q, &c, s1[d])
-            evidence += q.evidence
+        q = fit(prior, m.kind, &c, d, reach[d], s1[d], s2[d])
+        set_density(m.noise, d, m.kind, q, &c, s1[d])
+        evidence += q.evidence
         likelihood += expected(m.noise, d, reach[d], s1[d], s2[d])
     m.noise_divergence[0] = likelihood - evidence
 
@@ -282,8 +311,8 @@ cdef inline double selection_gain(const Model *m, Py_ssize_t k, Py_ssize_t d) no
     return own_log_likelihood(m, k, d) - expected(m.noise, d, m.reach[at], m.s1[at], m.s2[at])
 
 
-cdef void update_masks_of(Model *m, Py_ssize_t k) noexcept nogil:
-    """q(y) of one component, where it has masks of its own."""
+cdef mu_selection columns_of(const Model *m, Py_ssize_t k) noexcept nogil:
+    """The columns of one component."""
     cdef Py_ssize_t at = k * m.D, share = share_of(m, k, 0)
     cdef mu_selection columns
     columns.reach, columns.s1, columns.s2, columns.divergence = m.reach + at, m.s1 + at, m.s2 + at, m.divergence + at
@@ -291,6 +320,12 @@ cdef void update_masks_of(Model *m, Py_ssize_t k) noexcept nogil:
     columns.noise[0], columns.noise[1], columns.noise[2] = m.noise.constant, m.noise.linear, m.noise.square
     columns.log_mean, columns.log_rest, columns.one_share = m.share.log_mean + share, m.share.log_rest + share, m.own_fractions
     columns.p = m.p + at
+    return columns
+
+
+cdef void update_masks_of(Model *m, Py_ssize_t k) noexcept nogil:
+    """q(y) of one component, where it has masks of its own."""
+    cdef mu_selection columns = columns_of(m, k)
     m.mask_entropy[k] = mu_select(&columns, m.D)
 
 
@@ -345,16 +380,31 @@ cdef double selected(const Model *m, Py_ssize_t i, double *all) noexcept nogil:
     return sum
 
 
+cdef mu_shares shares_of_columns(const Model *m) noexcept nogil:
+    """q(lambda); tied components have one mask."""
+    cdef mu_shares shares
+    shares.K, shares.D, shares.p, shares.prior_a, shares.prior_b = 1 if m.tied else m.K, m.D, m.p, m.share_a, m.share_b
+    shares.digamma_both = shares.log_gamma_both = 0.0
+    shares.a, shares.b, shares.log_mean, shares.log_rest = m.share.a, m.share.b, m.share.log_mean, m.share.log_rest
+    shares.value = m.share.value
+    return shares
+
+
 cdef void update_shares(Model *m) noexcept nogil:
     """q(lambda), or q(m_k)."""
-    cdef Py_ssize_t i
-    cdef double all = 0.0, some, both = 0.0, digamma_both = 0.0, log_gamma_both = 0.0
-    for i in range(n_shares(m)):
-        some = selected(m, i, &all)
-        if i == 0:  # all shares govern as many masks
-            both = m.share_a + m.share_b + all
-            digamma_both, log_gamma_both = digamma(both), log_gamma(both)
-        fit_beta(m.share, i, m.share_a + some, m.share_b + (all - some), digamma_both, log_gamma_both)
+    cdef Py_ssize_t k
+    cdef double some, all = 0.0, both
+    cdef mu_shares shares
+    if not m.own_fractions:
+        shares = shares_of_columns(m)
+        both = m.share_a + m.share_b + shares.K
+        shares.digamma_both, shares.log_gamma_both = digamma(both), log_gamma(both)
+        mu_fit_shares(&shares)
+        return
+    both = m.share_a + m.share_b + m.D
+    for k in range(m.K):
+        some = selected(m, k, &all)
+        fit_beta(m.share, k, m.share_a + some, m.share_b + (all - some), digamma(both), log_gamma(both))
 
 
 # ---- sizes ----
@@ -380,18 +430,21 @@ cdef void update_sticks(Model *m) noexcept nogil:
 
 cdef double evidence_lower_bound(const Model *m) noexcept nogil:
     """The ELBO of the current q, without the constants that no update changes (ln x! and x ln e of counts)."""
-    cdef double prior = log_beta(m.share_a, m.share_b)
-    cdef double elbo = m.entropy[0] - m.noise_divergence[0], behind = 0.0, all = 0.0, sum, some
-    cdef Py_ssize_t k, d, at
+    cdef double elbo = m.entropy[0] - m.noise_divergence[0] - n_shares(m) * log_beta(m.share_a, m.share_b), behind = 0.0
+    cdef double some, all = 0.0
+    cdef Py_ssize_t k
+    cdef mu_selection columns
+    cdef mu_shares shares
     for k in range(m.K):
-        sum = m.mask_entropy[k]
-        for d in range(m.D):
-            at = k * m.D + d
-            sum += m.p[at] * selection_gain(m, k, d) + expected(m.noise, d, m.reach[at], m.s1[at], m.s2[at])
-        elbo += sum
-    for d in range(n_shares(m)):
-        some = selected(m, d, &all)
-        elbo += beta_elbo(m.share, d, m.share_a + some, m.share_b + (all - some)) - prior
+        columns = columns_of(m, k)
+        elbo += m.mask_entropy[k] + mu_likelihood(&columns, m.D)
+    if m.own_fractions:
+        for k in range(m.K):
+            some = selected(m, k, &all)
+            elbo += beta_elbo(m.share, k, m.share_a + some, m.share_b + (all - some))
+    else:
+        shares = shares_of_columns(m)
+        elbo += mu_shares_elbo(&shares)
     for k in range(m.K - 1, -1, -1):
         if k + 1 < m.K:
             elbo += beta_elbo(m.stick, k, 1.0 + m.size[k], m.concentration + behind) + log(m.concentration)

@@ -81,16 +81,29 @@ class Sweeps:
     # ---- sweeps ----
 
     def run(
-        self, sweep: Callable[[], int], path: list[float], max_iter: int, callback: Callback | None = None, tolerance: float = 0.0
+        self,
+        sweep: Callable[[], int],
+        path: list[float],
+        max_iter: int,
+        callback: Callback | None = None,
+        tolerance: float = 0.0,
+        ahead: bool = False,
     ) -> tuple[int, bool]:
-        """Sweeps until no row moves, or K stays and J falls by less than a share of it; returns (sweeps, whether they converged)."""
+        """Sweeps until no row moves, or K stays and J falls by less than a share of it; returns (sweeps, whether they converged).
+
+        `ahead`: or until it would in the next sweep, if its falls went on as a geometric series.
+        """
+        fall = np.inf
 
         def step() -> tuple[State, float]:
+            nonlocal fall
             K, moved = self.rows.K, sweep()
             dropped = self.rows.drop_empty()
             self.rows.update_means()
-            objective = self.objective
-            flat = tolerance > 0.0 and self.rows.K == K and bool(path) and path[-1] - objective <= tolerance * objective
+            objective, before = self.objective, fall
+            fall = path[-1] - objective if path and self.rows.K == K else np.inf
+            ratio = fall / before if ahead and 0.0 < fall < before < np.inf else 1.0
+            flat = tolerance > 0.0 and fall * ratio <= tolerance * objective
             return "moving" if (moved or dropped) and not flat else "converged", objective
 
         return iterate_until_converged(step, path, max_iter, slack=self.slack, callback=callback)

@@ -22,7 +22,7 @@ from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, SplitSearch, m
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
 NO_CAP = np.iinfo(np.int32).max
-_TOLERANCE = 1e-4  # relative fall of J below which sweeps of a large table end in mode "auto"
+_TOLERANCE = 1e-4  # relative fall of J below which the last or the expected next sweep of a large table ends a descent in mode "auto"
 _START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
 
 
@@ -185,7 +185,7 @@ class Starts:
             if self.mode == "collapsed":  # its moves need the means of the rows
                 before, left = descent.run(descent.serial, path, 1, callback)[0], left - 1
         tolerance = _TOLERANCE if model.mode == "auto" and len(self.rows) > ROWS_SEARCHED else 0.0
-        n_iter, converged = descent.run(descent.sweep(self.mode), path, left, callback, tolerance)
+        n_iter, converged = descent.run(descent.sweep(self.mode), path, left, callback, tolerance, ahead=True)
         n_iter += before
         if isinstance(descent, Descent) and polishes(model):
             n_iter += descent.polish(path, callback)

@@ -39,6 +39,11 @@ def test_instruction_sets(level):
 
 
 @pytest.mark.slow
+def test_all_that_the_processor_has():  # v4 leaves out AVX-512 IFMA
+    assert fingerprints("", 1)[1] == fingerprints("baseline", 1)[1]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 7])
 def test_threads(threads):
     assert fingerprints("v4", threads)[1] == fingerprints("v4", 1)[1]

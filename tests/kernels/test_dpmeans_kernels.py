@@ -126,6 +126,21 @@ def test_sums_of_all_rows_are_those_of_one_cluster(D, dtype, weighted, n_threads
     assert found[0][1] == found[1][1] == (weight.sum() if weighted else 300)
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("D", [1, 3, 7, 8, 9, 16, 19, 24, 31, 33])
+def test_sums_of_clusters(D, dtype, n_threads):
+    rng = np.random.default_rng(D)
+    X, labels, empty = rng.normal(size=(300, D)).astype(dtype), rng.integers(0, 5, 300).astype(np.int32), np.empty(0)
+    middle, scale = rng.normal(size=D), 2.0 ** rng.integers(20, 40, D)
+    sums = kernel.Sums(middle, scale, np.empty(0, np.int64), empty, empty, 5, n_threads)
+    kernel.accumulate(X, labels, sums, n_threads)
+    q = np.rint((X.astype(np.float64) - middle) * scale).astype(np.int64)
+    for k in range(5):
+        np.testing.assert_array_equal(sums.sums[k], q[labels == k].sum(axis=0))
+        assert sums.counts[k] == (labels == k).sum()
+
+
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -86,6 +86,40 @@ def test_gamma_functions_by_the_shares(size):
             assert abs(ours - theirs) <= 1e-15 * (4.0 + 4.0 * scale)
 
 
+@pytest.mark.parametrize("D", [1, 5, 8, 19])
+def test_shares_and_noise_do_not_depend_on_other_columns(D):
+    """Columns share vectors, in which some values are shifted to 10 and others are not: each column has the bits it has alone."""
+    rng = np.random.default_rng(D)
+    p = rng.uniform(size=(9, D)) * (rng.uniform(size=D) < 0.7)
+    reach = rng.gamma(1.0, 10.0 ** rng.uniform(-6, 5, D), (9, D))
+    mean = rng.normal(0.0, 2.0, (9, D))
+    s1, s2 = reach * mean, reach * (mean**2 + rng.gamma(1.0, 1.0, (9, D)))
+
+    def fitted(columns):
+        q = mixture(9, len(columns), own_noise=True)
+        q.share_prior = 0.003, 4.0
+        q.p[:], q.reach[:], q.s1[:], q.s2[:] = (a[:, columns] for a in (p, reach, s1, s2))
+        q.update_shares()
+        q.update_noise()
+        return q
+
+    q = fitted(np.arange(D))
+    for d in range(D):
+        alone = fitted([d])
+        np.testing.assert_array_equal(q.share[:, d], alone.share[:, 0])
+        np.testing.assert_array_equal(q.noise[:, d], alone.noise[:, 0])
+    a, b = 0.003 + p.sum(axis=0), 4.0 + 9 - p.sum(axis=0)
+    np.testing.assert_allclose(q.share, [a, b, digamma(a) - digamma(a + b), digamma(b) - digamma(a + b), betaln(a, b)], rtol=1e-12)
+    rest = ((1 - p) * [reach, s1, s2]).sum(axis=1)
+    kappa, a = 0.1 + rest[0], 1.0 + rest[0] / 2
+    b = 1.0 + (rest[2] - rest[1] ** 2 / kappa) / 2
+    constant = (digamma(a) - np.log(b) - np.log(2 * np.pi) - 1 / kappa - a / b * (rest[1] / kappa) ** 2) / 2
+    np.testing.assert_allclose(q.noise, [constant, a / b * rest[1] / kappa, -a / b / 2], rtol=1e-10)
+    evidence = gammaln(a) - a * np.log(b) + (np.log(0.1 / kappa) - rest[0] * np.log(2 * np.pi)) / 2
+    divergence = float(((q.noise * rest).sum(axis=0) - evidence).sum())
+    assert q.noise_divergence[0] == pytest.approx(divergence, rel=1e-9, abs=1e-9)
+
+
 @pytest.mark.parametrize("reach", [0.0, 1e-9, 0.5, 3.0, 250.0, 1e7])
 def test_the_posterior_of_a_column(reach):
     """E ln N and KL by the digamma, the evidence by ln Gamma: what remains of both is the gain."""
