@@ -27,6 +27,6 @@ TARGET static int64_t THIS(dp_cut_rows)(const dp_sums *s, const void *X, int sin
             n = 0;
         }
     }
-    THIS(dp_enter)(s, X, single, D, list, clusters, n);
+    THIS(dp_enter)(s, X, single, D, list, clusters, n);     /* the last ones */
     return changed;
 }

@@ -143,6 +143,7 @@ TARGET ALWAYS_INLINE void THIS(dp_scan_some)(const dp_centres *c, ptrdiff_t k, c
         }
 }
 
+/* all centres from number k on */
 TARGET ALWAYS_INLINE void THIS(dp_scan_from)(const dp_centres *c, ptrdiff_t k, const float *restrict tile, FLOATS best[NV], FLOATS *second,
                                          INTS *arg)
 {
@@ -279,7 +280,8 @@ TARGET static ptrdiff_t THIS(dp_assign_tile)(const dp_centres *c, const void *X,
         }
         rows.labels[i] = arg;
     }
-    THIS(dp_enter)(sums, X, c->single, c->D, enter, entered, n_enter);
+    if (n_enter)
+        THIS(dp_enter)(sums, X, c->single, c->D, enter, entered, n_enter);
     return moved;
 }
 

@@ -143,7 +143,7 @@ TARGET static void THIS(dp_add_rows)(const dp_sums *s, const void *X, int single
         n = stop - start < DP_TILE ? stop - start : DP_TILE;
         for (ptrdiff_t r = 0; r < n; r++) {
             list[r] = (int32_t)(start + r);
-            dp_row_in_order(X, single, D, start + r);
+            dp_row_in_order(X, single, D, start + r);   /* fetches rows further on */
         }
         THIS(dp_enter)(s, X, single, D, list, labels + start, n);
     }
