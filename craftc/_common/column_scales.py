@@ -42,6 +42,8 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
     """
     if len(X) < _FEWEST:
         return
+    if known is not None and _commensurate(known[2]):  # whichever of the columns are compared
+        return
     rows = np.arange(len(X)) if len(X) <= ROWS_COMPARED else spread(len(X), ROWS_COMPARED, 0)
     blocks = [slice(first, first + _COLUMNS_AT_ONCE) for first in range(0, X.shape[1], _COLUMNS_AT_ONCE)]
     if known is None:
@@ -50,9 +52,9 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
     if len(compared) < 2:
         return
     low, _, deviation, mean = known[:, compared]
-    narrow, wide = int(deviation.argmin()), int(deviation.argmax())
-    if deviation[wide] <= COMMENSURATE * deviation[narrow]:
+    if _commensurate(deviation):
         return
+    narrow, wide = int(deviation.argmin()), int(deviation.argmax())
     least = np.exp(np.quantile(np.log(deviation), _NARROW))
     commensurate = deviation[wide] <= COMMENSURATE * least or (low == low[0]).all() or (np.mean((mean / deviation) ** 2) <= _CENTRED**2)
     if commensurate:
@@ -64,6 +66,12 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
         f"{deviation[narrow]:.4g}. {type(estimator).__name__} compares them in their own units, so that {narrow_name} has hardly any "
         "influence. Scale the columns, for example with sklearn.preprocessing.StandardScaler, or use CRAFT, which needs no scaling.",
     )
+
+
+def _commensurate(deviation: Floats) -> bool:
+    """Whether the standard deviations that are not 0 differ by no more than the factor."""
+    positive = deviation[deviation > 0]
+    return not len(positive) or bool(positive.max() <= COMMENSURATE * positive.min())
 
 
 def _scales(rows: Floats) -> Floats:

@@ -5,7 +5,7 @@ scikit-learn's `validate_data` reads the table. Only where it fails are the colu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -66,6 +66,12 @@ def read_numbers(
     """
     if isinstance(X, Mapping) and not issparse(X):  # a sparse array in DOK format is a mapping, too
         raise TypeError(f"{type(estimator).__name__} takes an array or a data frame, got {type(X).__name__}; pass pandas.DataFrame(X).")
+    if not checks and y is _NO_TARGET and _is_read(X, dtype):
+        if reset is not None:
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        if finite:
+            _check_finite(X, estimator, allow_nan)
+        return X
     options = {**checks, "dtype": dtype, "order": "C", "ensure_all_finite": False}
     _refuse_dates(X, type(estimator).__name__)
     try:
@@ -83,6 +89,14 @@ def read_numbers(
     if finite:
         _check_finite(read[0] if isinstance(read, tuple) else read, estimator, allow_nan)
     return read
+
+
+def _is_read(X: Any, dtype: Any) -> bool:
+    """Whether X is an array that scikit-learn would return as it is."""
+    if type(X) is not np.ndarray or X.ndim != 2 or not X.size:
+        return False
+    kept = dtype if isinstance(dtype, Sequence) else (dtype,)
+    return X.dtype in kept and X.dtype.isnative and X.flags.c_contiguous and X.flags.aligned
 
 
 def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:

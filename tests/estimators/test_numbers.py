@@ -1,0 +1,61 @@
+"""Tables of numbers that are read as they are: the same array and the same checks as by scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.utils.validation import validate_data
+
+from craftc import DPMeans
+from craftc.table.numbers import read_numbers
+
+BOTH = [np.float64, np.float32]
+TABLE = np.arange(12.0).reshape(4, 3)
+ARRAYS = {
+    "float64": TABLE, "float32": TABLE.astype(np.float32), "int": TABLE.astype(int), "half": TABLE.astype(np.float16),
+    "other byte order": TABLE.astype(TABLE.dtype.newbyteorder()), "by column": np.asfortranarray(TABLE),
+    "stepped": np.repeat(TABLE, 2, 0)[::2], "read-only": np.broadcast_to(TABLE, TABLE.shape),
+    "not aligned": np.frombuffer(b"x" + TABLE.tobytes(), offset=1).reshape(4, 3), "matrix": TABLE.view(np.matrix),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, BOTH], ids=["one", "both"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_what_is_read_is_what_scikit_learn_reads(name, dtype):
+    X, found = ARRAYS[name], []
+    for read in (read_numbers, lambda model, X, **options: validate_data(model, X, order="C", **options)):
+        try:
+            found.append(read(DPMeans(), X, reset=True, dtype=dtype))
+        except TypeError as error:  # a matrix
+            found.append(str(error))
+    ours, theirs = found
+    if isinstance(theirs, str):
+        assert ours == theirs
+        return
+    assert (ours is X) == (theirs is X)
+    assert (ours.dtype, ours.flags.c_contiguous) == (theirs.dtype, theirs.flags.c_contiguous)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (3,), (2, 2, 2)])
+def test_arrays_of_other_shapes_are_refused(shape):
+    with pytest.raises(ValueError, match=r"array|sample|feature"):
+        read_numbers(DPMeans(), np.zeros(shape), reset=True)
+
+
+def test_columns_are_compared_with_those_of_fit():
+    model = DPMeans(2.0).fit(TABLE)
+    assert model.n_features_in_ == 3
+    with pytest.raises(ValueError, match="X has 2 features, but DPMeans is expecting 3"):
+        model.predict(np.ascontiguousarray(TABLE[:, :2]))
+    assert read_numbers(model, TABLE[:, :2].copy(), reset=None).shape == (4, 2)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(bad):
+    X = TABLE.copy()
+    X[2, 1] = bad
+    with pytest.raises(ValueError, match="contains"):
+        read_numbers(DPMeans(), X, reset=True)
+    with pytest.raises(ValueError, match="contains"):
+        DPMeans(2.0).fit(X)
