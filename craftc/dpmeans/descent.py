@@ -91,18 +91,20 @@ class Sweeps:
     ) -> tuple[int, bool]:
         """Sweeps until no row moves, or K stays and J falls by less than a share of it; returns (sweeps, whether they converged).
 
-        `ahead`: or until it would in the next sweep, if its falls went on as a geometric series.
+        `ahead`: or until it would in the next sweep, if its falls went on as a geometric series; not after a sweep that changed K, which
+        later ones may do again.
         """
-        fall = np.inf
+        fall, steady = np.inf, ahead
 
         def step() -> tuple[State, float]:
-            nonlocal fall
+            nonlocal fall, steady
             K, moved = self.rows.K, sweep()
             dropped = self.rows.drop_empty()
             self.rows.update_means()
-            objective, before = self.objective, fall
-            fall = path[-1] - objective if path and self.rows.K == K else np.inf
-            ratio = fall / before if ahead and 0.0 < fall < before < np.inf else 1.0
+            objective, before, same = self.objective, fall, self.rows.K == K
+            steady = steady and same
+            fall = path[-1] - objective if path and same else np.inf
+            ratio = fall / before if steady and 0.0 < fall < before < np.inf else 1.0
             flat = tolerance > 0.0 and fall * ratio <= tolerance * objective
             return "moving" if (moved or dropped) and not flat else "converged", objective
 

@@ -78,8 +78,8 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     mode : {"auto", "serial", "delayed", "collapsed", "lowest"}, default="auto"
         "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`, asks for the paper's
         algorithm; then serial or delayed sweeps, as suits lambda^2. After delayed sweeps, clusters that are clearly two are cut, and sweeps
-        follow. With more than 16 384 rows, sweeps end where J falls by less than 1e-4 of itself or is expected to in the next one, as
-        the falls of the last two tell, and start from the centres of sweeps over a sample.
+        follow. With more than 16 384 rows, sweeps start from the centres of sweeps over a sample and end where J falls by less than 1e-4
+        of itself or, as long as no cluster has opened or closed, is expected to in the next one, as the falls of the last two tell.
         "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper). "delayed": one new cluster
         per sweep, at the furthest row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row
         in turn moves to the cluster where J is smallest, with the change of the means included (Eq. 8). "lowest": the search for the
@@ -147,8 +147,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
     n_iter_ : int
         Sweeps of the best start, the polish included.
     converged_ : bool
-        Whether its last sweep moved no row or, in mode "auto" with more than 16 384 rows, lowered J by less than 1e-4 of itself, or the
-        next one is expected to.
+        Whether its last sweep moved no row or, in mode "auto" with more than 16 384 rows, J falls by less than 1e-4 of itself.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if the input has column names.
