@@ -383,7 +383,8 @@ cdef double selected(const Model *m, Py_ssize_t i, double *all) noexcept nogil:
 cdef mu_shares shares_of_columns(const Model *m) noexcept nogil:
     """q(lambda); tied components have one mask."""
     cdef mu_shares shares
-    shares.K, shares.D, shares.p, shares.prior_a, shares.prior_b = 1 if m.tied else m.K, m.D, m.p, m.share_a, m.share_b
+    shares.K, shares.D, shares.p = min(m.K, 1) if m.tied else m.K, m.D, m.p
+    shares.prior_a, shares.prior_b = m.share_a, m.share_b
     shares.digamma_both = shares.log_gamma_both = 0.0
     shares.a, shares.b, shares.log_mean, shares.log_rest = m.share.a, m.share.b, m.share.log_mean, m.share.log_rest
     shares.value = m.share.value
@@ -393,18 +394,17 @@ cdef mu_shares shares_of_columns(const Model *m) noexcept nogil:
 cdef void update_shares(Model *m) noexcept nogil:
     """q(lambda), or q(m_k)."""
     cdef Py_ssize_t k
-    cdef double some, all = 0.0, both
-    cdef mu_shares shares
+    cdef double some, all = 0.0, both, digamma_both, log_gamma_both
+    cdef mu_shares shares = shares_of_columns(m)
+    both = m.share_a + m.share_b + (m.D if m.own_fractions else shares.K)  # all shares govern as many masks
+    digamma_both, log_gamma_both = digamma(both), log_gamma(both)
     if not m.own_fractions:
-        shares = shares_of_columns(m)
-        both = m.share_a + m.share_b + shares.K
-        shares.digamma_both, shares.log_gamma_both = digamma(both), log_gamma(both)
+        shares.digamma_both, shares.log_gamma_both = digamma_both, log_gamma_both
         mu_fit_shares(&shares)
         return
-    both = m.share_a + m.share_b + m.D
     for k in range(m.K):
         some = selected(m, k, &all)
-        fit_beta(m.share, k, m.share_a + some, m.share_b + (all - some), digamma(both), log_gamma(both))
+        fit_beta(m.share, k, m.share_a + some, m.share_b + (all - some), digamma_both, log_gamma_both)
 
 
 # ---- sizes ----
