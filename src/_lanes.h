@@ -67,7 +67,7 @@ static inline int64_t lanes_bits(double x)
 
 #if LEVEL == 4
 #define THIS(stem) SIMD_NAME(stem, _v4)
-#define TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw")))
+#define TARGET __attribute__((target(SIMD_V4)))
 #define W 8
 #define WF 16
 #define LARGER(a, b) ((LANE)_mm512_max_pd((__m512d)(a), (__m512d)(b)))

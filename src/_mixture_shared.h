@@ -1,13 +1,9 @@
-/* Updates of the factors that all components of the mixture with feature selection share, over the columns: Gaussian noise and q(lambda). The lanes are columns, MU_TILE of them a tile. */
+/* Updates of the factors that all components of the mixture with feature selection share, over the columns: Gaussian noise and q(lambda).
+ * The lanes are columns, MU_TILE of them a tile. */
 #ifndef CRAFTC_MIXTURE_SHARED_H
 #define CRAFTC_MIXTURE_SHARED_H
 
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include "_mixture_constants.h"
-#include "_simd.h"
+#include "_mixture_updates.h"
 
 /* the cells that no component selects */
 typedef struct {
@@ -39,7 +35,8 @@ static inline void mu_pool(const mu_noise *c)
     SIMD_DISPATCH(mu_pool, (c));
 }
 
-/* Gaussian noise from its sums; returns the expected log likelihood of its cells minus their log evidence, without that of a common precision */
+/* Gaussian noise from its sums; returns the expected log likelihood of its cells minus their log evidence, without that of a common
+ * precision */
 static inline double mu_fit_noise(const mu_noise *c)
 {
     return SIMD_DISPATCH(mu_fit_noise, (c));

@@ -1,8 +1,7 @@
-/* One clone of the leaves of _mixture_shared.h, included once per instruction set by _lanes.h. Columns are independent, and sums over them
- * are added in MU_TILE parts: nothing depends on the width of a vector. */
+/* One clone of the leaves of _mixture_shared.h, included once per instruction set by _lanes.h after those of _mixture_updates.h. Columns are
+ * independent, and sums over them are added in MU_TILE parts: nothing depends on the width of a vector. */
 
-#define LANE_LOG THIS(mu_shared_log)
-#include "_lane_log.h"
+#define LANE_LOG THIS(mu_log)
 #define LANE_GAMMA THIS(mu_gamma)
 #include "_lane_gamma.h"
 #undef LANE_LOG
@@ -10,7 +9,7 @@
 
 #define AT(array) (*(LANE *)((array) + v))
 
-/* n columns from a row of a table on fill a tile, `rest` behind them */
+/* n cells fill a tile, `rest` behind them */
 TARGET static inline void THIS(mu_tile)(double *tile, const double *from, ptrdiff_t n, double rest)
 {
     for (ptrdiff_t i = n; i < MU_TILE; i++)
@@ -50,22 +49,20 @@ TARGET static double THIS(mu_fit_noise)(const mu_noise *c)
         THIS(mu_tile)(in[4], c->value + d, n, 0.0);
         for (int v = 0; v < MU_TILE; v += W) {
             const LANE reach = AT(in[0]), s1 = AT(in[1]), s2 = AT(in[2]), kappa = c->k0 + reach, mean = s1 / kappa;
-            LANE evidence = 0.5 * THIS(mu_shared_log)(c->k0 / kappa) - reach * HALF_LN_2PI;
-            LANE digamma_a = ALL(LANE, c->digamma_a), log_b = ALL(LANE, c->log_b), tau = ALL(LANE, c->tau);
+            LANE evidence = 0.5 * THIS(mu_log)(c->k0 / kappa) - reach * HALF_LN_2PI;
+            LANE digamma_a = ALL(LANE, c->digamma_a), log_b = ALL(LANE, c->log_b), tau = ALL(LANE, c->tau), density[3];
             if (!c->common) {
-                const LANE a = c->a0 + 0.5 * reach, b = AT(in[3]) + 0.5 * LARGER(s2 - s1 * mean, ALL(LANE, 0.0));
+                const LANE a = c->a0 + 0.5 * reach, b = THIS(mu_scale)(AT(in[3]), s1, s2, mean);
                 LANE log_gamma_a;
                 THIS(mu_gamma)(a, &log_gamma_a, &digamma_a);
-                log_b = THIS(mu_shared_log)(b);
+                log_b = THIS(mu_log)(b);
                 tau = a / b;
                 evidence += log_gamma_a + AT(in[4]) - a * log_b;
             }
-            const LANE square = -0.5 * tau, linear = tau * mean;
-            const LANE constant = 0.5 * (digamma_a - log_b - LN_2PI - 1.0 / kappa - linear * mean);
-            AT(out[0]) = constant;
-            AT(out[1]) = linear;
-            AT(out[2]) = square;
-            AT(difference) = reach * constant + s1 * linear + s2 * square - evidence;
+            THIS(mu_density)(mean, 1.0 / kappa, digamma_a, log_b, tau, density);
+            for (int i = 0; i < 3; i++)
+                AT(out[i]) = density[i];
+            AT(difference) = THIS(mu_expected)(reach, s1, s2, density[0], density[1], density[2]) - evidence;
         }
         memcpy(c->constant + d, out[0], sizeof(double) * (size_t)n);
         memcpy(c->linear + d, out[1], sizeof(double) * (size_t)n);
@@ -79,13 +76,16 @@ TARGET static double THIS(mu_fit_noise)(const mu_noise *c)
 /* shapes of n shares from column d on: the prior's and the sums of p */
 TARGET static inline void THIS(mu_shapes)(const mu_shares *c, ptrdiff_t d, ptrdiff_t n, double *a, double *b)
 {
-    double sum[MU_TILE] = {0};
-    for (ptrdiff_t k = 0; n == MU_TILE && k < c->K; k++)
+    double sum[MU_TILE] = {0}, last[MU_TILE];
+    for (ptrdiff_t k = 0; k < c->K; k++) {
+        const double *p = c->p + k * c->D + d;
+        if (n < MU_TILE) {
+            THIS(mu_tile)(last, p, n, 0.0);
+            p = last;
+        }
         for (int v = 0; v < MU_TILE; v += W)
-            AT(sum) += *(const LANE *)(c->p + k * c->D + d + v);
-    for (ptrdiff_t k = 0; n < MU_TILE && k < c->K; k++)
-        for (ptrdiff_t i = 0; i < n; i++)
-            sum[i] += c->p[k * c->D + d + i];
+            AT(sum) += *(const LANE *)(p + v);
+    }
     for (int v = 0; v < MU_TILE; v += W) {
         AT(a) = c->prior_a + AT(sum);
         AT(b) = c->prior_b + ((double)c->K - AT(sum));

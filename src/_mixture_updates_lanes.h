@@ -1,7 +1,6 @@
 /* One clone of the leaves of _mixture_updates.h, included once per instruction set by _lanes.h. Columns are independent, and entropies are
  * added in MU_TILE parts: nothing depends on the width of a vector. */
 
-#define VECTORS (MU_TILE / W)
 #define FROM(pointer) (*(const LANE *)((pointer) + d))
 #define TO(pointer) (*(LANE *)((pointer) + d))
 
@@ -17,19 +16,33 @@ TARGET static inline LANE THIS(mu_expected)(LANE reach, LANE s1, LANE s2, LANE c
     return reach * constant + s1 * linear + s2 * square;
 }
 
+/* constant, linear and square of the expected log density of Gaussian cells: mean, 1 / kappa, and psi(a), ln b, a / b of the precision */
+TARGET static inline void THIS(mu_density)(LANE mean, LANE spread, LANE digamma_a, LANE log_b, LANE tau, LANE density[3])
+{
+    density[2] = -0.5 * tau;
+    density[1] = tau * mean;
+    density[0] = 0.5 * (digamma_a - log_b - LN_2PI - spread - density[1] * mean);
+}
+
+/* b of the precision: that of the prior and half the scatter around the mean */
+TARGET static inline LANE THIS(mu_scale)(LANE b0, LANE s1, LANE s2, LANE mean)
+{
+    return b0 + 0.5 * LARGER(s2 - s1 * mean, ALL(LANE, 0.0));
+}
+
 /* a tile from column d on */
 TARGET static inline void THIS(mu_fit_tile)(const mu_gaussian *c, ptrdiff_t from)
 {
     for (ptrdiff_t d = from; d < from + MU_TILE; d += W) {
         const LANE s1 = FROM(c->s1), s2 = FROM(c->s2), mean = s1 / c->kappa;
-        const LANE b = FROM(c->b0) + 0.5 * LARGER(s2 - s1 * mean, ALL(LANE, 0.0)), log_b = THIS(mu_log)(b), tau = c->a / b;
-        const LANE square = -0.5 * tau, linear = tau * mean;
-        const LANE constant = 0.5 * (c->digamma_a - log_b - LN_2PI - 1.0 / c->kappa - linear * mean);
+        const LANE b = THIS(mu_scale)(FROM(c->b0), s1, s2, mean), log_b = THIS(mu_log)(b);
         const LANE evidence = c->evidence + FROM(c->value) - c->a * log_b;
-        TO(c->constant) = constant;
-        TO(c->linear) = linear;
-        TO(c->square) = square;
-        TO(c->divergence) = THIS(mu_expected)(ALL(LANE, c->reach), s1, s2, constant, linear, square) - evidence;
+        LANE density[3];
+        THIS(mu_density)(mean, ALL(LANE, 1.0 / c->kappa), ALL(LANE, c->digamma_a), log_b, c->a / b, density);
+        TO(c->constant) = density[0];
+        TO(c->linear) = density[1];
+        TO(c->square) = density[2];
+        TO(c->divergence) = THIS(mu_expected)(ALL(LANE, c->reach), s1, s2, density[0], density[1], density[2]) - evidence;
     }
 }
 
@@ -137,6 +150,5 @@ TARGET static double THIS(mu_likelihood)(const mu_selection *c, ptrdiff_t D)
     return simd_total(sum);
 }
 
-#undef VECTORS
 #undef FROM
 #undef TO

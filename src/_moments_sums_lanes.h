@@ -107,7 +107,7 @@ FOR static void THIS(moments_sum_##how##type)(int64_t *cells, const double *cent
 SUMS_OF(float, , TARGET, SQUARES_OF_HALVES)
 SUMS_OF(double, , TARGET, SQUARES_OF_HALVES)
 #if LEVEL == 4
-#define IFMA_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")))
+#define IFMA_TARGET __attribute__((target(SIMD_V4 ",avx512ifma")))
 SUMS_OF(float, ifma_, IFMA_TARGET, SQUARES_BY_IFMA)
 SUMS_OF(double, ifma_, IFMA_TARGET, SQUARES_BY_IFMA)
 #undef IFMA_TARGET

@@ -61,6 +61,9 @@ static inline int simd_lowest(uint64_t mask)
 #define ALWAYS_INLINE static inline
 #endif
 
+/* what functions of level 4 may use */
+#define SIMD_V4 "avx2,fma,avx512f,avx512dq,avx512vl,avx512bw"
+
 /* name of function `stem` at one level */
 #define SIMD_NAME_(stem, suffix) stem##suffix
 #define SIMD_NAME(stem, suffix) SIMD_NAME_(stem, suffix)
@@ -74,25 +77,26 @@ static inline int simd_lowest(uint64_t mask)
 #define SIMD_DISPATCH(stem, arguments) SIMD_NAME(stem, _baseline) arguments
 #endif
 
-/* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512); concurrent first calls compute the same value */
-static inline int simd_level(void)
+/* 0 baseline, 3 x86-64-v3 (AVX2), 4 x86-64-v4 (AVX-512), 5 v4 with AVX-512 IFMA; concurrent first calls compute the same value */
+static inline int simd_found(void)
 {
 #if CRAFTC_CLONES
     static int level = -1;
     int found = __atomic_load_n(&level, __ATOMIC_RELAXED);
     if (found < 0) {
         const char *asked = getenv("CRAFTC_SIMD");
+        int most = 5;
+        if (asked)
+            most = !strcmp(asked, "baseline") ? 0 : !strcmp(asked, "v3") ? 3 : !strcmp(asked, "v4") ? 4 : 5;
         found = 0;
         __builtin_cpu_init();
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
             found = 3;
         if (found && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
             && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-            found = 4;
-        if (asked && !strcmp(asked, "baseline"))
-            found = 0;
-        else if (asked && !strcmp(asked, "v3") && found > 3)
-            found = 3;
+            found = __builtin_cpu_supports("avx512ifma") ? 5 : 4;
+        if (found > most)
+            found = most;
         __atomic_store_n(&level, found, __ATOMIC_RELAXED);
     }
     return found;
@@ -101,21 +105,17 @@ static inline int simd_level(void)
 #endif
 }
 
-/* whether the level is v4 and the processor has AVX-512 IFMA, sums of products of 52-bit integers */
+/* the level in use: 0, 3 or 4 */
+static inline int simd_level(void)
+{
+    const int found = simd_found();
+    return found > 4 ? 4 : found;
+}
+
+/* whether level 4 has sums of products of 52-bit integers */
 static inline int simd_has_ifma(void)
 {
-#if CRAFTC_CLONES
-    static int has = -1;
-    int found = __atomic_load_n(&has, __ATOMIC_RELAXED);
-    if (found < 0) {
-        const char *asked = getenv("CRAFTC_SIMD");
-        found = simd_level() == 4 && __builtin_cpu_supports("avx512ifma") && !(asked && !strcmp(asked, "v4"));
-        __atomic_store_n(&has, found, __ATOMIC_RELAXED);
-    }
-    return found;
-#else
-    return 0;
-#endif
+    return simd_found() == 5;
 }
 
 /* The first instruction set that the code was compiled for (CFLAGS=-march=...) and that this processor lacks, or NULL. */

@@ -42,7 +42,7 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
     """
     if len(X) < _FEWEST:
         return
-    if known is not None and _commensurate(known[2]):  # whichever of the columns are compared
+    if known is not None and _commensurate(known[2][known[2] > 0]):  # whichever of them are compared
         return
     rows = np.arange(len(X)) if len(X) <= ROWS_COMPARED else spread(len(X), ROWS_COMPARED, 0)
     blocks = [slice(first, first + _COLUMNS_AT_ONCE) for first in range(0, X.shape[1], _COLUMNS_AT_ONCE)]
@@ -69,9 +69,8 @@ def warn_of_unscaled_columns(estimator: Any, X: NDArray[Any], known: Floats | No
 
 
 def _commensurate(deviation: Floats) -> bool:
-    """Whether the standard deviations that are not 0 differ by no more than the factor."""
-    positive = deviation[deviation > 0]
-    return not len(positive) or bool(positive.max() <= COMMENSURATE * positive.min())
+    """Whether standard deviations, if there are any, differ by no more than the factor."""
+    return bool(deviation.max(initial=0.0) <= COMMENSURATE * deviation.min(initial=np.inf))
 
 
 def _scales(rows: Floats) -> Floats:

@@ -22,7 +22,7 @@ from craftc.dpmeans.split_search import MOST_CHOSEN, MOST_PAIRED, SplitSearch, m
 
 INITS = ("auto", "single", "random", "random-row", "farthest")
 NO_CAP = np.iinfo(np.int32).max
-_TOLERANCE = 1e-4  # relative fall of J below which the last or the expected next sweep of a large table ends a descent in mode "auto"
+_TOLERANCE = 1e-4  # relative fall of J, the last or the expected next one, that ends the sweeps of a large table in mode "auto"
 _START_CLUSTERS = 8  # of a random or farthest start when no parameter gives a number
 
 

@@ -96,7 +96,7 @@ def _is_read(X: Any, dtype: Any) -> bool:
     if type(X) is not np.ndarray or X.ndim != 2 or not X.size:
         return False
     kept = dtype if isinstance(dtype, Sequence) else (dtype,)
-    return X.dtype in kept and X.dtype.isnative and X.flags.c_contiguous and X.flags.aligned
+    return X.dtype in kept and X.flags.c_contiguous and X.flags.aligned  # another byte order is another type
 
 
 def finite_ranges(X: NDArray[Any], estimator: Any, n_threads: int) -> Floats:
