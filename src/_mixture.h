@@ -17,7 +17,6 @@
 #define MX_HOLD(vector) ((void)0)
 #endif
 
-#define MX_PAD 8                /* cells of a row are padded to whole vectors */
 #define MX_CELLS 16384          /* of a block of rows, approximately */
 #define MX_MOST_ROWS 256        /* of a block, at most */
 
@@ -31,10 +30,12 @@ typedef struct {
     const double *exposure;     /* (n), or NULL: all 1 */
     const double *weight;       /* (n) of the rows in all sums, or NULL: all 1 */
     const int32_t *order;       /* (n) the rows in the order in which they are visited, or NULL: their own */
+    const double *kept;         /* (n, stride) z of all rows in this order, or NULL: read anew in every pass; no cell is missing */
     int missing;                /* whether cells may be missing: NaN */
 } mx_table;
 
-/* sums over a segment of rows: size (K), reach (K), entropy, s1 (K, stride), s2 (K, stride), missing reach (K, stride) if cells may be missing */
+/* sums over a segment of rows: size (K), reach (K), entropy, s1 (K, stride), s2 (K, stride), missing reach (K, stride) if cells may be missing.
+ * All are zero at first, but s1 and s2 of components of size 0 */
 typedef struct {
     double *size, *reach, *entropy, *s1, *s2, *missing;
 } mx_sums;
@@ -46,6 +47,7 @@ typedef struct {
     double *weight;             /* (rows) */
     int32_t *row;               /* (rows) */
     int32_t *live;              /* (tiles of a block, K) components that take part */
+    uint32_t *tiles;            /* (K) the same as bits, one for every tile of the block */
     int64_t *missing;           /* (rows * D) row * D + d of the missing cells */
 } mx_scratch;
 
@@ -54,18 +56,13 @@ typedef struct {
     int hard;                   /* hard assignment: each row belongs to its best component alone */
     const double *given;        /* (n, K of the model) responsibilities to use instead of new ones */
     double *proba;              /* (n, K of the lists) */
-    int32_t *label;             /* (n) index in the lists of the best component */
+    int32_t *label, *second;    /* (n) indices in the lists of the best component and of the second one */
     double *evidence;           /* (n) log-sum-exp of the scores */
 } mx_request;
 
 static inline ptrdiff_t mx_place(const mx_table *t, ptrdiff_t i)
 {
     return t->order ? t->order[i] : i;
-}
-
-static inline ptrdiff_t mx_stride(ptrdiff_t D)
-{
-    return (D + MX_PAD - 1) / MX_PAD * MX_PAD;
 }
 
 static inline ptrdiff_t mx_block(ptrdiff_t D)
@@ -76,6 +73,12 @@ static inline ptrdiff_t mx_block(ptrdiff_t D)
 
 #define LEAVES "_mixture_rows.h"
 #include "_lanes.h"
+
+/* z (n, stride) of all rows, in the order in which they are visited */
+static inline void mx_keep(const mx_table *t, ptrdiff_t n, double *z)
+{
+    SIMD_DISPATCH(mx_keep, (t, n, z));
+}
 
 /* rows [start, stop) from the start of a tile on: their responsibilities, with bounds (NULL: none) only where they are not zero, and the
  * sums of a segment (NULL: not computed) */

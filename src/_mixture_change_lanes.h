@@ -3,23 +3,25 @@
 #define VECTORS (MC_PARTS / W)
 #define FROM(pointer) (*(const LANE *)((pointer) + d + v * W))
 
-TARGET static double THIS(mc_change)(const double *p, const double *own, const double *noise, ptrdiff_t D, double *last, double *size)
+TARGET static double THIS(mc_change)(const double *p, const double *own, const double *noise, ptrdiff_t D, double *last,
+                              double *moved, double *size)
 {
-    LANE moved[VECTORS], large[VECTORS];
+    LANE squares[VECTORS], large[VECTORS];
     double change[MC_PARTS], both[MC_PARTS];
     ptrdiff_t d = 0;
     for (int v = 0; v < VECTORS; v++)
-        moved[v] = large[v] = ALL(LANE, 0.0);
+        squares[v] = large[v] = ALL(LANE, 0.0);
     for (; d + MC_PARTS <= D; d += MC_PARTS)
         for (int v = 0; v < VECTORS; v++) {
             const LANE now = FROM(p) * (FROM(own) - FROM(noise)), before = FROM(last), step = now - before;
             const LANE far = LARGER(now, -now) + LARGER(before, -before);
-            moved[v] += step * step;
+            squares[v] += step * step;
             large[v] += far * far;
             *(LANE *)(last + d + v * W) = now;
+            *(LANE *)(moved + d + v * W) = step;
         }
     for (int v = 0; v < VECTORS; v++) {
-        *(LANE *)(change + v * W) = moved[v];
+        *(LANE *)(change + v * W) = squares[v];
         *(LANE *)(both + v * W) = large[v];
     }
     for (; d < D; d++) {
@@ -28,6 +30,7 @@ TARGET static double THIS(mc_change)(const double *p, const double *own, const d
         change[d % MC_PARTS] += step * step;
         both[d % MC_PARTS] += far * far;
         last[d] = now;
+        moved[d] = step;
     }
     *size = simd_total(both);
     return simd_total(change);

@@ -12,13 +12,13 @@
 #define MG_FACTORS 512  /* numbers up to 2 whose product is stored */
 
 typedef struct {
-    ptrdiff_t stop;                         /* columns, a multiple of MG_TILE */
+    ptrdiff_t D;                            /* columns, at least MG_TILE */
     const double *b0, *value;               /* prior of their precision, and its normalisation */
     const double *constant, *linear, *square; /* the noise */
     const double *log_mean, *log_rest;      /* of the probability that a component selects the column */
 } mg_columns;
 
-/* cells with sums of squares (stop) in two parts, of which the second counts `other` (0 or 1) times */
+/* cells with sums of squares (D) in two parts, of which the second counts `other` (0 or 1) times */
 typedef struct {
     const double *s1, *s2, *more1, *more2;
     double other, reach;                    /* reach: the weight of all rows, the same in every column */

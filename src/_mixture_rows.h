@@ -32,12 +32,13 @@ ROW(float)
 ROW(double)
 #undef ROW
 
-TARGET static ptrdiff_t THIS(mx_load)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, mx_scratch *s)
+/* rows [start, start + n), to z; lists their missing cells, which become 0, and returns how many there are */
+TARGET static ptrdiff_t THIS(mx_load)(const mx_table *t, ptrdiff_t start, ptrdiff_t n, double *to, int64_t *missing)
 {
     ptrdiff_t n_missing = 0;
     const ptrdiff_t bytes = t->width * (t->single ? 4 : 8);
     for (ptrdiff_t r = 0; r < n; r++) {
-        double *restrict z = s->z + r * t->stride;
+        double *restrict z = to + r * t->stride;
         const ptrdiff_t at = mx_place(t, start + r) * t->width;
         if (t->order && r + AHEAD < n) /* no prefetcher of the processor follows the order */
             for (ptrdiff_t line = 0; line < bytes; line += 64)
@@ -49,10 +50,15 @@ TARGET static ptrdiff_t THIS(mx_load)(const mx_table *t, ptrdiff_t start, ptrdif
         for (ptrdiff_t d = 0; t->missing && d < t->D; d++)
             if (z[d] != z[d]) {
                 z[d] = 0.0;
-                s->missing[n_missing++] = r * t->D + d;
+                missing[n_missing++] = r * t->D + d;
             }
     }
     return n_missing;
+}
+
+TARGET static void THIS(mx_keep)(const mx_table *t, ptrdiff_t n, double *z)
+{
+    THIS(mx_load)(t, 0, n, z, NULL);
 }
 
 /* tile (columns, MX_TILE) of up to MX_TILE rows of z; columns are a multiple of MX_PAD */
@@ -135,40 +141,81 @@ TARGET static inline void THIS(mx_add_scores)(const mx_lists *l, ptrdiff_t i, pt
         *(LANE *)(out + v * W) += even[v] + odd[v];
 }
 
-/* The first of the components with the largest score r (K, MX_TILE; rows of components `room` apart); hard: its responsibility becomes 1,
- * that of the others 0. */
-TARGET static void THIS(mx_best)(double *r, ptrdiff_t K, ptrdiff_t room, int hard, double *best)
+/* Indices of the components with the largest and the second largest score r (K, MX_TILE; rows of components `room` apart), the first of
+ * equal ones; hard: the responsibility of the best becomes 1, that of the others 0. */
+TARGET static void THIS(mx_best)(double *r, ptrdiff_t K, ptrdiff_t room, int hard, double *best, double *second)
 {
     const LANE one = ALL(LANE, 1.0);
     for (int v = 0; v < VECTORS; v++) {
-        LANE high = *(LANE *)(r + v * W), found = ALL(LANE, 0.0);
+        LANE high = *(LANE *)(r + v * W), next = ALL(LANE, -INFINITY), found = ALL(LANE, 0.0), runner_up = found;
         for (ptrdiff_t k = 1; k < K; k++) {
             const LANE x = *(LANE *)(r + k * room + v * W), here = ALL(LANE, (double)k);
+            runner_up = PICK(x > high, found) + PICK(x <= high, LARGER(PICK(x > next, here), runner_up));
+            next = LARGER(SMALLER(x, high), next);
             found = LARGER(PICK(x > high, here), found);
             high = LARGER(x, high);
         }
         *(LANE *)(best + v * W) = found;
+        *(LANE *)(second + v * W) = runner_up;
         for (ptrdiff_t k = 0; hard && k < K; k++)
             *(LANE *)(r + k * room + v * W) = PICK(found == ALL(LANE, (double)k), one);
     }
 }
 
-/* The largest |z| and |z^2| of the n rows of a tile, rounded up. */
-TARGET static void THIS(mx_norms)(const double *z, ptrdiff_t n, ptrdiff_t stride, double *norm)
+/* u and v of the n rows of a tile, and its norms, rounded up; see mx_bounds. */
+TARGET static void THIS(mx_middle)(const double *z, ptrdiff_t n, ptrdiff_t stride, double *middle, double *norm)
 {
-    double most[2] = {0};
-    for (ptrdiff_t r = 0; r < n; r++) {
-        double sum[2] = {0};
-        for (ptrdiff_t d = 0; d < stride; d++) {
-            const double square = z[r * stride + d] * z[r * stride + d];
-            sum[0] += square;
-            sum[1] += square * square;
+    double *spread = middle + stride;       /* v */
+    memset(middle, 0, sizeof(double) * 2 * (size_t)stride);
+    for (ptrdiff_t r = 0; r < n; r++)
+        for (ptrdiff_t d = 0; d < stride; d += W)
+            *(LANE *)(middle + d) += *(const LANE *)(z + r * stride + d) / (double)n;
+    for (ptrdiff_t r = 0; r < n; r++)
+        for (ptrdiff_t d = 0; d < stride; d += W) {
+            const LANE near = *(const LANE *)(z + r * stride + d) - *(const LANE *)(middle + d);
+            *(LANE *)(spread + d) += near * near / (double)n;
         }
-        most[0] = most[0] < sum[0] ? sum[0] : most[0];
-        most[1] = most[1] < sum[1] ? sum[1] : most[1];
+    for (int i = 0; i < 4; i++)
+        norm[i] = 0.0;
+    for (ptrdiff_t r = 0; r < n; r++) {
+        double part[4][MX_PAD] = {{0}};
+        for (ptrdiff_t d = 0; d < stride; d += MX_PAD)
+            for (int v = 0; v < MX_PAD; v += W) {
+                const LANE x = *(const LANE *)(z + r * stride + d + v), near = x - *(const LANE *)(middle + d + v);
+                const LANE far = near * near - *(const LANE *)(spread + d + v);
+                *(LANE *)(part[0] + v) += x * x;
+                *(LANE *)(part[1] + v) += x * x * (x * x);
+                *(LANE *)(part[2] + v) += near * near;
+                *(LANE *)(part[3] + v) += far * far;
+            }
+        for (int i = 0; i < 4; i++) {
+            const double length = sqrt(simd_total(part[i])) * (1.0 + MX_ABOVE);
+            norm[i] = norm[i] < length ? length : norm[i];
+        }
     }
-    for (int i = 0; i < 2; i++)
-        norm[i] = sqrt(most[i]) * (1.0 + MX_ABOVE);
+}
+
+/* Between what numbers the scores of the rows of a tile under a component have changed. */
+TARGET static void THIS(mx_changes)(const mx_bounds *b, ptrdiff_t k, ptrdiff_t tile, ptrdiff_t stride, double *least, double *most)
+{
+    const double *linear = b->moved + 2 * k * stride, *square = linear + stride, *norm = b->norm + 4 * tile;
+    const double *middle = b->middle + 2 * tile * stride, *spread = middle + stride;
+    double centre[MX_PAD], slope[MX_PAD];
+    for (int v = 0; v < MX_PAD; v += W) {
+        LANE change = ALL(LANE, 0.0), length = ALL(LANE, 0.0);
+        for (ptrdiff_t d = v; d < stride; d += MX_PAD) {
+            const LANE l = *(const LANE *)(linear + d), q = *(const LANE *)(square + d), u = *(const LANE *)(middle + d);
+            const LANE curved = q * u, along = l + (curved + curved);
+            change += (l + curved) * u + q * *(const LANE *)(spread + d);
+            length += along * along;
+        }
+        *(LANE *)(centre + v) = change;
+        *(LANE *)(slope + v) = length;
+    }
+    const double central = b->constant[k] + simd_total(centre);
+    const double around = (1.0 + MX_ABOVE) * sqrt(simd_total(slope)) * norm[2] + b->square[k] * norm[3];
+    *least = central - around;
+    *most = central + around;
 }
 
 /* a bound as a float that is not larger */
@@ -178,24 +225,30 @@ static inline float THIS(mx_bound)(double x)
 }
 
 /* Lists the components that may have probability in a tile; of the others the new bound is written. Comparisons with NaN are false. */
-TARGET static ptrdiff_t THIS(mx_list_live)(const mx_lists *l, const mx_bounds *b, float *behind, const double *norm, int32_t *live)
+TARGET static ptrdiff_t THIS(mx_list_live)(const mx_lists *l, const mx_bounds *b, ptrdiff_t tile, ptrdiff_t stride, int32_t *live)
 {
-    const double limit = MX_CERTAIN + 8.0 * (b->rounding[0] + norm[0] * b->rounding[1] + norm[1] * b->rounding[2]);
-    double best = INFINITY;     /* the least change of a score that was the best of a row */
+    const double *norm = b->norm + 4 * tile;
+    const double limit = MX_CERTAIN + 16.0 * (b->rounding[0] + norm[0] * b->rounding[1] + norm[1] * b->rounding[2]);
+    float *behind = b->behind + tile * b->K;
+    double best = INFINITY, least, most;        /* best: the least change of a score that was the best of a row */
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < b->n_gone; i++)
-        if (behind[b->gone[i]] <= (float)MX_CERTAIN)
+        if (behind[b->gone[i]] <= 0.0f)
             best = -INFINITY;
+    for (ptrdiff_t k = 0; k < l->K; k++)
+        if (behind[b->slot[k]] <= 0.0f) {
+            THIS(mx_changes)(b, k, tile, stride, &least, &most);
+            best = least < best ? least : best;
+        }
     for (ptrdiff_t k = 0; k < l->K; k++) {
-        const double change = b->constant[k] - norm[0] * b->linear[k] - norm[1] * b->square[k];
-        if (behind[b->slot[k]] <= (float)MX_CERTAIN && change < best)
-            best = change;
-    }
-    for (ptrdiff_t k = 0; k < l->K; k++) {
-        const double change = b->constant[k] + norm[0] * b->linear[k] + norm[1] * b->square[k];
-        const double bound = behind[b->slot[k]] - change + best;
+        float *place = behind + b->slot[k];
+        double bound = *place - (b->constant[k] + norm[0] * b->linear[k] + norm[1] * b->square[k]) + best;
+        if (!(bound > limit) && *place + best > limit) {
+            THIS(mx_changes)(b, k, tile, stride, &least, &most);
+            bound = *place - most + best;
+        }
         if (bound > limit)
-            behind[b->slot[k]] = THIS(mx_bound)(bound);
+            *place = THIS(mx_bound)(bound);
         else
             live[n++] = (int32_t)k;
     }
@@ -286,12 +339,15 @@ TARGET static double THIS(mx_total)(const double *w, const int32_t *row, ptrdiff
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* Lists the rows whose responsibility is not zero, and their number. Most are zero, often of all rows of a group. */
-TARGET static ptrdiff_t THIS(mx_present)(const double *r, ptrdiff_t n, mx_scratch *s)
+/* Lists the rows whose responsibility is not zero, and their number; the bits of `tiles` are those that the component takes part in. Most are
+ * zero, often of all rows of a group. */
+TARGET static ptrdiff_t THIS(mx_present)(const double *r, ptrdiff_t n, unsigned tiles, mx_scratch *s)
 {
     ptrdiff_t some = 0;
     for (ptrdiff_t from = 0; from < n; from += MX_PAD) {
         const ptrdiff_t stop = n - from < MX_PAD ? n : from + MX_PAD;
+        if (!(tiles >> from / MX_TILE & 1))
+            continue;
         if (stop == from + MX_PAD) {
             int64_t bits[MX_PAD], any = 0;
             memcpy(bits, r + from, sizeof bits);
@@ -309,12 +365,10 @@ TARGET static ptrdiff_t THIS(mx_present)(const double *r, ptrdiff_t n, mx_scratc
     return some;
 }
 
-/* scores of a tile of m rows under its listed components; others: responsibility zero */
+/* scores of a tile of m rows under its listed components */
 TARGET static void THIS(mx_tile_scores)(const mx_table *t, const mx_lists *l, int linear, ptrdiff_t start, ptrdiff_t m, const double *z,
                                         const int32_t *live, ptrdiff_t n, ptrdiff_t room, double *tile, double *r)
 {
-    for (ptrdiff_t k = 0; n < l->K && k < l->K; k++)
-        memset(r + k * room, 0, MX_TILE * sizeof(double));
     for (ptrdiff_t j = 0; j < n; j++)
         for (ptrdiff_t i = 0; i < MX_TILE; i++) {
             const double e = !t->exposure ? 1.0 : i < m ? t->exposure[mx_place(t, start + i)] : 0.0;
@@ -330,19 +384,21 @@ TARGET static void THIS(mx_tile_scores)(const mx_table *t, const mx_lists *l, in
 
 /* responsibilities of a block of rows, (K of the lists, room) */
 TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists *l, const mx_bounds *bounds, const mx_request *request,
-                                               int linear, ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, ptrdiff_t n_missing,
-                                               mx_scratch *s)
+                                               int linear, ptrdiff_t start, ptrdiff_t n, ptrdiff_t room, const double *cells,
+                                               ptrdiff_t n_missing, mx_scratch *s)
 {
     double entropy = 0.0;
     ptrdiff_t n_live[MX_MOST_ROWS / MX_TILE];
     for (ptrdiff_t from = 0; from < n; from += MX_TILE) {
         const ptrdiff_t m = n - from < MX_TILE ? n - from : MX_TILE, block_tile = from / MX_TILE, tile = (start + from) / MX_TILE;
-        const double *z = s->z + from * t->stride;
+        const double *z = cells + from * t->stride;
         int32_t *live = s->live + block_tile * l->K;
         if (bounds) {
-            if (bounds->norm[2 * tile] < 0.0)
-                THIS(mx_norms)(z, m, t->stride, bounds->norm + 2 * tile);
-            n_live[block_tile] = THIS(mx_list_live)(l, bounds, bounds->behind + tile * bounds->K, bounds->norm + 2 * tile, live);
+            if (bounds->norm[4 * tile] < 0.0)
+                THIS(mx_middle)(z, m, t->stride, bounds->middle + 2 * tile * t->stride, bounds->norm + 4 * tile);
+            n_live[block_tile] = THIS(mx_list_live)(l, bounds, tile, t->stride, live);
+            for (ptrdiff_t j = 0; j < n_live[block_tile]; j++)
+                s->tiles[live[j]] |= 1u << block_tile;
         } else {
             n_live[block_tile] = l->K;
             for (ptrdiff_t k = 0; k < l->K; k++)
@@ -357,10 +413,12 @@ TARGET static double THIS(mx_responsibilities)(const mx_table *t, const mx_lists
             s->r[k * room + r] -= e * l->missing[d * l->K + k];
     }
     for (ptrdiff_t from = 0; (request->label || request->hard) && from < n; from += MX_TILE) {
-        double best[MX_TILE];
-        THIS(mx_best)(s->r + from, l->K, room, request->hard, best);
+        double best[MX_TILE], second[MX_TILE];
+        THIS(mx_best)(s->r + from, l->K, room, request->hard, best, second);
         for (ptrdiff_t i = 0; request->label && i < MX_TILE && from + i < n; i++)
             request->label[mx_place(t, start + from + i)] = (int32_t)best[i];
+        for (ptrdiff_t i = 0; request->second && i < MX_TILE && from + i < n; i++)
+            request->second[mx_place(t, start + from + i)] = (int32_t)second[i];
     }
     for (ptrdiff_t from = 0; !request->hard && from < n; from += MX_TILE) {
         double log_sum[MX_TILE], surprise[MX_TILE];
@@ -400,29 +458,38 @@ TARGET static void THIS(mx_rows)(const mx_table *t, const mx_lists *l, const mx_
 {
     const ptrdiff_t room = mx_block(t->D);
     for (ptrdiff_t from = start; from < stop; from += room) {
-        const ptrdiff_t n = stop - from < room ? stop - from : room, n_missing = THIS(mx_load)(t, from, n, s);
+        const ptrdiff_t n = stop - from < room ? stop - from : room;
+        const ptrdiff_t n_missing = t->kept ? 0 : THIS(mx_load)(t, from, n, s->z, s->missing);
+        const double *z = t->kept ? t->kept + from * t->stride : s->z;
+        memset(s->tiles, request->given || !bounds ? 255 : 0, sizeof(*s->tiles) * (size_t)l->K);
         const double entropy = request->given ? THIS(mx_copy_given)(t, l, request->given, K, from, n, room, s->r)
-                                            : THIS(mx_responsibilities)(t, l, bounds, request, linear, from, n, room, n_missing, s);
+                                            : THIS(mx_responsibilities)(t, l, bounds, request, linear, from, n, room, z, n_missing,
+                                                                         s);
         if (!sums)
             continue;
         *sums->entropy += entropy;
-        for (ptrdiff_t j = 0; t->weight && j < l->K; j++)
-            for (ptrdiff_t i = 0; i < n; i++)
-                s->r[j * room + i] *= t->weight[mx_place(t, from + i)];
         for (ptrdiff_t j = 0; j < l->K; j++) {
             const ptrdiff_t k = l->component[j];
-            const ptrdiff_t some = THIS(mx_present)(s->r + j * room, n, s);
+            const ptrdiff_t some = THIS(mx_present)(s->r + j * room, n, s->tiles[j], s);
+            for (ptrdiff_t i = 0; t->weight && i < some; i++)
+                s->weight[i] *= t->weight[mx_place(t, from + s->row[i])];
+            double *s1 = sums->s1 + k * t->stride, *s2 = sums->s2 + k * t->stride;
+            if (!some)
+                continue;
             const double size = THIS(mx_total)(s->weight, s->row, some, NULL, from);
+            if (sums->size[k] == 0.0) {
+                memset(s1, 0, sizeof(double) * (size_t)t->stride);
+                memset(s2, 0, sizeof(double) * (size_t)t->stride);
+            }
             sums->size[k] += size;
             sums->reach[k] += t->exposure ? THIS(mx_total)(s->weight, s->row, some, t, from) : size;
-            if (some)
-                THIS(mx_add)(s->z, t->stride, s->row, s->weight, some, sums->s1 + k * t->stride, sums->s2 + k * t->stride);
+            THIS(mx_add)(z, t->stride, s->row, s->weight, some, s1, s2);
         }
         for (ptrdiff_t h = 0; h < n_missing; h++) {
-            const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D;
-            const double e = t->exposure ? t->exposure[mx_place(t, from + r)] : 1.0;
+            const ptrdiff_t r = (ptrdiff_t)s->missing[h] / t->D, d = (ptrdiff_t)s->missing[h] % t->D, at = mx_place(t, from + r);
+            const double e = t->exposure ? t->exposure[at] : 1.0, w = t->weight ? t->weight[at] : 1.0;
             for (ptrdiff_t j = 0; j < l->K; j++)
-                sums->missing[l->component[j] * t->stride + d] += e * s->r[j * room + r];
+                sums->missing[l->component[j] * t->stride + d] += e * (w * s->r[j * room + r]);
         }
     }
 }

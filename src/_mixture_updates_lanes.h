@@ -46,29 +46,32 @@ TARGET static inline void THIS(mu_fit_tile)(const mu_gaussian *c, ptrdiff_t from
     }
 }
 
+/* The columns behind the whole tiles: with D >= MU_TILE, a tile ends with them and computes some before them once more, to the same bits. */
+
 TARGET static void THIS(mu_fit)(const mu_gaussian *c, ptrdiff_t D)
 {
-    const ptrdiff_t whole = D / MU_TILE * MU_TILE, rest = D - whole;
-    const size_t bytes = (size_t)rest * sizeof(double);
+    const size_t bytes = (size_t)D * sizeof(double);
     double in[4][MU_TILE] = {{0}}, out[4][MU_TILE];
-    mu_gaussian last = *c;
-    for (ptrdiff_t d = 0; d < whole; d += MU_TILE)
+    mu_gaussian few = *c;
+    for (ptrdiff_t d = 0; d + MU_TILE <= D; d += MU_TILE)
         THIS(mu_fit_tile)(c, d);
-    if (!rest)
+    if (D >= MU_TILE && D % MU_TILE)
+        THIS(mu_fit_tile)(c, D - MU_TILE);
+    if (D >= MU_TILE)
         return;
     for (int i = 0; i < MU_TILE; i++)
         in[2][i] = 1.0;
-    memcpy(in[0], c->s1 + whole, bytes);
-    memcpy(in[1], c->s2 + whole, bytes);
-    memcpy(in[2], c->b0 + whole, bytes);
-    memcpy(in[3], c->value + whole, bytes);
-    last.s1 = in[0], last.s2 = in[1], last.b0 = in[2], last.value = in[3];
-    last.constant = out[0], last.linear = out[1], last.square = out[2], last.divergence = out[3];
-    THIS(mu_fit_tile)(&last, 0);
-    memcpy(c->constant + whole, out[0], bytes);
-    memcpy(c->linear + whole, out[1], bytes);
-    memcpy(c->square + whole, out[2], bytes);
-    memcpy(c->divergence + whole, out[3], bytes);
+    memcpy(in[0], c->s1, bytes);
+    memcpy(in[1], c->s2, bytes);
+    memcpy(in[2], c->b0, bytes);
+    memcpy(in[3], c->value, bytes);
+    few.s1 = in[0], few.s2 = in[1], few.b0 = in[2], few.value = in[3];
+    few.constant = out[0], few.linear = out[1], few.square = out[2], few.divergence = out[3];
+    THIS(mu_fit_tile)(&few, 0);
+    memcpy(c->constant, out[0], bytes);
+    memcpy(c->linear, out[1], bytes);
+    memcpy(c->square, out[2], bytes);
+    memcpy(c->divergence, out[3], bytes);
 }
 
 /* what both tiles below need of the columns from d on: likelihoods under the component, minus the divergence, and under the noise */
@@ -105,49 +108,61 @@ TARGET static inline void THIS(mu_likelihood_tile)(const mu_selection *c, ptrdif
     }
 }
 
-/* the last columns, fewer than a tile, fill one with zeros behind them */
-TARGET static mu_selection THIS(mu_last)(const mu_selection *c, ptrdiff_t whole, ptrdiff_t rest, double in[13][MU_TILE])
+/* columns fewer than a tile fill one with zeros behind them */
+TARGET static mu_selection THIS(mu_few)(const mu_selection *c, ptrdiff_t D, double in[13][MU_TILE])
 {
-    mu_selection last = *c;
-    const double **from[12] = {&last.reach, &last.s1, &last.s2, &last.own[0], &last.own[1], &last.own[2], &last.noise[0],
-                               &last.noise[1], &last.noise[2], &last.divergence, &last.log_mean, &last.log_rest};
+    mu_selection few = *c;
+    const double **from[12] = {&few.reach, &few.s1, &few.s2, &few.own[0], &few.own[1], &few.own[2], &few.noise[0],
+                               &few.noise[1], &few.noise[2], &few.divergence, &few.log_mean, &few.log_rest};
     memset(in, 0, 13 * MU_TILE * sizeof(double));
     for (int i = 0; i < (c->one_share ? 10 : 12); i++) {
-        memcpy(in[i], *from[i] + whole, (size_t)rest * sizeof(double));
+        memcpy(in[i], *from[i], (size_t)D * sizeof(double));
         *from[i] = in[i];
     }
-    memcpy(in[12], c->p + whole, (size_t)rest * sizeof(double));
-    last.p = in[12];
-    return last;
+    memcpy(in[12], c->p, (size_t)D * sizeof(double));
+    few.p = in[12];
+    return few;
+}
+
+/* part += the last columns of a tile */
+TARGET static inline double THIS(mu_sum)(double *part, const double *last, ptrdiff_t columns)
+{
+    for (ptrdiff_t i = 0; i < columns; i++)
+        part[i] += last[MU_TILE - columns + i];
+    return simd_total(part);
 }
 
 TARGET static double THIS(mu_select)(const mu_selection *c, ptrdiff_t D)
 {
-    const ptrdiff_t whole = D / MU_TILE * MU_TILE, rest = D - whole;
-    double in[13][MU_TILE], entropy[MU_TILE] = {0}, more[MU_TILE] = {0};
-    for (ptrdiff_t d = 0; d < whole; d += MU_TILE)
-        THIS(mu_select_tile)(c, d, entropy);
-    if (rest) {
-        const mu_selection last = THIS(mu_last)(c, whole, rest, in);
-        THIS(mu_select_tile)(&last, 0, more);
-        memcpy(c->p + whole, last.p, (size_t)rest * sizeof(double));
-        for (ptrdiff_t i = 0; i < rest; i++)
-            entropy[i] += more[i];
+    double in[13][MU_TILE], entropy[MU_TILE] = {0}, last[MU_TILE] = {0};
+    if (D < MU_TILE) {
+        const mu_selection few = THIS(mu_few)(c, D, in);
+        THIS(mu_select_tile)(&few, 0, entropy);
+        memcpy(c->p, few.p, (size_t)D * sizeof(double));
+        for (ptrdiff_t i = D; i < MU_TILE; i++)
+            entropy[i] = 0.0;
+        return simd_total(entropy);
     }
-    return simd_total(entropy);
+    for (ptrdiff_t d = 0; d + MU_TILE <= D; d += MU_TILE)
+        THIS(mu_select_tile)(c, d, entropy);
+    if (D % MU_TILE)
+        THIS(mu_select_tile)(c, D - MU_TILE, last);
+    return THIS(mu_sum)(entropy, last, D % MU_TILE);
 }
 
 TARGET static double THIS(mu_likelihood)(const mu_selection *c, ptrdiff_t D)
 {
-    const ptrdiff_t whole = D / MU_TILE * MU_TILE, rest = D - whole;
-    double in[13][MU_TILE], sum[MU_TILE] = {0};
-    for (ptrdiff_t d = 0; d < whole; d += MU_TILE)
-        THIS(mu_likelihood_tile)(c, d, sum);
-    if (rest) {
-        const mu_selection last = THIS(mu_last)(c, whole, rest, in);
-        THIS(mu_likelihood_tile)(&last, 0, sum);
+    double in[13][MU_TILE], sum[MU_TILE] = {0}, last[MU_TILE] = {0};
+    if (D < MU_TILE) {
+        const mu_selection few = THIS(mu_few)(c, D, in);
+        THIS(mu_likelihood_tile)(&few, 0, sum);
+        return simd_total(sum);
     }
-    return simd_total(sum);
+    for (ptrdiff_t d = 0; d + MU_TILE <= D; d += MU_TILE)
+        THIS(mu_likelihood_tile)(c, d, sum);
+    if (D % MU_TILE)
+        THIS(mu_likelihood_tile)(c, D - MU_TILE, last);
+    return THIS(mu_sum)(sum, last, D % MU_TILE);
 }
 
 #undef FROM

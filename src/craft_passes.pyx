@@ -227,8 +227,7 @@ def pass_tables(
     numeric = np.array([tables.numeric[d] for d in range(tables.n_numeric)], np.intp)
     categorical = np.array([tables.categorical[d] for d in range(tables.n_categorical)], np.intp)
     rows = slab[:tables.lanes * (2 + 3 * grid.p + grid.n_levels)].reshape(-1, tables.lanes)
-    centre, scale = (array[:grid.p] for array in (pricing.centre, pricing.scale))
-    return tables_in(K, grid, centre, scale, rows, numeric, categorical)
+    return tables_in(K, grid, pricing.centre[:grid.p], pricing.scale[:grid.p], rows, numeric, categorical)
 
 
 def drop_empty(

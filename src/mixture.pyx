@@ -9,14 +9,15 @@ import numpy as np
 
 from cython.parallel cimport parallel
 from libc.math cimport INFINITY
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.string cimport memcmp, memcpy, memset
 
 from craftc._kernels._common cimport check, check_indices, check_threads, doubles_in, doubles_out, omp_get_thread_num
 from craftc._kernels._team cimport team, team_end, team_help, team_start, team_step
 from craftc._kernels.mixture_moves cimport sort_by_size
 from craftc._kernels.mixture_scores cimport (
-    MX_COLUMNS, MX_TILE, Scores, ScoreTables, list_columns, list_components, measure_rounding, mx_bounds, mx_lists, sort_slots)
+    MX_COLUMNS, MX_PAD, MX_TILE, Scores, ScoreTables, list_columns, list_components, measure_rounding, mx_bounds, mx_lists, mx_stride,
+    sort_slots)
 from craftc._kernels.mixture_updates cimport (
     GAUSSIAN, Mixture, Model, evidence_lower_bound, update_component, update_components, update_masks, update_masks_of, update_noise,
     update_shares, update_sticks)
@@ -24,7 +25,7 @@ from craftc._kernels.team cimport Team
 
 cdef extern from "_mixture.h":
     enum:
-        MX_PAD, MX_MOST_ROWS
+        MX_MOST_ROWS
 
     ctypedef struct mx_table:
         const void *X
@@ -36,6 +37,7 @@ cdef extern from "_mixture.h":
         const double *exposure
         const double *weight
         const int32_t *order
+        const double *kept
         int missing
 
     ctypedef struct mx_sums:
@@ -53,6 +55,7 @@ cdef extern from "_mixture.h":
         double *weight
         int32_t *row
         int32_t *live
+        uint32_t *tiles
         int64_t *missing
 
     ctypedef struct mx_request:
@@ -60,10 +63,11 @@ cdef extern from "_mixture.h":
         const double *given
         double *proba
         int32_t *label
+        int32_t *second
         double *evidence
 
-    Py_ssize_t mx_stride(Py_ssize_t) noexcept nogil
     Py_ssize_t mx_block(Py_ssize_t) noexcept nogil
+    void mx_keep(const mx_table *, Py_ssize_t, double *) noexcept nogil
     void mx_rows(const mx_table *, const mx_lists *, const mx_bounds *, const mx_request *, Py_ssize_t, int, Py_ssize_t, Py_ssize_t,
                  mx_sums *, mx_scratch *) noexcept nogil
 
@@ -77,8 +81,7 @@ cdef enum:
     FEW_SEGMENTS = 16           # of a smaller table, at most: of at least LEAST_ROWS, with LEAST_SUMS numbers together
     LEAST_ROWS = 128
     LEAST_SUMS = 131072
-    SORTED_BYTES = 1048576      # of a group of rows that are sorted together, at least: it stays in a cache
-    SORTED_TILES = 4            # of such a group for each component, at least
+    KEPT_CELLS = 65536          # of a smaller table, at most, z is kept from pass to pass: it stays in a cache
 
 
 cdef struct Pass:               # over all rows
@@ -134,11 +137,12 @@ cdef void segment_sums(void *context, int segment, int thread) noexcept nogil:
     s.weight = s.r + block * p.K
     s.row = <int32_t *> (s.weight + block)
     s.live = <int32_t *> (s.weight + 2 * block)
+    s.tiles = <uint32_t *> (s.live + MX_MOST_ROWS // MX_TILE * p.K)
     s.missing = <int64_t *> (s.weight + 2 * block + MX_MOST_ROWS // MX_TILE * p.K)
     if p.gather:
         sums = p.sums + segment * p.size
-        memset(sums, 0, p.size * sizeof(double))
         places(p, sums, &out)
+        memset(out.size, 0, (p.size - (out.size - sums)) * sizeof(double))
     mx_rows(&p.t, &p.scores.lists, &p.scores.bounds if p.scores.bounded else NULL, p.request, p.K, p.linear, start,
             min(start + p.rows, p.n), &out if p.gather else NULL, &s)
 
@@ -158,6 +162,8 @@ cdef void add_segments(void *context, int k, int thread) noexcept nogil:
         s1[d] = s2[d] = reach[d] = 0.0
     for segment in range(p.segments):
         places(p, p.sums + segment * p.size, &part)
+        if part.size[k] == 0.0:
+            continue
         m.size[k] += part.size[k]
         total += part.reach[k]
         for d in range(D):
@@ -255,20 +261,6 @@ cdef void ascend(Pass *p, Mixture mixture, double before, double least, double *
         made[0] += 1
 
 
-cdef void sort_group(const int32_t[::1] label, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t[::1] place, int32_t[::1] order) noexcept nogil:
-    """Rows [start, stop) by their labels; place (labels + 1)."""
-    cdef Py_ssize_t i, k
-    place[:] = 0
-    place[0] = start
-    for i in range(start, stop):
-        place[label[i] + 1] += 1
-    for k in range(place.shape[0] - 1):
-        place[k + 1] += place[k]
-    for i in range(start, stop):
-        order[place[label[i]]] = <int32_t> i
-        place[label[i]] += 1
-
-
 cdef class Rows:
     """The table in the model's units, (x - centre) * scale of some columns. Every segment of rows has its own sums, added in their order.
 
@@ -292,7 +284,7 @@ cdef class Rows:
     team : Team or None
         Threads that help all calls; they have no `n_threads` of their own then.
     order : ndarray (n,) of int32 or None
-        In which passes visit the rows, after `sort`.
+        In which passes visit the rows, after `visit`.
     """
 
     cdef Pass p
@@ -302,7 +294,7 @@ cdef class Rows:
     cdef readonly object X, column, centre, scale, exposure, weight
     cdef readonly object order
     cdef ScoreTables scores
-    cdef object sums, scratch
+    cdef object sums, scratch, kept
 
     def __init__(self, X, column, centre, scale, exposure, bint missing, Py_ssize_t K, weight=None):
         cdef const float[:, ::1] single
@@ -361,6 +353,16 @@ cdef class Rows:
         self.p.scores.bounded = False
         team_start(&self.woken)
         self.p.threads = &self.woken if self.team is None else self.team.lead()
+        return 0
+
+    cdef int _keep(self) except -1:
+        """The passes to come read the cells of a small table in the model's units, without missing ones."""
+        if self.p.t.missing or self.p.t.kept != NULL or self.p.n * self.p.t.stride > KEPT_CELLS:
+            return 0
+        if self.kept is None:
+            self.kept = cache_lines(self.p.n, self.p.t.stride)
+        mx_keep(&self.p.t, self.p.n, at_line(self.kept))
+        self.p.t.kept = at_line(self.kept)
         return 0
 
     cdef void _rest(self) noexcept:
@@ -427,26 +429,19 @@ cdef class Rows:
                     m.reach[at] = self.p.t.exposure[index[k]] if self.p.t.exposure != NULL else 1.0
                 m.s1[at] = z if z == z else 0.0
 
-    def sort(self, const int32_t[::1] label not None):
-        """Passes visit rows of one component together, in groups of near rows: a tile then has few components. Nothing else changes.
+    def visit(self, const int32_t[::1] order not None):
+        """Passes visit the rows in another order: tiles of near rows have few components. Nothing else changes.
 
         Parameters
         ----------
-        label : ndarray (n,) of int32
-            A component of every row.
+        order : ndarray (n,) of int32
+            Every row once.
         """
-        cdef Py_ssize_t n = self.p.n, K = self.p.K, group, g
-        cdef Py_ssize_t row = self.p.t.width * (sizeof(float) if self.p.t.single else sizeof(double))
-        cdef int32_t[::1] order
-        cdef Py_ssize_t[::1] place = np.empty(K + 1, np.intp)
-        check_indices(label, 0, K, "label")
-        check(label.shape[0] == n <= INT32_MAX, "label")
-        group = max(SORTED_BYTES // max(row, 1), SORTED_TILES * MX_TILE * K)
-        order = self.order = np.empty(n, np.int32)
-        with nogil:
-            for g in range((n + group - 1) // group):
-                sort_group(label, g * group, min((g + 1) * group, n), place, order)
-        self.p.t.order = &order[0] if n else NULL
+        check(order.shape[0] == self.p.n, "order")
+        check_indices(order, 0, self.p.n, "order")
+        self.order = order.base
+        self.p.t.order = &order[0] if self.p.n else NULL
+        self.p.t.kept = NULL
         self.scores.bounds = None  # other tiles
 
     def behind(self):
@@ -512,7 +507,7 @@ cdef class Rows:
                 team_help(&self.woken, omp_get_thread_num())
         self._rest()
 
-    def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads, int32_t[::1] label=None):
+    def kmeans(self, Mixture mixture not None, Py_ssize_t passes, int n_threads, int32_t[::1] label=None, int32_t[::1] second=None):
         """Passes of k-means, at most so many, from the sums of the first centres; of counts and indicators, the likeliest rates.
 
         Parameters
@@ -523,6 +518,8 @@ cdef class Rows:
         n_threads : int
         label : ndarray (n,) of int32, optional
             OUT the component of every row, its index among those that were not empty before the last pass.
+        second : ndarray (n,) of int32, optional
+            OUT its second-best component; the only one if there are no others.
 
         Returns
         -------
@@ -534,9 +531,13 @@ cdef class Rows:
         memset(&request, 0, sizeof(request))
         request.hard = True
         check(label is None or label.shape[0] == self.p.n, "label")
-        if label is not None:
-            request.label = &label[0] if self.p.n else NULL
+        check(second is None or second.shape[0] == self.p.n, "second")
+        if label is not None and self.p.n:
+            request.label = &label[0]
+        if second is not None and self.p.n:
+            request.second = &second[0]
         self._prepare(mixture, &request, True, True, n_threads)
+        self._keep()
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
                 improve_centres(&self.p, mixture, passes, &changed)
@@ -570,6 +571,7 @@ cdef class Rows:
         cdef Py_ssize_t made = 0, most = elbo.shape[0]
         memset(&request, 0, sizeof(request))
         self._prepare(mixture, &request, linear, True, n_threads)
+        self._keep()
         if not self.p.t.missing and self.p.t.exposure == NULL:
             self.scores.keep_bounds((self.p.n + MX_TILE - 1) // MX_TILE)
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):

@@ -21,7 +21,7 @@ cdef extern from "_mixture_gain.h":
         MG_TILE
 
     ctypedef struct mg_columns:
-        Py_ssize_t stop
+        Py_ssize_t D
         const double *b0
         const double *value
         const double *constant
@@ -120,7 +120,7 @@ cdef bint sort_by_size(Model *m, Py_ssize_t *order, double *work) noexcept nogil
 cdef bint in_lanes(const Model *m) noexcept nogil:
     """Whether gains over the noise can be computed for many columns at once: all have the same reach, and masks of every component."""
     cdef Py_ssize_t k
-    if m.kind != GAUSSIAN or m.tied or m.own_fractions:
+    if m.D < MG_TILE or m.kind != GAUSSIAN or m.tied or m.own_fractions:
         return False
     for k in range(m.K):
         if not same_reach(m, k):
@@ -128,11 +128,10 @@ cdef bint in_lanes(const Model *m) noexcept nogil:
     return True
 
 
-cdef double tiles_gain(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-    """`group_gain` of the columns in whole tiles, where `in_lanes` holds."""
-    cdef Py_ssize_t stop = m.D // MG_TILE * MG_TILE
+cdef double gain_in_lanes(const Model *m, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """`group_gain` where `in_lanes` holds."""
     cdef mg_columns columns = mg_columns(
-        stop=stop, b0=m.prior.b0, value=m.prior.value, constant=m.noise.constant, linear=m.noise.linear, square=m.noise.square,
+        D=m.D, b0=m.prior.b0, value=m.prior.value, constant=m.noise.constant, linear=m.noise.linear, square=m.noise.square,
         log_mean=m.share.log_mean, log_rest=m.share.log_rest)
     cdef double other = 0.0 if i == j else 1.0, reach = m.reach[i * m.D] + other * m.reach[j * m.D]
     cdef Counts c = no_counts()
@@ -151,10 +150,10 @@ cdef double group_gain(const Model *m, Py_ssize_t i, Py_ssize_t j, bint lanes=Fa
     """
     cdef double total = 0.0, factor = 1.0, gain, rest, high, low, reach, s1, s2
     cdef Counts c = no_counts()
-    cdef Py_ssize_t first = 0, d, at, other, share
-    if lanes and m.D >= MG_TILE:
-        total, first = tiles_gain(m, i, j), m.D // MG_TILE * MG_TILE
-    for d in range(first, m.D):
+    cdef Py_ssize_t d, at, other, share
+    if lanes:
+        return gain_in_lanes(m, i, j)
+    for d in range(m.D):
         gain = 0.0
         share = share_of(m, i if i >= 0 else j, d)
         if i >= 0:
@@ -246,12 +245,34 @@ cdef void fill_pair_gains(void *context, int i, int thread) noexcept nogil:
 # ---- columns that every component selects ----
 
 
-cdef double noise_gain(
-    const Model *m, const double *pooled, double a, double b, Py_ssize_t d, double reach, double s1, double s2,
-) noexcept nogil:
-    """Change of the log evidence of the noise if it takes these cells of column d; a, b from `pool_scatter`."""
+cdef struct Column:             # that every component selects, before one of them deselects it
+    Py_ssize_t d
+    double a, b, log_gamma_a, log_b  # of the noise precision that all columns share
+    double rich, poor, value        # shapes of q(lambda) and their ln B
+
+
+cdef Column column_before(const Model *m, const double *pooled, Py_ssize_t d) noexcept nogil:
+    """pooled (3, D) as `update_noise` leaves it."""
+    cdef Column c = Column(d=d, a=0.0, b=1.0, log_gamma_a=0.0, log_b=0.0, rich=0.0, poor=0.0, value=0.0)
+    if m.kind == GAUSSIAN and not m.own_noise:
+        pool_scatter(m, pooled, &c.a, &c.b)
+        c.log_gamma_a, c.log_b = log_gamma(c.a), log(c.b)
+    if not m.own_fractions:
+        set_share(m, &c, d)
+    return c
+
+
+cdef void set_share(const Model *m, Column *c, Py_ssize_t share) noexcept nogil:
+    cdef double all = 0.0, some = selected(m, share, &all)
+    c.rich, c.poor = m.share_a + some, m.share_b + (all - some)
+    c.value = log_beta(c.rich, c.poor)
+
+
+cdef double noise_gain(const Model *m, const double *pooled, const Column *column, double reach, double s1, double s2) noexcept nogil:
+    """Change of the log evidence of the noise if it takes these cells of the column."""
     cdef const Prior *prior = &m.noise_prior
-    cdef double r = pooled[d], t1 = pooled[m.D + d], t2 = pooled[2 * m.D + d], before, kappa, wider, scatter
+    cdef Py_ssize_t d = column.d
+    cdef double r = pooled[d], t1 = pooled[m.D + d], t2 = pooled[2 * m.D + d], before, kappa, wider, scatter, a = column.a
     cdef Counts c = no_counts()
     if m.kind != GAUSSIAN or m.own_noise:
         before = log_evidence(prior, m.kind, &c, d, r, t1, t2)
@@ -259,25 +280,23 @@ cdef double noise_gain(
     kappa = prior.k0 + r
     wider = kappa + reach
     scatter = above_zero(t2 + s2 - (t1 + s1) * (t1 + s1) / wider) - above_zero(t2 - t1 * t1 / kappa)
-    return (log_gamma(a + 0.5 * reach) - log_gamma(a) + a * log(b) - (a + 0.5 * reach) * log(b + 0.5 * scatter)
+    return (log_gamma(a + 0.5 * reach) - column.log_gamma_a + a * column.log_b - (a + 0.5 * reach) * log(column.b + 0.5 * scatter)
             + 0.5 * log(kappa / wider) - reach * HALF_LN_2PI)
 
 
-cdef double deselection_gain(
-    const Model *m, const double *pooled, double a, double b, Py_ssize_t d, Py_ssize_t first, Py_ssize_t last,
-) noexcept nogil:
-    """Gain of the ELBO if components [first, last) deselect column d, noise and lambda refitted."""
-    cdef double reach = 0.0, s1 = 0.0, s2 = 0.0, own = 0.0, all = 0.0
-    cdef double some = selected(m, share_of(m, first, d), &all), p = m.p[first * m.D + d]
-    cdef double rich = m.share_a + some, poor = m.share_b + (all - some)
+cdef double deselection_gain(const Model *m, const double *pooled, Column *column, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """Gain of the ELBO if components [first, last) deselect the column, noise and lambda refitted."""
+    cdef double reach = 0.0, s1 = 0.0, s2 = 0.0, own = 0.0, p = m.p[first * m.D + column.d]
     cdef Py_ssize_t k, at
+    if m.own_fractions:
+        set_share(m, column, first)
     for k in range(first, last):
-        at = k * m.D + d
-        own += own_log_likelihood(m, k, d)
+        at = k * m.D + column.d
+        own += own_log_likelihood(m, k, column.d)
         reach += m.reach[at]
         s1 += m.s1[at]
         s2 += m.s2[at]
-    return noise_gain(m, pooled, a, b, d, reach, s1, s2) - own + log_beta(rich - p, poor + p) - log_beta(rich, poor)
+    return noise_gain(m, pooled, column, reach, s1, s2) - own + log_beta(column.rich - p, column.poor + p) - column.value
 
 
 cdef bint all_select(const Model *m, Py_ssize_t d) noexcept nogil:
@@ -296,7 +315,8 @@ cdef Py_ssize_t deselect_columns(Model *m, double margin, double *pooled) noexce
     where a noise fitted to its cells raises the ELBO most.
     """
     cdef Py_ssize_t deselected = 0, d, k, best_k
-    cdef double a = 0.0, b = 0.0, best, gain
+    cdef double best, gain
+    cdef Column column
     update_components(m)
     update_noise(m, pooled)
     update_sticks(m)
@@ -305,11 +325,11 @@ cdef Py_ssize_t deselect_columns(Model *m, double margin, double *pooled) noexce
             continue
         best = margin
         best_k = -1
-        pool_scatter(m, pooled, &a, &b)
+        column = column_before(m, pooled, d)
         for k in range(1 if m.tied else m.K):
             if not m.tied and not m.size[k] > 0.0:
                 continue
-            gain = deselection_gain(m, pooled, a, b, d, k, m.K if m.tied else k + 1)
+            gain = deselection_gain(m, pooled, &column, k, m.K if m.tied else k + 1)
             if gain > best:
                 best = gain
                 best_k = k

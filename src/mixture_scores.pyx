@@ -10,9 +10,11 @@ from libc.math cimport NAN, fabs, isnan, sqrt
 from libc.stdint cimport int32_t, uint32_t
 
 from craftc._kernels._common cimport doubles_out
+from craftc._kernels.mixture_updates cimport Density
 
 cdef extern from "_mixture_change.h" nogil:
-    double mc_change(const double *p, const double *own, const double *noise, Py_ssize_t D, double *last, double *size)
+    double mc_change(const double *p, const double *own, const double *noise, Py_ssize_t D, double *last, double *moved,
+                     double *size)
 
 cdef extern from "float.h" nogil:
     const double DBL_EPSILON
@@ -49,10 +51,13 @@ cdef void measure_change(Scores *scores, Py_ssize_t j) noexcept nogil:
     cdef double *linear = scores.last + bounds.slot[j] * (2 * m.D + 1)
     cdef double *constant = linear + 2 * m.D
     cdef double *size = scores.size + 3 * j
-    cdef double now = scores.lists.constant[j] + scores.lists.reach[j]
+    cdef double *moved = bounds.moved + 2 * j * mx_stride(m.D)
+    cdef double now = scores.lists.constant[j] + scores.lists.reach[j], change
     bounds.constant[j] = now - constant[0]  # NaN if the component was not in the last pass
-    bounds.linear[j] = (1.0 + MX_ABOVE) * sqrt(mc_change(m.p + first, m.own.linear + first, m.noise.linear, m.D, linear, size + 1))
-    bounds.square[j] = (1.0 + MX_ABOVE) * sqrt(mc_change(m.p + first, m.own.square + first, m.noise.square, m.D, linear + m.D, size + 2))
+    change = mc_change(m.p + first, m.own.linear + first, m.noise.linear, m.D, linear, moved, size + 1)
+    bounds.linear[j] = (1.0 + MX_ABOVE) * sqrt(change)
+    change = mc_change(m.p + first, m.own.square + first, m.noise.square, m.D, linear + m.D, moved + mx_stride(m.D), size + 2)
+    bounds.square[j] = (1.0 + MX_ABOVE) * sqrt(change)
     size[0] = fabs(now) if isnan(constant[0]) else fabs(now) + fabs(constant[0])
     size[1], size[2] = sqrt(size[1]), sqrt(size[2])
     constant[0] = now
@@ -63,22 +68,25 @@ cdef void list_columns(void *context, int j, int thread) noexcept nogil:
     cdef Scores *scores = <Scores *> context
     cdef const Model *m = scores.m
     cdef mx_lists *lists = &scores.lists
-    cdef Py_ssize_t first = lists.component[j] * m.D, run, d, at
-    cdef double constant, reach = 0.0
+    cdef Density own = m.own, noise = m.noise
+    cdef Py_ssize_t first = lists.component[j] * m.D, run, start, d, at
+    cdef const double *p = m.p + first
+    cdef double *linear = lists.linear
+    cdef double *square = lists.square
+    cdef uint32_t *place = lists.place
+    cdef double reach = 0.0
     for run in range(mx_runs(m.D)):
-        at = j * m.D + run * MX_COLUMNS
-        for d in range(run * MX_COLUMNS, min((run + 1) * MX_COLUMNS, m.D)):
-            constant = m.p[first + d] * (m.own.constant[first + d] - m.noise.constant[d])
-            if scores.missing:
-                lists.missing[d * lists.K + j] = constant
-            if m.p[first + d] == 0.0:
-                continue
-            lists.place[at] = <uint32_t> ((d - run * MX_COLUMNS) * MX_TILE)
-            lists.linear[at] = m.p[first + d] * (m.own.linear[first + d] - m.noise.linear[d])
-            lists.square[at] = m.p[first + d] * (m.own.square[first + d] - m.noise.square[d])
-            reach += constant
-            at += 1
+        start = run * MX_COLUMNS
+        at = j * m.D + start
+        for d in range(start, min(start + MX_COLUMNS, m.D)):
+            reach += p[d] * (own.constant[first + d] - noise.constant[d])
+            place[at] = <uint32_t> ((d - start) * MX_TILE)
+            linear[at] = p[d] * (own.linear[first + d] - noise.linear[d])
+            square[at] = p[d] * (own.square[first + d] - noise.square[d])
+            at += p[d] != 0.0  # the next one takes the place of a column that is not selected
         lists.stop[run * lists.K + j] = at
+    for d in range(m.D if scores.missing else 0):
+        lists.missing[d * lists.K + j] = p[d] * (own.constant[first + d] - noise.constant[d])
     lists.reach[j] = reach
     if scores.bounded:
         measure_change(scores, j)
@@ -139,15 +147,16 @@ cdef class ScoreTables:
         self.t.bounded = True
         if self.bounds is not None:
             return 0
-        slot, behind, norm = np.empty((3, K), np.int32), np.zeros((tiles, K), np.float32), np.full((tiles, 2), -1.0)
+        slot, behind, norm = np.empty((3, K), np.int32), np.zeros((tiles, K), np.float32), np.full((tiles, 4), -1.0)
+        middle, moved = np.empty((tiles, 2 * mx_stride(D))), np.zeros((K, 2 * mx_stride(D)))
         slot[0] = np.arange(K)  # of every component; the others are those of the lists, and gone
         last, size, change = np.zeros((K, 2 * D + 1)), np.empty((K, 3)), np.empty((3, K))
         last[:, -1] = np.nan
-        self.bounds = (slot, behind, norm, last, size, change)
+        self.bounds = (slot, behind, norm, middle, moved, last, size, change)
         slot_, behind_ = slot, behind
         self.t.slot, self.t.bounds.slot, self.t.bounds.gone = &slot_[0, 0], &slot_[1, 0], &slot_[2, 0]
         self.t.bounds.K, self.t.bounds.behind, self.t.bounds.norm = K, &behind_[0, 0], doubles_out(norm)
         self.t.bounds.constant, self.t.bounds.linear = doubles_out(change[0]), doubles_out(change[1])
-        self.t.bounds.square = doubles_out(change[2])
+        self.t.bounds.square, self.t.bounds.middle, self.t.bounds.moved = doubles_out(change[2]), doubles_out(middle), doubles_out(moved)
         self.t.last, self.t.size = doubles_out(last), doubles_out(size)
         return 0

@@ -1,4 +1,5 @@
-"""Mixture with feature selection: rows as first centres, k-means++ with several trials for each centre, then exchanges.
+"""Mixture with feature selection: rows as first centres, by k-means++ with several trials for each centre, then exchanges; and the order
+in which passes visit the rows from then on.
 
 The table is transposed: the lanes are rows, and the columns are added in order. The sums do not depend on the width of a vector.
 """
@@ -10,7 +11,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from craftc._kernels._common cimport check, doubles_in, doubles_out
+from craftc._kernels._common cimport check, check_indices, doubles_in, doubles_out
 
 cdef extern from "_mixture_start.h" nogil:
     void ms_squares(const double *x, Py_ssize_t n, Py_ssize_t D, const double *centre, Py_ssize_t stride, double *out)
@@ -46,12 +47,10 @@ cdef int check_signals(Seeds *q, Py_ssize_t cells) except -1 nogil:
     return 0
 
 
-cdef Py_ssize_t draw_row(const double *mass, Py_ssize_t n, double draw) noexcept nogil:
-    """The row whose share of the running sum contains the uniform number; -1 if all are 0."""
+cdef Py_ssize_t draw_row(const double *mass, Py_ssize_t n, double total, double draw) noexcept nogil:
+    """The row whose share of the running sum, which ends in `total`, contains the uniform number; -1 if all are 0."""
     cdef Py_ssize_t i, last = -1
-    cdef double total = 0.0, running = 0.0
-    for i in range(n):
-        total += mass[i]
+    cdef double running = 0.0
     for i in range(n):
         if mass[i] > 0.0:
             last = i
@@ -136,17 +135,18 @@ cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py
                 double *mass, double *away, double *best, double *packed, int32_t *moved, double *loss) except -1 nogil:
     """At most K centres; each the best of some trials. draws (1 + (K - 1) trials + exchanges)."""
     cdef Py_ssize_t i, t, row, chosen, k
-    cdef double found, least
+    cdef double found, least, total = 0.0
     q.K = q.read = 0
     for i in range(s.n):
         q.near[i] = q.far[i] = INFINITY
         q.closest[i] = q.next[i] = 0
         mass[i] = s.weight[i]
+        total += mass[i]
     while q.K < K:
         least = INFINITY
         chosen = -1
         for _ in range(trials if q.K else 1):
-            row = draw_row(mass, s.n, draws[0])
+            row = draw_row(mass, s.n, total, draws[0])
             draws += 1
             if row < 0:
                 return 0
@@ -158,12 +158,15 @@ cdef int choose(const Sample *s, Seeds *q, Py_ssize_t K, const double *draws, Py
                 chosen = row
                 away, best = best, away
         add(s, q, chosen, best)
+        total = q.potential if spread else 0.0
         for i in range(s.n):
             mass[i] = s.weight[i] * q.near[i] if spread else s.weight[i] if q.near[i] > 0.0 else 0.0
+            if not spread:
+                total += mass[i]
     for t in range(exchanges if K > 1 else 0):
         for i in range(s.n):
             mass[i] = s.weight[i] * q.near[i]
-        row = draw_row(mass, s.n, draws[t])
+        row = draw_row(mass, s.n, q.potential, draws[t])
         if row < 0:
             return 0
         check_signals(q, s.n * (s.D + 1))
@@ -205,7 +208,7 @@ def seed_rows(cells not None, weight not None, draws not None, Py_ssize_t K, Py_
     check(weight.shape == (s.n,), "weight")
     check(draws.shape == (1 + (K - 1) * trials + exchanges,), "draws")
     rows, loss = np.empty(K, np.intp), np.empty(K)
-    near, far, mass, away, best = (np.empty(s.n) for _ in range(5))
+    near, far, mass, away, best = np.empty((5, s.n))
     packed, links = np.empty(s.D * s.n if exchanges else 0), np.empty((3, max(s.n, 1)), np.int32)
     cdef Py_ssize_t[::1] rows_ = rows
     cdef int32_t[:, ::1] links_ = links
@@ -220,3 +223,76 @@ def seed_rows(cells not None, weight not None, draws not None, Py_ssize_t K, Py_
     with nogil:
         choose(&s, &q, K, draws_, trials, exchanges, spread, mass_, away_, best_, packed_, &links_[2, 0], loss_)
     return rows[:q.K].copy()
+
+
+cdef void link_centres(const double *centres, Py_ssize_t K, Py_ssize_t D, double *away, int32_t *rank) noexcept nogil:
+    """Places of centres (D, K) in a chain that begins far from the first one and goes on to the closest of those left."""
+    cdef Py_ssize_t k, last = 0, place, closest
+    ms_squares(centres, K, D, centres, K, away)
+    for k in range(K):
+        rank[k] = -1
+        if away[k] > away[last]:
+            last = k
+    for place in range(K):
+        rank[last] = <int32_t> place
+        ms_squares(centres, K, D, centres + last, K, away)
+        closest = -1
+        for k in range(K):
+            if rank[k] < 0 and (closest < 0 or away[k] < away[closest]):
+                closest = k
+        last = closest
+
+
+cdef void sort_rows(const int32_t *rows, Py_ssize_t n, const int32_t *component, Py_ssize_t K, const int32_t *rank, Py_ssize_t *place,
+                    int32_t *out) noexcept nogil:
+    """Rows by the place of their component in the chain; equal ones keep their order. place (K + 1)."""
+    cdef Py_ssize_t i, k
+    memset(place, 0, sizeof(Py_ssize_t) * (K + 1))
+    for i in range(n):
+        place[rank[component[rows[i]]] + 1] += 1
+    for k in range(K):
+        place[k + 1] += place[k]
+    for i in range(n):
+        k = rank[component[rows[i]]]
+        out[place[k]] = rows[i]
+        place[k] += 1
+
+
+def visiting_order(const int32_t[::1] label not None, const int32_t[::1] second not None, centres not None, Py_ssize_t group):
+    """An order of the rows in which those of one component follow each other, and those of near components.
+
+    Parameters
+    ----------
+    label, second : ndarray (n,) of int32  # IN
+        The closest and the second closest component of a row.
+    centres : ndarray (D, K) of float64, contiguous  # IN
+    group : int
+        Of so many rows that follow each other, which are sorted together: near rows stay in a cache.
+
+    Returns
+    -------
+    ndarray (n,) of int32
+    """
+    cdef Py_ssize_t n = label.shape[0], D, K, some, start = 0
+    check(second.shape[0] == n < 2**31, "second")
+    check(centres.ndim == 2, "centres")
+    check(group > 0, "group")
+    D, K = centres.shape
+    check_indices(label, 0, K, "label")
+    check_indices(second, 0, K, "second")
+    order, middle, rank = np.arange(n, dtype=np.int32), np.empty(min(n, group), np.int32), np.empty(K, np.int32)
+    cdef int32_t[::1] order_ = order, middle_ = middle, rank_ = rank
+    cdef Py_ssize_t[::1] place = np.empty(K + 1, np.intp)
+    away = np.empty(K)
+    cdef const double *centres_ = doubles_in(centres)
+    cdef double *away_ = doubles_out(away)
+    if n == 0:
+        return order
+    with nogil:
+        link_centres(centres_, K, D, away_, &rank_[0])
+        while start < n:
+            some = min(group, n - start)
+            sort_rows(&order_[start], some, &second[0], K, &rank_[0], &place[0], &middle_[0])
+            sort_rows(&middle_[0], some, &label[0], K, &rank_[0], &place[0], &order_[start])
+            start += some
+    return order

@@ -274,7 +274,7 @@ cdef class Conditionals:
     def __init__(self, numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
                  first_node, n_nodes, grid, minus, plus, double eps, bint softmax, Py_ssize_t runs):
         cdef sp_table *t = &self.p.t
-        check(all(np.ndim(array) == 2 and len(array) == 5 for array in (grid, minus, plus)), "grid, minus or plus")
+        check(all([np.ndim(array) == 2 and len(array) == 5 for array in (grid, minus, plus)]), "grid, minus or plus")
         check(np.ndim(first) == 1 and len(first) >= 1 and np.ndim(first_row) == 1 and len(first_row) >= 1, "first or first_row")
         cdef Py_ssize_t width = grid.shape[1], L = plus.shape[1], p1, R, i, M = 0
         self.arrays = (numeric, column, centre, scale, codes, variable, first_state, first, joint, stride, first_row, indicator, low_rank,
@@ -294,7 +294,7 @@ cdef class Conditionals:
         check_positions(first, t.p2 + 1, "first")
         check_positions(first_row, R + 1, "first_row")
         check_positions(joint, max(len(first_row) - 1, 0), "joint")
-        check(all(-1 <= i < t.p2 or i == SP_MISSING for i in indicator), "indicator")
+        check(all([-1 <= i < t.p2 or i == SP_MISSING for i in indicator]), "indicator")
         t.first_node, t.n_nodes = numbers(first_node), numbers(n_nodes)
         for i in range(p1):
             if t.n_nodes[i] <= 0 or t.n_nodes[i] % SP_LANES or t.first_node[i] < 0 or t.first_node[i] % SP_LANES \
@@ -401,9 +401,9 @@ cdef class Conditionals:
                 team_end(&p.threads)
             else:
                 team_help(&p.threads, omp_get_thread_num())
-        log_z, node, pairs, visits, residuals, crosses = (
+        log_z, node, pairs, visits, residuals, crosses = [
             total[p.place[j]:p.place[j] + math.prod(shape)].reshape(shape) for j, shape in enumerate(self.shapes)
-        )
+        ]
         # every row is in one row of the first joint's table
         if p.t.J and node_table is not None:
             node = visits[p.t.first_row[0]:p.t.first_row[1]].sum(axis=0)

@@ -132,20 +132,17 @@ class NumberTable:
         return np.asarray(1.0 / (self.grid * self.unit) if len(self._share) else 1.0 / self.grid)
 
     def means(self, sums: _kernel.Sums, K: int) -> Floats:
-        """(K, D) means of the first K clusters; the middle of the table where one is empty."""
+        """(K, D) means of the first K clusters, of one the grand mean; the middle of the table where one is empty."""
+        if K == 1:
+            return self.mean[None]
         means = np.empty((K, self.n_columns))
         _kernel.means(sums.sums, sums.counts, self.middle, self.step, means)
         return means
 
     @cached_property
-    def _whole(self) -> _kernel.Sums:
-        """Sums of all rows."""
-        raise NotImplementedError
-
-    @cached_property
     def mean(self) -> Floats:
         """(D,) grand mean."""
-        return np.asarray(self.means(self._whole, 1)[0])
+        return np.asarray(self._of_columns.origin + self._of_columns.offsets[0])
 
     @cached_property
     def geometry(self) -> Geometry:
@@ -231,22 +228,13 @@ class DenseData(NumberTable):
         """Some of the rows."""
         return DenseData(self.X.take(rows, axis=0), None if self._given is None else self._given[rows], self.n_threads)
 
-    @cached_property
-    def _whole(self) -> _kernel.Sums:
-        sums = self.no_sums(1)
-        _kernel.accumulate(self.X, None, sums, self.threads_of_pass)
-        return sums
-
     def one_cluster(self) -> Labels:
         return np.zeros(len(self), np.int32)
 
     def sums_of(self, labels: Labels, K: int) -> _kernel.Sums:
         """Exact sums of every cluster of a partition, and room for some more."""
         sums = self.no_sums(max(64, K))
-        if K == 1:
-            sums.sums[0], sums.counts[0] = self._whole.sums[0], self._whole.counts[0]
-        else:
-            _kernel.accumulate(self.X, labels, sums, self.threads_of_pass)
+        _kernel.accumulate(self.X, None if K == 1 else labels, sums, self.threads_of_pass)
         return sums
 
     def _groups(self, labels: Labels, some: slice, whole: bool, grid: _moments.Grid) -> Integers:

@@ -6,7 +6,7 @@ from craftc._kernels.mixture_updates cimport Model
 
 cdef extern from "_mixture_scores.h" nogil:
     enum:
-        MX_COLUMNS, MX_TILE
+        MX_COLUMNS, MX_PAD, MX_TILE
 
     const double MX_ABOVE
 
@@ -25,8 +25,10 @@ cdef extern from "_mixture_scores.h" nogil:
         Py_ssize_t K
         int32_t *slot
         float *behind
+        double *middle
         double *norm
         double *constant
+        double *moved
         double *linear
         double *square
         double *rounding
@@ -34,6 +36,7 @@ cdef extern from "_mixture_scores.h" nogil:
         int32_t *gone
 
     Py_ssize_t mx_runs(Py_ssize_t)
+    Py_ssize_t mx_stride(Py_ssize_t)
 
 ctypedef struct Scores:
     mx_lists lists

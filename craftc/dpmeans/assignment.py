@@ -17,6 +17,8 @@ from craftc.dpmeans.bounded_rows import BoundedRows, CentreMoves, NewClusters, r
 _WIDE = 4096  # centres times columns from which on bounds pay at once
 _ROWS_PER_MOVE = 20  # rows for each that moved, above which bounds are kept for the next sweep
 _ROWS_BOUNDED = 50  # the same, above which the next sweep uses them
+_OUTSIDE = -1  # label of a row in the first cluster, but not in its sums: the next sweep adds it where it belongs
+_ROOM = 64  # clusters for which sums have room at first
 
 
 class Assignment:
@@ -44,7 +46,8 @@ class Assignment:
         self._bounds_pay, self._few_move = True, False
         self._last_is_new = False  # whether the bounds do not cover the last centre
         self._bounded_mu = np.empty((0, data.n_columns))  # centres to which the bounds belong
-        self.drop_empty()
+        if K > 1:
+            self.drop_empty()
         self.update_means()
 
     # ---- clusters ----
@@ -184,19 +187,20 @@ class LocalAssignment(Assignment):
     data : DenseData
     limit, cap
         As above.
-    labels : ndarray (n,) of int32
-        Start partition 0..K-1; updated in place.
+    labels : ndarray (n,) of int32, or None
+        Start partition 0..K-1; updated in place. None: one cluster, whose sums the first sweep makes.
     order : ndarray (n,) of int32, or empty
         Rows in the order of the visits; a position is an index into it.
     """
 
-    def __init__(self, data: DenseData, limit: float, cap: int, labels: Labels, order: NDArray[np.int32]) -> None:
+    def __init__(self, data: DenseData, limit: float, cap: int, labels: Labels | None, order: NDArray[np.int32]) -> None:
         self.data = data
         geometry, _ = data.geometry, data.scatter  # moments of the table take labels of their own: before the bounds exist
         upper, lower = np.empty((2, len(data)), np.float32)
-        self.rows = BoundedRows(data.X, geometry, labels, upper, lower, order, data.n_threads)
-        K = int(labels.max()) + 1
-        super().__init__(data, limit, cap, K, data.sums_of(labels, K))
+        rows = np.full(len(data), _OUTSIDE, np.int32) if labels is None else labels
+        self.rows = BoundedRows(data.X, geometry, rows, upper, lower, order, data.n_threads)
+        K = 1 if labels is None else int(labels.max()) + 1
+        super().__init__(data, limit, cap, K, data.no_sums(_ROOM) if labels is None else data.sums_of(labels, K))
 
     @property
     def labels(self) -> Labels:
@@ -204,7 +208,7 @@ class LocalAssignment(Assignment):
 
     def replace_centers(self, centers: Floats) -> None:
         super().replace_centers(centers)
-        self.rows.labels[:] = -1  # in the first cluster, but not in its sums: the next sweep adds every row where it belongs
+        self.rows.labels[:] = _OUTSIDE
         self.sums.clear()
 
     def renumber(self, number: NDArray[np.int32]) -> None:
@@ -235,6 +239,9 @@ class LocalAssignment(Assignment):
     def collapse(self) -> int:
         """Every row in turn to the cluster where J is smallest, the means follow every move; returns how many moved."""
         data, rows, position, moved = self.data, self.rows, 0, 0
+        if not self.sums.counts[: self.K].any():
+            rows.labels[:] = 0
+            self.sums = data.sums_of(rows.labels, self.K)
         D, K = data.X.shape[1], self.K
         if self._bounds != "costs":
             rows.upper[:] = np.inf

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,12 @@ class SphericalFit(FitResult):
 def limit_of(table: NumberTable, penalty: float) -> float:
     """Squared distance beyond which a row opens a cluster: lambda^2, but not less than the grid of the sums can tell."""
     return max(penalty, table.resolution)
+
+
+def _ratio(falls: list[float]) -> float:
+    """The larger of the last ratios of falls of J, 1 if there is none below."""
+    ratios = [after / before for before, after in pairwise(falls) if 0.0 < before < np.inf]
+    return min(max(ratios, default=1.0), 1.0)
 
 
 class Sweeps:
@@ -92,23 +100,34 @@ class Sweeps:
         """Sweeps until no row moves, or K stays and J falls by less than a share of it; returns (sweeps, whether they converged).
 
         `ahead`: or until it would in the next sweep, if its falls went on as a geometric series; not after a sweep that changed K, which
-        later ones may do again.
+        later ones may do again. A first sweep, whose J before is not known, counts what the means lower.
         """
-        fall, steady = np.inf, ahead
+        falls: list[float] = []
 
         def step() -> tuple[State, float]:
-            nonlocal fall, steady
-            K, moved = self.rows.K, sweep()
+            nonlocal ahead
+            K, compared = self.rows.K, self.rows.mu
+            moved = sweep()
             dropped = self.rows.drop_empty()
             self.rows.update_means()
-            objective, before, same = self.objective, fall, self.rows.K == K
-            steady = steady and same
-            fall = path[-1] - objective if path and same else np.inf
-            ratio = fall / before if steady and 0.0 < fall < before < np.inf else 1.0
-            flat = tolerance > 0.0 and fall * ratio <= tolerance * objective
+            objective, fall = self.objective, np.inf
+            if self.rows.K != K:
+                ahead = False
+            elif path:
+                fall = path[-1] - objective
+            elif ahead:
+                fall = self._fall_by_means(compared)
+            falls.append(fall)
+            expected = fall * _ratio(falls[-3:]) if ahead else fall
+            flat = tolerance > 0.0 and expected <= tolerance * objective
             return "moving" if (moved or dropped) and not flat else "converged", objective
 
         return iterate_until_converged(step, path, max_iter, slack=self.slack, callback=callback)
+
+    def _fall_by_means(self, before: Floats) -> float:
+        """How much lower J is since the centres moved to the means of their rows, from those before."""
+        counts, steps = self.rows.sums.counts[: self.rows.K], self.rows.mu - before
+        return math.fsum(counts * (steps**2).sum(axis=1)) * self.table.unit
 
     def sweep(self, mode: str) -> Callable[[], int]:
         """The sweep of a mode."""
@@ -162,15 +181,15 @@ class Descent(Sweeps):
         lambda^2.
     cap : int
         Maximal number of clusters.
-    labels : ndarray (n,) of int32
-        Start partition 0..K-1; updated in place.
+    labels : ndarray (n,) of int32, or None
+        Start partition 0..K-1; updated in place. None: one cluster.
     order : ndarray (n,) of int32, or empty
         Order of the rows.
     """
 
     rows: LocalAssignment
 
-    def __init__(self, data: DenseData, penalty: float, cap: int, labels: Labels, order: NDArray[np.int32]) -> None:
+    def __init__(self, data: DenseData, penalty: float, cap: int, labels: Labels | None, order: NDArray[np.int32]) -> None:
         super().__init__(LocalAssignment(data, limit_of(data, penalty), cap, labels, order), penalty)
 
     def sweep(self, mode: str) -> Callable[[], int]:

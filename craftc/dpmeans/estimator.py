@@ -79,7 +79,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         "auto": the search, unless a number as `cluster_penalty` without `max_clusters`, or a start as `init`, asks for the paper's
         algorithm; then serial or delayed sweeps, as suits lambda^2. After delayed sweeps, clusters that are clearly two are cut, and sweeps
         follow. With more than 16 384 rows, sweeps start from the centres of sweeps over a sample and end where J falls by less than 1e-4
-        of itself or, as long as no cluster has opened or closed, is expected to in the next one, as the falls of the last two tell.
+        of itself or, as long as no cluster has opened or closed, is expected to in the next one, as the last falls tell.
         "serial": rows are visited in order, and a row beyond lambda opens a cluster immediately (the paper). "delayed": one new cluster
         per sweep, at the furthest row; slower, but does not shatter clusters where D < lambda^2 / variance < 2 D. "collapsed": each row
         in turn moves to the cluster where J is smallest, with the change of the means included (Eq. 8). "lowest": the search for the
@@ -360,7 +360,7 @@ class DPMeans(WithoutCollections, MomentsSummary, DenseInput, NewRows, ClusterMi
         data = DenseData(table, weight, effective_n_threads(self.n_threads))
         data.check_ranges(column_names(self))
         cap = NO_CAP if self.max_clusters is None else int(self.max_clusters)
-        descent = Descent(data, self._limit, cap, np.zeros(len(table), np.int32), data.order(0, 0))
+        descent = Descent(data, self._limit, cap, None, data.order(0, 0))
         rows = descent.rows
         rows.replace_centers(whitened(self.cluster_centers_, self._shape))
         descent.serial()

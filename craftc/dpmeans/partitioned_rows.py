@@ -7,7 +7,6 @@ earlier rows.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,10 +56,6 @@ class PartitionedNumbers(NumberTable):
         self.partitions, self.engine = table, table.engine
         low, high = table.column_ranges()
         super().__init__(len(table), low, high, float(len(table)), 1.0, 1.0, bool(table.schema.dtype == np.float32))
-
-    @cached_property
-    def _whole(self) -> _kernel.Sums:
-        return self.sums_of(self.one_cluster(), 1)
 
     def one_cluster(self) -> FarLabels:
         return self.engine.labels(OneCluster())

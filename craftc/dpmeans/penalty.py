@@ -206,7 +206,7 @@ def paper_mode(rows: Any, penalty: float, seed: int) -> str:
     n = rows.n_counted
     sample = rows.counted() if n <= _MODE_ROWS else rows.gathered(spread(n, _MODE_ROWS, seed, DPMeansStream.MODE_SAMPLE))
     most = len(sample) // _ROWS_PER_RADIUS
-    descent = Descent(sample, penalty, most + 1, sample.one_cluster(), sample.order(0, 0))
+    descent = Descent(sample, penalty, most + 1, None, sample.order(0, 0))
 
     def typical() -> float:
         return float(2.0 * descent.inertia / sample.total)

@@ -47,9 +47,8 @@ class LocalRows:
 
     # ---- start partitions ----
 
-    def one_cluster(self) -> Labels:
+    def one_cluster(self) -> None:
         """All rows in one cluster."""
-        return self.data.one_cluster()
 
     def random_labels(self, K: int, seed: int, start: int) -> Labels:
         """Random labels, numbered without gaps."""
@@ -79,7 +78,7 @@ class LocalRows:
                 largest, row = float(squared[at]), first + int(rows[at])
         return largest, data.X[row]
 
-    def sweeps(self, penalty: float, cap: int, labels: Labels, seed: int, number: int) -> Descent:
+    def sweeps(self, penalty: float, cap: int, labels: Labels | None, seed: int, number: int) -> Descent:
         """A descent from a start partition, in the order of the rows that belongs to the number of the start."""
         return Descent(self.data, penalty, cap, labels, self.data.order(seed, number))
 

@@ -124,7 +124,7 @@ class Starts:
             sample = some_rows(rows, self.seed, len(leaders))
             if len(leaders) == 1 or len(sample) == rows.n_counted:
                 return leaders, []
-        descent = Descent(sample, penalty, self.cap, sample.one_cluster(), sample.order(0, 0))
+        descent = Descent(sample, penalty, self.cap, None, sample.order(0, 0))
         if leaders is not None:
             descent.rows.replace_centers(leaders)
         path: list[float] = []
@@ -147,7 +147,7 @@ class Starts:
             return float(self.rows.farthest_first(min(int(model.n_clusters), most))[2][-1]), None
 
         def fit(rows: DenseData, penalty: float) -> SphericalFit:
-            descent = Descent(rows, penalty, min(self.cap, MOST_CHOSEN + 1), rows.one_cluster(), rows.order(seed, 0))
+            descent = Descent(rows, penalty, min(self.cap, MOST_CHOSEN + 1), None, rows.order(seed, 0))
             path: list[float] = []
             return descent.result(path, *descent.run(descent.sweep(self.mode), path, int(model.max_iter)))
 

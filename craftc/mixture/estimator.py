@@ -457,7 +457,7 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
 
     def _read(self, X: ArrayLike, reset: bool) -> NDArray[Any]:
         """The rows; raise if they do not fit the kind of components."""
-        rows = self._read_rows(X, reset, allow_nan=True, ensure_min_samples=2 if reset else 1)
+        rows = self._read_rows(X, reset, allow_nan=True, min_rows=2 if reset else 1)
         if reset:
             check_ranges(*column_ranges(rows), column_names(self))
         if self.covariance == "full" and np.isnan(rows).any():

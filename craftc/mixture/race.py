@@ -44,8 +44,10 @@ class Race:
             yield
             if self._one_left.is_set():
                 ascent.model.share(self.team)
-        ascent.model.pause()
-        self._elbo[start] = ascent.elbo
+        with self._lock:
+            self._elbo[start] = ascent.elbo
+            for behind in self._elbo.keys() - {self.ahead}:
+                self.ascents[behind].model.pause()
 
     def run(self, starts: Iterable[Iterator[None]]) -> MixtureResult:
         """The start that is ahead after the turns of all, continued to the end."""
@@ -67,7 +69,7 @@ class Race:
         try:
             while (turns := self._next()) is not None:
                 for _ in turns:
-                    self._waiting.append(turns)
+                    self._wait(turns)
                     break
             if self._leave() == 0:
                 best = self.ascents[self.ahead]
@@ -89,6 +91,13 @@ class Race:
     def _next(self) -> Iterator[None] | None:
         with self._lock:
             return self._waiting.popleft() if self._waiting and not self._over.is_set() else None
+
+    def _wait(self, turns: Iterator[None]) -> None:
+        """Several threads take turns, so that they finish together; one goes on with the start whose rows are in its caches."""
+        if self.n_threads > 1:
+            self._waiting.append(turns)
+        else:
+            self._waiting.appendleft(turns)
 
     def _leave(self) -> int:
         """The number of threads that still take turns, without this one."""

@@ -122,10 +122,9 @@ class ScaledData:
     def __init__(self, X: NDArray[Any], scaling: ColumnScaling, n_threads: int, weight: Floats | None = None) -> None:
         self.X, self.scaling, self.n_threads, self.weight = X, scaling, n_threads, weight
         self.total = float(len(X)) if weight is None else math.fsum(weight)
-        self.missing, self.exposure, self.constant = False, np.empty(len(X)) if scaling.counts else None, 0.0
+        self.missing, self.exposure = _has_missing(X), np.empty(len(X)) if scaling.counts else None
         parts = []
         for rows in chunks(len(X)):
-            self.missing |= bool(np.isnan(X[rows]).any())
             if self.exposure is not None:
                 e = self.exposure[rows] = scaling.exposures(X[rows])
                 cells = np.nan_to_num(X[rows][:, scaling.column].astype(np.float64))
@@ -154,6 +153,10 @@ class ScaledData:
         return Rows(self.X, scaling.column, scaling.centre, scaling.scale, self.exposure, self.missing, K, self.weight)
 
 
+def _has_missing(X: NDArray[Any]) -> bool:
+    return any(bool(np.isnan(X[rows]).any()) for rows in chunks(len(X)))
+
+
 def _moments(X: NDArray[Any], n_threads: int, weight: Floats | None) -> tuple[Floats, Floats, Floats]:
     """Present cells, mean and scatter of every column. The first pass is centred on a cell of the column, so that constants give 0."""
     width = X.shape[1]
@@ -163,11 +166,11 @@ def _moments(X: NDArray[Any], n_threads: int, weight: Floats | None) -> tuple[Fl
         present = ~np.isnan(X[:, d])
         reference[d] = X[present.argmax(), d] if present.any() else 0.0
     whole = Mixture(1, width, (1.0, 1.0, ones), (1.0, 1.0, ones), 1.0, kind="gaussian", own_noise=False, tied=False)
-    threads = threads_for(n_threads, X.size)
+    threads, missing = threads_for(n_threads, X.size), _has_missing(X)
 
     def sums(centre: Floats) -> tuple[Floats, Floats, Floats]:
         whole.size[:] = 1.0
-        Rows(X, columns, centre, ones, None, True, 1, weight).e_step(whole, threads)
+        Rows(X, columns, centre, ones, None, missing, 1, weight).e_step(whole, threads)
         return whole.reach[0].copy(), whole.s1[0].copy(), whole.s2[0].copy()
 
     n_present, s1, s2 = sums(reference)
@@ -184,7 +187,8 @@ def _moments(X: NDArray[Any], n_threads: int, weight: Floats | None) -> tuple[Fl
 def _scale(scale: str, variance: Floats) -> Floats:
     """Factors of the columns: one for all, one for each, or 1."""
     if scale == "auto":
-        low, high = np.sqrt(np.quantile(variance, [0.1, 0.9]))
+        places = np.arange(len(variance)) / max(1, len(variance) - 1)
+        low, high = np.sqrt(np.interp([0.1, 0.9], places, np.sort(variance)))  # quantiles, of which there are few
         scale = "scalar" if high <= _COMMENSURATE * low else "standard"
     if scale == "none":
         return np.ones_like(variance)

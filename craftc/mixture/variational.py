@@ -34,6 +34,8 @@ _SLACK = 1e-9  # of the ELBO: a move must gain more, and rounding may cost an up
 _SEED_ROWS = 256  # least number of rows among which the first centres are drawn
 _TRIALS = 3  # rows drawn for each of them
 _ROUGH = 3e-3  # nats per row that the last sweep of a start gains before the starts are compared
+_SORTED_BYTES = 1 << 20  # of rows that are sorted together, at least: they stay in a cache
+_SORTED_ROWS = 128  # of them for each component, at least
 LLOYD = 6  # passes of k-means: it only has to give a start
 
 
@@ -181,14 +183,14 @@ class DiagonalModel:
         self.mixture = self.factors.mixture
         self.data, self.scaling, self.priors, self.n_threads = data, data.scaling, priors, n_threads
         self.team: Team | None = None
-        self.start_labels: Labels | None = None
+        self.order: NDArray[np.int32] | None = None  # in which the rows are visited
 
     @cached_property
     def rows(self) -> Rows:
         rows = self.data.rows(self.priors.K)
         rows.team = self.team
-        if self.start_labels is not None:
-            rows.sort(self.start_labels)
+        if self.order is not None:
+            rows.visit(self.order)
         return rows
 
     def share(self, team: Team) -> None:
@@ -207,12 +209,21 @@ class DiagonalModel:
     def start_by_kmeans(self, seed: int, start: int, config: FitConfig, passes: int) -> None:
         """k-means from rows drawn by their squared distances; counts: each row belongs to the rates with the highest likelihood."""
         self.rows.start(self.mixture, self._seeds(seed, start, passes > 1))
-        most, label = self.data.passes(self.priors.K), np.empty(len(self.data), np.int32)
-        while passes > 0 and self.rows.kmeans(self.mixture, some := min(passes, most), self._threads(some), label):
+        most, (label, second) = self.data.passes(self.priors.K), np.empty((2, len(self.data)), np.int32)
+        while passes > 0 and self.rows.kmeans(self.mixture, some := min(passes, most), self._threads(some), label, second):
             passes -= some
-        self.rows.sort(label)
-        self.start_labels = label
+        self.order = self._order(label, second)
+        self.rows.visit(self.order)
         self._initialise()
+
+    def _order(self, label: Labels, second: Labels) -> NDArray[np.int32]:
+        """Rows of one component together, and those of near ones: a tile of rows then has few components."""
+        q, X = self.mixture, self.data.X
+        found, alive = np.flatnonzero(np.bincount(label)), np.flatnonzero(q.size > 0)
+        centres = np.zeros((q.s1.shape[1], self.priors.K))
+        centres[:, found] = (q.s1[alive] / np.maximum(q.reach[alive], 1e-300)).T
+        row = max(1, X.shape[1] * X.itemsize)
+        return mixture_start.visiting_order(label, second, centres, max(_SORTED_BYTES // row, _SORTED_ROWS * self.priors.K))
 
     def _seeds(self, seed: int, start: int, spread_out: bool) -> NDArray[np.intp]:
         """Distinct rows of a sample: by k-means++ with trials and exchanges, or at random."""

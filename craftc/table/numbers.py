@@ -36,6 +36,7 @@ def read_numbers(
     dtype: Any = np.float64,
     allow_nan: bool = False,
     finite: bool = True,
+    min_rows: int = 1,
     **checks: Any,
 ) -> Any:
     """Rows of numbers as a C-contiguous array or a CSR array.
@@ -54,6 +55,8 @@ def read_numbers(
         Whether NaN is a missing cell.
     finite : bool
         Whether cells that are not finite are refused; if not, the caller does that by :func:`finite_ranges`.
+    min_rows : int
+        Tables with fewer rows are refused.
     **checks
         Further arguments of scikit-learn's `check_array`.
 
@@ -62,17 +65,20 @@ def read_numbers(
     TypeError
         A column contains text, dates or other objects.
     ValueError
-        The table has no rows, other columns than in `fit`, or a number that is not finite.
+        The table has too few rows, other columns than in `fit`, or a number that is not finite.
     """
     if isinstance(X, Mapping) and not issparse(X):  # a sparse array in DOK format is a mapping, too
         raise TypeError(f"{type(estimator).__name__} takes an array or a data frame, got {type(X).__name__}; pass pandas.DataFrame(X).")
-    if not checks and y is _NO_TARGET and _is_read(X, dtype):
-        if reset is not None:
-            validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if not checks and y is _NO_TARGET and _is_read(X, dtype) and len(X) >= min_rows:
+        if reset:
+            vars(estimator).pop("feature_names_in_", None)
+            estimator.n_features_in_ = X.shape[1]
+        elif reset is not None:
+            validate_data(estimator, X, reset=False, skip_check_array=True)
         if finite:
             _check_finite(X, estimator, allow_nan)
         return X
-    options = {**checks, "dtype": dtype, "order": "C", "ensure_all_finite": False}
+    options = {**checks, "dtype": dtype, "order": "C", "ensure_all_finite": False, "ensure_min_samples": min_rows}
     _refuse_dates(X, type(estimator).__name__)
     try:
         with np.errstate(over="ignore"):  # numbers that do not fit the dtype become infinite
@@ -84,8 +90,8 @@ def read_numbers(
         _explain(X, type(estimator).__name__)
         if not _has_nulls(X):
             raise error
-        numbers = _with_nan(X)
-        return read_numbers(estimator, numbers, y, reset=reset, dtype=dtype, allow_nan=allow_nan, finite=finite, **checks)
+        numbers, options = _with_nan(X), {**checks, "dtype": dtype, "allow_nan": allow_nan, "finite": finite, "min_rows": min_rows}
+        return read_numbers(estimator, numbers, y, reset=reset, **options)
     if finite:
         _check_finite(read[0] if isinstance(read, tuple) else read, estimator, allow_nan)
     return read

@@ -112,7 +112,7 @@ def alone(model, X, weight, start):
     points = DenseData(X, weight, 1)
     starts, order = Starts(model, LocalRows(points), model.random_state), points.order(model.random_state, start)
     labels = starts.labels(start)
-    begin = labels.copy()
+    begin = np.zeros(len(X), np.int32) if labels is None else labels.copy()
     ours = starts.descend(model.cluster_penalty, labels, start)
     theirs = ref.fit(
         X, model.cluster_penalty, mode=model.mode, polish=model.polish, cap=model.max_clusters, labels=begin, weight=weight,

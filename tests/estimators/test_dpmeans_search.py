@@ -14,6 +14,7 @@ from craftc import DPMeans, load_model, save_model
 from craftc._common.dense_data import DenseData
 from craftc._common.description_length import description_length
 from craftc.dpmeans.cuts import best_cuts
+from craftc.dpmeans.descent import Descent, _ratio
 from craftc.dpmeans.penalty import ROWS_SEARCHED, paper_mode
 from craftc.dpmeans.row_store import LocalRows
 from craftc.dpmeans.split_search import SplitSearch, merge_costs
@@ -154,9 +155,33 @@ def test_sweeps_of_a_large_table_end_where_the_next_is_expected_to_pay_no_more(s
     path, falls = model.objective_path_, -np.diff(model.objective_path_)
     assert model.converged_
     assert (falls > -1e-9 * path[-1]).all()
-    expected = np.append(falls[0], falls[1:] * np.minimum(1.0, falls[1:] / falls[:-1]))  # the first tells nothing of the next
-    paid = expected > 1e-4 * path[1:]
+    ratios = falls[1:] / falls[:-1]
+    expected = falls[2:] * np.minimum(1.0, np.maximum(ratios[1:], ratios[:-1]))  # earlier ones depend on the centres of the sample
+    paid = expected > 1e-4 * path[3:]
     np.testing.assert_array_equal(paid, np.arange(len(paid)) < len(paid) - 1)
+
+
+def test_falls_that_are_expected():
+    """The larger of two ratios: a sudden fall after smaller ones tells nothing."""
+    assert _ratio([]) == _ratio([8.0]) == _ratio([np.inf, 8.0]) == _ratio([0.0, 8.0]) == _ratio([4.0, 8.0]) == 1.0
+    assert _ratio([8.0, 2.0]) == 0.25
+    assert _ratio([8.0, 4.0, 1.0]) == _ratio([8.0, 2.0, 1.0]) == 0.5
+    assert _ratio([1.0, 8.0, 0.1]) == 1.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_the_means_lower(weighted):
+    X = clouds(0, 300, 3, 4, 5.0)[0]
+    weight = np.random.default_rng(0).integers(1, 4, 300).astype(float) if weighted else None
+    data = DenseData(X, weight, 1)
+    descent = Descent(data, np.inf, 0, None, data.order(0, 0))
+    centres = X[:4].copy()
+    descent.rows.replace_centers(centres)
+    descent.nearest()
+    squared = ((X - centres[descent.rows.labels]) ** 2).sum(axis=1)
+    descent.rows.update_means()
+    before = squared.sum() if weight is None else weight @ squared
+    np.testing.assert_allclose(descent._fall_by_means(centres), before - descent.inertia, rtol=1e-9)
 
 
 def test_rows_that_the_sample_lacks():

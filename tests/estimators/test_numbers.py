@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.utils.validation import validate_data
 
@@ -49,6 +50,21 @@ def test_columns_are_compared_with_those_of_fit():
     with pytest.raises(ValueError, match="X has 2 features, but DPMeans is expecting 3"):
         model.predict(np.ascontiguousarray(TABLE[:, :2]))
     assert read_numbers(model, TABLE[:, :2].copy(), reset=None).shape == (4, 2)
+
+
+def test_an_array_after_a_frame_has_no_names():
+    model = DPMeans(2.0).fit(pd.DataFrame(TABLE, columns=["a", "b", "c"]))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    model.fit(TABLE[:, :2].copy())
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 2
+
+
+@pytest.mark.parametrize("dtype", [float, int])
+def test_too_few_rows(dtype):
+    with pytest.raises(ValueError, match="minimum of 5 is required"):
+        read_numbers(DPMeans(), TABLE.astype(dtype), reset=True, min_rows=5)
+    assert read_numbers(DPMeans(), TABLE.astype(dtype), reset=True, min_rows=4).shape == (4, 3)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

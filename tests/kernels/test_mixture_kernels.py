@@ -9,7 +9,7 @@ import pytest
 from scipy.special import betaln, digamma, entr, expit, gammaln, logsumexp, xlogy
 
 from craftc import FeatureSelectionMixture
-from craftc._kernels import mixture_moves, mixture_split
+from craftc._kernels import mixture_moves, mixture_split, mixture_start
 from craftc._kernels.mixture import Rows
 from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import checked_priors
@@ -377,10 +377,10 @@ def test_bounds_are_below_the_gaps(seed):
 
 def test_sweeps_with_bounds_have_the_same_bits_for_any_number_of_threads():
     model, fits = separate_model(0, n=2500), []
-    q, state, label = model.mixture, model.mixture.state(), model.start_labels
+    q, state = model.mixture, model.mixture.state()
     for n_threads in (1, 2, 3, 8):
         q.restore(state)
-        model.rows.sort(label)  # no bounds of the sweeps before
+        model.rows.visit(model.order)  # no bounds of the sweeps before
         elbo = np.empty(30)
         assert model.rows.sweep(q, 0.0, -np.inf, elbo, model.scaling.linear, n_threads) == 30
         fits.append((elbo, model.rows.behind(), *(array.copy() for array in q.state())))
@@ -396,19 +396,19 @@ def test_rows_with_missing_cells_keep_no_bounds():
 
 
 @pytest.mark.parametrize(("n", "D", "counts", "missing"), [(1, 1, False, False), (700, 20, False, True), (4200, 7, True, True)])
-def test_sorted_rows_have_the_same_results(n, D, counts, missing):
+def test_rows_in_another_order_have_the_same_results(n, D, counts, missing):
     q, rows, z, e, present = random_pass(n + D, n, D, counts=counts, missing=missing)
-    label = np.random.default_rng(n).integers(0, 5, n).astype(np.int32)
+    another = np.random.default_rng(n).permutation(n).astype(np.int32)
     outputs = []
     for order in (False, True):
         if order:
-            rows.sort(label)
+            rows.visit(another)
         proba, best, evidence = np.empty((n, 4)), np.empty(n, np.int32), np.empty(n)
         rows.e_step(q, 1, gather=False, linear=counts, proba=proba, label=best, evidence=evidence)
         outputs.append((proba, best, evidence))
     for ours, theirs in zip(*outputs, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    np.testing.assert_array_equal(np.sort(rows.order), np.arange(n))
+    np.testing.assert_array_equal(rows.order, another)
     alive = np.flatnonzero(q.size > 0)
     rows.e_step(q, 1, linear=counts)
     check_sums(q, alive, proba, z, e, present)
@@ -418,18 +418,65 @@ def test_sorted_rows_have_the_same_results(n, D, counts, missing):
     check_sums(q, np.arange(5), given, z, e, present)
 
 
-def test_rows_are_sorted_in_groups_of_near_rows():
-    n, K = 40_000, 3
-    rows = Rows(np.zeros((n, 8)), np.arange(8, dtype=np.int32), np.zeros(8), np.ones(8), None, False, K)
-    label = np.random.default_rng(0).integers(0, K, n).astype(np.int32)
-    rows.sort(label)
-    group = 2**20 // 64
-    for start in range(0, n, group):
-        part = rows.order[start : start + group]
-        np.testing.assert_array_equal(part, start + np.argsort(label[start : start + group], kind="stable"))
-    for wrong in (label[:-1], np.where(label == 2, 3, label).astype(np.int32), label - 1):
-        with pytest.raises(ValueError, match="label"):
-            rows.sort(wrong.astype(np.int32))
+def test_kept_cells_have_the_same_results():
+    """Passes of k-means keep the cells of a small table; later passes read these."""
+    q, rows, *_ = random_pass(0, 700, 20, dtype=np.float32)
+    order = np.random.default_rng(0).permutation(700).astype(np.int32)
+    outputs = []
+    for step in ("read", "kept", "in another order", "kept again"):
+        if step == "in another order":
+            rows.visit(order)
+        if step.startswith("kept"):
+            kept = mixture(5, 20)
+            rows.start(kept, np.arange(5))
+            rows.kmeans(kept, 1, 1)
+        proba, evidence = np.empty((700, 4)), np.empty(700)
+        rows.e_step(q, 1, gather=False, proba=proba, evidence=evidence)
+        outputs.append((proba, evidence))
+    for others in outputs[1:]:
+        for ours, theirs in zip(outputs[0], others, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_an_order_has_every_row():
+    rows = Rows(np.zeros((5, 2)), np.arange(2, dtype=np.int32), np.zeros(2), np.ones(2), None, False, 3)
+    for wrong in ([0, 1, 2, 3], [0, 1, 2, 3, 5], [-1, 1, 2, 3, 4]):
+        with pytest.raises(ValueError, match="order"):
+            rows.visit(np.array(wrong, np.int32))
+
+
+def chain(centres):
+    """Centres (K, D) in an order that begins far from the first one and goes on to the nearest of those left."""
+    squared = ((centres[:, None] - centres) ** 2).sum(axis=2)
+    found = [int(squared[0].argmax())]
+    while len(found) < len(centres):
+        left = np.setdiff1d(np.arange(len(centres)), found)
+        found.append(int(left[squared[found[-1]][left].argmin()]))
+    return found
+
+
+@pytest.mark.parametrize(("n", "K", "D", "group"), [(1, 1, 1, 1), (50, 1, 3, 20), (700, 5, 2, 10**9), (700, 9, 13, 150), (40, 20, 0, 7)])
+def test_rows_of_near_components_are_visited_together(n, K, D, group):
+    """In every group of rows: by the place of their component along a chain, then by that of the second one, then as they stand."""
+    rng = np.random.default_rng(n + K)
+    centres = rng.normal(size=(K, D))
+    label, second = rng.integers(0, K, (2, n)).astype(np.int32)
+    place = np.argsort(chain(centres))
+    parts = [np.arange(start, min(start + group, n)) for start in range(0, n, group)]
+    expected = np.concatenate([rows[np.lexsort((place[second[rows]], place[label[rows]]))] for rows in parts])
+    found = mixture_start.visiting_order(label, second, np.ascontiguousarray(centres.T), group)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_orders_of_wrong_input():
+    label, centres = np.array([0, 1, 2], np.int32), np.zeros((2, 3))
+    for arguments, name in (
+        ((label[:2], label, centres, 4), "second"), ((label + 1, label, centres, 4), "label"), ((label, label - 1, centres, 4), "second"),
+        ((label, label, centres, 0), "group"), ((label, label, centres[0], 4), "centres"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=name):
+            mixture_start.visiting_order(*arguments)
+    assert mixture_start.visiting_order(label[:0], label[:0], centres, 4).tolist() == []
 
 
 # ---- centres ----
@@ -471,15 +518,18 @@ def test_kmeans(n, D):
     index = rng.permutation(n)[:5]
     centres = X[index]
     for _ in range(4):
-        label = ((X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        by_distance = np.argsort(((X[:, None] - centres) ** 2).sum(axis=2), axis=1)
+        label = by_distance[:, 0]
         centres = np.array([X[label == k].mean(axis=0) for k in range(5)])
     fits = []
     for passes, n_threads in (([4], 1), ([4], 2), ([4], 7), ([1, 2, 1], 3)):
-        q = mixture(5, D)
+        q, found, second = mixture(5, D), *np.empty((2, n), np.int32)
         rows.start(q, index)
         for some in passes:
-            changed = rows.kmeans(q, some, n_threads)
+            changed = rows.kmeans(q, some, n_threads, found, second)
         fits.append((changed, q.size.copy(), q.s1.copy(), q.s2.copy()))
+        np.testing.assert_array_equal(found, label)
+        np.testing.assert_array_equal(second, by_distance[:, 1])
     np.testing.assert_allclose(fits[0][1], np.bincount(label, minlength=5))
     np.testing.assert_allclose(fits[0][2] / fits[0][1][:, None], centres, rtol=1e-9, atol=1e-9)
     for other in fits[1:]:
@@ -524,7 +574,7 @@ def test_gains_of_pairs(seed, component, selection):
 
 
 @pytest.mark.parametrize("selection", ["local", "global", "shared", "own fractions"])
-@pytest.mark.parametrize("D", [7, 8, 29, 4111])
+@pytest.mark.parametrize("D", [7, 8, 29, 4099, 4111])
 def test_gains_of_pairs_without_missing_cells(D, selection):
     """Whole tiles of columns, and the rest."""
     check_gains_of_pairs(*model_and_reference(D, "gaussian", selection, missing=0.0, D=D))
