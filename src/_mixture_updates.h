@@ -42,13 +42,13 @@ static inline void mu_fit(const mu_gaussian *c, ptrdiff_t D)
 /* q(y) of a component in D columns, which goes to p; returns its entropy */
 static inline double mu_select(const mu_selection *c, ptrdiff_t D)
 {
-    return SIMD_DISPATCH(mu_select, (c, D));
+    return D > 0 ? SIMD_DISPATCH(mu_select, (c, D)) : 0.0;
 }
 
 /* the expected log likelihood of a component's cells in D columns, minus p times the divergence of its q(theta) */
 static inline double mu_likelihood(const mu_selection *c, ptrdiff_t D)
 {
-    return SIMD_DISPATCH(mu_likelihood, (c, D));
+    return D > 0 ? SIMD_DISPATCH(mu_likelihood, (c, D)) : 0.0;
 }
 
 #endif
