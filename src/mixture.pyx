@@ -357,7 +357,7 @@ cdef class Rows:
 
     cdef int _keep(self) except -1:
         """The passes to come read the cells of a small table in the model's units, without missing ones."""
-        if self.p.t.missing or self.p.t.kept != NULL or self.p.n * self.p.t.stride > KEPT_CELLS:
+        if self.p.t.missing or self.p.t.kept != NULL or not 0 < self.p.n * self.p.t.stride <= KEPT_CELLS:
             return 0
         if self.kept is None:
             self.kept = cache_lines(self.p.n, self.p.t.stride)
@@ -572,7 +572,7 @@ cdef class Rows:
         memset(&request, 0, sizeof(request))
         self._prepare(mixture, &request, linear, True, n_threads)
         self._keep()
-        if not self.p.t.missing and self.p.t.exposure == NULL:
+        if self.p.t.D > 0 and not self.p.t.missing and self.p.t.exposure == NULL:
             self.scores.keep_bounds((self.p.n + MX_TILE - 1) // MX_TILE)
         with nogil, parallel(num_threads=n_threads, use_threads_if=n_threads > 1):
             if omp_get_thread_num() == 0:
