@@ -108,61 +108,52 @@ TARGET static inline void THIS(mu_likelihood_tile)(const mu_selection *c, ptrdif
     }
 }
 
-/* columns fewer than a tile fill one with zeros behind them */
+/* columns fewer than a tile become its last ones, behind zeros */
 TARGET static mu_selection THIS(mu_few)(const mu_selection *c, ptrdiff_t D, double in[13][MU_TILE])
 {
+    const size_t bytes = (size_t)D * sizeof(double);
+    const ptrdiff_t first = MU_TILE - D;
     mu_selection few = *c;
     const double **from[12] = {&few.reach, &few.s1, &few.s2, &few.own[0], &few.own[1], &few.own[2], &few.noise[0],
                                &few.noise[1], &few.noise[2], &few.divergence, &few.log_mean, &few.log_rest};
     memset(in, 0, 13 * MU_TILE * sizeof(double));
     for (int i = 0; i < (c->one_share ? 10 : 12); i++) {
-        memcpy(in[i], *from[i], (size_t)D * sizeof(double));
+        memcpy(in[i] + first, *from[i], bytes);
         *from[i] = in[i];
     }
-    memcpy(in[12], c->p, (size_t)D * sizeof(double));
+    memcpy(in[12] + first, c->p, bytes);
     few.p = in[12];
     return few;
 }
 
-/* part += the last columns of a tile */
-TARGET static inline double THIS(mu_sum)(double *part, const double *last, ptrdiff_t columns)
+/* The sum over D columns of what a tile adds; p (NULL: as it is) gets what a tile writes to its own. */
+TARGET ALWAYS_INLINE double THIS(mu_sum)(const mu_selection *c, ptrdiff_t D, double *p,
+                                         void (*tile)(const mu_selection *, ptrdiff_t, double *))
 {
-    for (ptrdiff_t i = 0; i < columns; i++)
-        part[i] += last[MU_TILE - columns + i];
-    return simd_total(part);
+    const ptrdiff_t rest = D % MU_TILE;
+    double in[13][MU_TILE], sum[MU_TILE] = {0}, last[MU_TILE] = {0};
+    for (ptrdiff_t d = 0; d + MU_TILE <= D; d += MU_TILE)
+        tile(c, d, sum);
+    if (D < MU_TILE) {
+        const mu_selection few = THIS(mu_few)(c, D, in);
+        tile(&few, 0, last);
+        if (p)
+            memcpy(p, few.p + MU_TILE - D, (size_t)D * sizeof(double));
+    } else if (rest)
+        tile(c, D - MU_TILE, last);
+    for (ptrdiff_t i = 0; i < rest; i++)
+        sum[i] += last[MU_TILE - rest + i];
+    return simd_total(sum);
 }
 
 TARGET static double THIS(mu_select)(const mu_selection *c, ptrdiff_t D)
 {
-    double in[13][MU_TILE], entropy[MU_TILE] = {0}, last[MU_TILE] = {0};
-    if (D < MU_TILE) {
-        const mu_selection few = THIS(mu_few)(c, D, in);
-        THIS(mu_select_tile)(&few, 0, entropy);
-        memcpy(c->p, few.p, (size_t)D * sizeof(double));
-        for (ptrdiff_t i = D; i < MU_TILE; i++)
-            entropy[i] = 0.0;
-        return simd_total(entropy);
-    }
-    for (ptrdiff_t d = 0; d + MU_TILE <= D; d += MU_TILE)
-        THIS(mu_select_tile)(c, d, entropy);
-    if (D % MU_TILE)
-        THIS(mu_select_tile)(c, D - MU_TILE, last);
-    return THIS(mu_sum)(entropy, last, D % MU_TILE);
+    return THIS(mu_sum)(c, D, c->p, THIS(mu_select_tile));
 }
 
 TARGET static double THIS(mu_likelihood)(const mu_selection *c, ptrdiff_t D)
 {
-    double in[13][MU_TILE], sum[MU_TILE] = {0}, last[MU_TILE] = {0};
-    if (D < MU_TILE) {
-        const mu_selection few = THIS(mu_few)(c, D, in);
-        THIS(mu_likelihood_tile)(&few, 0, sum);
-        return simd_total(sum);
-    }
-    for (ptrdiff_t d = 0; d + MU_TILE <= D; d += MU_TILE)
-        THIS(mu_likelihood_tile)(c, d, sum);
-    if (D % MU_TILE)
-        THIS(mu_likelihood_tile)(c, D - MU_TILE, last);
-    return THIS(mu_sum)(sum, last, D % MU_TILE);
+    return THIS(mu_sum)(c, D, NULL, THIS(mu_likelihood_tile));
 }
 
 #undef FROM

@@ -267,7 +267,7 @@ def visiting_order(const int32_t[::1] label not None, const int32_t[::1] second 
         The closest and the second closest component of a row.
     centres : ndarray (D, K) of float64, contiguous  # IN
     group : int
-        Of so many rows that follow each other, which are sorted together: near rows stay in a cache.
+        Number of consecutive rows that are sorted together: near rows stay in a cache.
 
     Returns
     -------

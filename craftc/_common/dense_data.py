@@ -25,6 +25,7 @@ _GRID_BITS = 45  # a cell never needs more, so that rounding by adding 1.5 * 2^5
 _SQUARE_BITS = 125  # sums of squares stay below 2^126
 _LIGHTEST = 2.0**-30  # of the largest weight: 15 of the 45 bits of a cell are left
 _CELL_BITS = 51  # all that vectors of float64 can add up, one less than it has
+_ROOM = 64  # clusters for which sums have room at first
 _GROUP_WORDS = 1 << 22  # integers of the clusters that are summed in one pass over the rows
 _ANY_ORDER = np.empty(0, np.int32)
 _NONE = np.empty(0)
@@ -121,6 +122,10 @@ class NumberTable:
         return float(((1.0 / (self.grid[self._varies] * typical)) ** 2).sum())
 
     # ---- sums ----
+
+    def sums_with_room(self, K: int) -> _kernel.Sums:
+        """Sums of no rows, for K clusters and some more."""
+        return self.no_sums(max(_ROOM, K))
 
     def no_sums(self, capacity: int) -> _kernel.Sums:
         """Sums of no rows."""
@@ -233,7 +238,7 @@ class DenseData(NumberTable):
 
     def sums_of(self, labels: Labels, K: int) -> _kernel.Sums:
         """Exact sums of every cluster of a partition, and room for some more."""
-        sums = self.no_sums(max(64, K))
+        sums = self.sums_with_room(K)
         _kernel.accumulate(self.X, None if K == 1 else labels, sums, self.threads_of_pass)
         return sums
 

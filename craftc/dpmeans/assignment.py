@@ -18,7 +18,6 @@ _WIDE = 4096  # centres times columns from which on bounds pay at once
 _ROWS_PER_MOVE = 20  # rows for each that moved, above which bounds are kept for the next sweep
 _ROWS_BOUNDED = 50  # the same, above which the next sweep uses them
 _OUTSIDE = -1  # label of a row in the first cluster, but not in its sums: the next sweep adds it where it belongs
-_ROOM = 64  # clusters for which sums have room at first
 
 
 class Assignment:
@@ -46,7 +45,7 @@ class Assignment:
         self._bounds_pay, self._few_move = True, False
         self._last_is_new = False  # whether the bounds do not cover the last centre
         self._bounded_mu = np.empty((0, data.n_columns))  # centres to which the bounds belong
-        if K > 1:
+        if K > 1:  # a single cluster may have no sums before the first sweep
             self.drop_empty()
         self.update_means()
 
@@ -200,7 +199,7 @@ class LocalAssignment(Assignment):
         rows = np.full(len(data), _OUTSIDE, np.int32) if labels is None else labels
         self.rows = BoundedRows(data.X, geometry, rows, upper, lower, order, data.n_threads)
         K = 1 if labels is None else int(labels.max()) + 1
-        super().__init__(data, limit, cap, K, data.no_sums(_ROOM) if labels is None else data.sums_of(labels, K))
+        super().__init__(data, limit, cap, K, data.sums_with_room(K) if labels is None else data.sums_of(labels, K))
 
     @property
     def labels(self) -> Labels:
@@ -239,7 +238,7 @@ class LocalAssignment(Assignment):
     def collapse(self) -> int:
         """Every row in turn to the cluster where J is smallest, the means follow every move; returns how many moved."""
         data, rows, position, moved = self.data, self.rows, 0, 0
-        if not self.sums.counts[: self.K].any():
+        if not self.sums.counts[: self.K].any():  # no sweep has made them
             rows.labels[:] = 0
             self.sums = data.sums_of(rows.labels, self.K)
         D, K = data.X.shape[1], self.K

@@ -62,7 +62,7 @@ class PartitionedNumbers(NumberTable):
 
     def sums_of(self, labels: FarLabels, K: int) -> _kernel.Sums:
         """Exact sums of every cluster of a partition, and room for some more."""
-        sums = self.no_sums(max(64, K))
+        sums = self.sums_with_room(K)
         for of_part, counts in self.engine.ask(operations.sums_of, (labels,), self.middle, self.grid, K):
             sums.sums[:K] += of_part
             sums.counts[:K] += counts

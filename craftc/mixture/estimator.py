@@ -37,7 +37,7 @@ from craftc.mixture.full_covariance import FullModel, FullPosterior
 from craftc.mixture.posterior import Posterior
 from craftc.mixture.priors import SELECTIONS, Priors, checked_priors
 from craftc.mixture.race import Race
-from craftc.mixture.scaling import ColumnScaling, ScaledData
+from craftc.mixture.scaling import ColumnScaling, ScaledData, has_missing
 from craftc.mixture.summary import mixture_overview, mixture_summary
 from craftc.mixture.variational import LLOYD, Ascent, ComponentModel, DiagonalModel, FitConfig, MixtureResult
 from craftc.table.dense_input import DenseInput
@@ -445,11 +445,12 @@ class FeatureSelectionMixture(HtmlOverview, DenseInput, DensityMixin, ClusterMix
     def _scaled_data(self, rows: NDArray[Any], weight: Floats | None) -> ScaledData:
         """The rows in scaled units; warns about columns that cannot be used."""
         n_threads = effective_n_threads(self.n_threads)
-        scaling = ColumnScaling.fitted(rows, self.component, self.scale, n_threads, weight)
+        missing = has_missing(rows)
+        scaling = ColumnScaling.fitted(rows, missing, self.component, self.scale, n_threads, weight)
         if len(scaling.column) < rows.shape[1]:
             constant = np.delete(np.arange(rows.shape[1]), scaling.column)
             warn_user(f"Columns without variance are kept but never selected: {self._named(constant)}.")
-        return ScaledData(rows, scaling, n_threads, weight)
+        return ScaledData(rows, missing, scaling, n_threads, weight)
 
     def _new_rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)

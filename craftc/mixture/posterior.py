@@ -14,7 +14,7 @@ from craftc._common.threads import threads_for
 from craftc._common.typing import Floats, Labels
 from craftc._kernels.mixture_updates import Mixture
 from craftc.mixture.priors import Priors
-from craftc.mixture.scaling import ColumnScaling, ScaledData
+from craftc.mixture.scaling import ColumnScaling, ScaledData, has_missing
 
 _CHUNK = 1024  # rows whose densities are computed at a time
 
@@ -142,7 +142,7 @@ class Posterior:
 
     def e_step(self, X: NDArray[Any], n_threads: int, *, label: Labels | None = None, proba: Floats | None = None) -> None:
         """Labels (n,) or probabilities (n, K) of rows."""
-        data = ScaledData(X, self.scaling, n_threads)
+        data = ScaledData(X, has_missing(X), self.scaling, n_threads)
         mixture = self.scaling.mixture(self.priors)
         mixture.own[...], mixture.noise[...], mixture.p[...], mixture.weight[...] = self.own, self.noise, self.p, self.weight
         mixture.size[...] = 1.0

@@ -37,9 +37,11 @@ class ColumnScaling:
     scale: Floats
 
     @classmethod
-    def fitted(cls, X: NDArray[Any], kind: str, scale: str, n_threads: int, weight: Floats | None = None) -> ColumnScaling:
-        """The scaling of a table (n, width); `scale` is "auto", "scalar", "standard" or "none"."""
-        n_present, mean, scatter = _moments(X, n_threads, weight)
+    def fitted(
+        cls, X: NDArray[Any], missing: bool, kind: str, scale: str, n_threads: int, weight: Floats | None = None
+    ) -> ColumnScaling:
+        """The scaling of a table (n, width) with missing cells or without; `scale` is "auto", "scalar", "standard" or "none"."""
+        n_present, mean, scatter = _moments(X, missing, n_threads, weight)
         variance = scatter / np.where(n_present > 0.0, n_present, 1.0)
         column = np.flatnonzero(variance > 0).astype(np.int32)
         if kind != "gaussian" or not len(column):
@@ -104,6 +106,8 @@ class ScaledData:
     Parameters
     ----------
     X : ndarray (n, width) of float32 or float64, contiguous; NaN is a missing cell
+    missing : bool
+        Whether cells are missing.
     scaling : ColumnScaling
     n_threads : int
     weight : ndarray (n,) of positive float64, optional
@@ -119,10 +123,12 @@ class ScaledData:
         Counts: sum of x ln e - ln x!, which no update changes.
     """
 
-    def __init__(self, X: NDArray[Any], scaling: ColumnScaling, n_threads: int, weight: Floats | None = None) -> None:
-        self.X, self.scaling, self.n_threads, self.weight = X, scaling, n_threads, weight
+    def __init__(
+        self, X: NDArray[Any], missing: bool, scaling: ColumnScaling, n_threads: int, weight: Floats | None = None
+    ) -> None:
+        self.X, self.missing, self.scaling, self.n_threads, self.weight = X, missing, scaling, n_threads, weight
         self.total = float(len(X)) if weight is None else math.fsum(weight)
-        self.missing, self.exposure = _has_missing(X), np.empty(len(X)) if scaling.counts else None
+        self.exposure = np.empty(len(X)) if scaling.counts else None
         parts = []
         for rows in chunks(len(X)):
             if self.exposure is not None:
@@ -153,11 +159,12 @@ class ScaledData:
         return Rows(self.X, scaling.column, scaling.centre, scaling.scale, self.exposure, self.missing, K, self.weight)
 
 
-def _has_missing(X: NDArray[Any]) -> bool:
+def has_missing(X: NDArray[Any]) -> bool:
+    """Whether cells are missing."""
     return any(bool(np.isnan(X[rows]).any()) for rows in chunks(len(X)))
 
 
-def _moments(X: NDArray[Any], n_threads: int, weight: Floats | None) -> tuple[Floats, Floats, Floats]:
+def _moments(X: NDArray[Any], missing: bool, n_threads: int, weight: Floats | None) -> tuple[Floats, Floats, Floats]:
     """Present cells, mean and scatter of every column. The first pass is centred on a cell of the column, so that constants give 0."""
     width = X.shape[1]
     columns, ones = np.arange(width, dtype=np.int32), np.ones(width)
@@ -166,7 +173,7 @@ def _moments(X: NDArray[Any], n_threads: int, weight: Floats | None) -> tuple[Fl
         present = ~np.isnan(X[:, d])
         reference[d] = X[present.argmax(), d] if present.any() else 0.0
     whole = Mixture(1, width, (1.0, 1.0, ones), (1.0, 1.0, ones), 1.0, kind="gaussian", own_noise=False, tied=False)
-    threads, missing = threads_for(n_threads, X.size), _has_missing(X)
+    threads = threads_for(n_threads, X.size)
 
     def sums(centre: Floats) -> tuple[Floats, Floats, Floats]:
         whole.size[:] = 1.0
@@ -187,8 +194,7 @@ def _moments(X: NDArray[Any], n_threads: int, weight: Floats | None) -> tuple[Fl
 def _scale(scale: str, variance: Floats) -> Floats:
     """Factors of the columns: one for all, one for each, or 1."""
     if scale == "auto":
-        places = np.arange(len(variance)) / max(1, len(variance) - 1)
-        low, high = np.sqrt(np.interp([0.1, 0.9], places, np.sort(variance)))  # quantiles, of which there are few
+        low, high = np.sqrt(np.quantile(variance, [0.1, 0.9]))
         scale = "scalar" if high <= _COMMENSURATE * low else "standard"
     if scale == "none":
         return np.ones_like(variance)
